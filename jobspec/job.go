@@ -365,12 +365,19 @@ type Launch struct {
 
 // LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
 // steps on all of them by srun. The other workers run nothing of it. Nproc is how many tasks a step has
-// on each worker unless it says otherwise.
+// on each worker unless it says otherwise. In a later group of those that start together no program is
+// run: its workers hold room for steps that the program of the first group starts.
 const LaunchSteps = "steps"
 
 // RunsSteps reports whether the program of a group runs once, and starts steps.
 func (g *Group) RunsSteps() bool {
 	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return t.Launch != nil && t.Launch.Type == LaunchSteps })
+}
+
+// RunsStepsOfFirst reports whether a group runs nothing but steps, which the program of the first group
+// starts with which it starts together.
+func (j *Job) RunsStepsOfFirst(group int) bool {
+	return group > 0 && j.GangScope == ScopeJob && j.Groups[group].RunsSteps()
 }
 
 // Decides says whose success is the group's: all (default), leader or any. A program that starts steps

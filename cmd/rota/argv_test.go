@@ -27,6 +27,7 @@ func TestReorder(t *testing.T) {
 		{"submit f.hcl --array 0-3", "submit --array=0-3 -- f.hcl"},
 		{"-o json submit train.sh -o x", "submit --output=json -- train.sh -o x"},
 		{"convert -J a train.slurm --hold", "convert --job-name=a -- train.slurm --hold"},
+		{"submit -N1 : -N2 --gres=gpu:4 train.sh -h", "submit --nodes=1 -- : -N2 --gres=gpu:4 train.sh -h"},
 		{"submit -- train.sh --hold", "submit -- train.sh --hold"},
 		{"--addr http://h:1 queue --me", "queue --addr=http://h:1 --me --"},
 		{"-o json queue", "queue --output=json --"},

@@ -97,12 +97,22 @@ type Job struct {
 	Elastic      *Elastic     `json:"elastic,omitempty"` // of a job whose number of workers may change
 	Group        *GroupPlace  `json:"group,omitempty"`
 	Groups       []GroupState `json:"groups,omitempty"`
+	Components   []Component  `json:"components,omitempty"`   // the groups that start together, if there are several
 	Dependencies []Dependency `json:"dependencies,omitempty"` // not met yet
 	Eligible     *Time        `json:"eligible,omitempty"`     // not started before, when that is in the future
 	Deadline     *Time        `json:"deadline,omitempty"`
 
 	// GPUs in all workers together, in thousandths, if they are no whole ones: GPUs rounds them up
 	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
+}
+
+// Component is what all workers of a group ask for that starts together with others, as a component of a
+// heterogeneous job does.
+type Component struct {
+	Workers int           `json:"workers"`
+	Cores   int           `json:"cores"`
+	Memory  jobspec.Bytes `json:"memory"`
+	GPUs    int           `json:"gpus"`
 }
 
 // ArrayPlace says which task of which array a job is, or, of an array job, what became of its

@@ -94,13 +94,20 @@ func (a *Alloc) RunsSteps() bool {
 	return a.Spec != nil && a.Group < len(a.Spec.Groups) && a.Spec.Groups[a.Group].RunsSteps()
 }
 
-// Holds reports whether the worker runs no program but steps.
-func (a *Alloc) Holds() bool {
-	number := a.GroupWorker
-	if len(a.Hosts) == 0 {
-		number = a.Worker // the only group of its attempt
+// Holds reports whether the worker runs no program but steps: in an attempt the program of the first
+// worker starts all of them.
+func (a *Alloc) Holds() bool { return a.Worker > 0 && a.RunsSteps() }
+
+// First returns the node of the attempt's first worker, "" if that is not known.
+func (a *Alloc) First() string {
+	nodes := a.Nodes
+	if len(a.Hosts) > 0 {
+		nodes = a.Hosts[0].Nodes
 	}
-	return number > 0 && a.RunsSteps()
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[0]
 }
 
 // CheckpointSource is the last attempt in which a worker ran, and the node on which it did.
@@ -155,6 +162,8 @@ type GroupHosts struct {
 	Nodes []string `json:"nodes"`
 	Addrs []string `json:"addrs"` // of the nodes
 	Ports []int    `json:"ports"` // of the workers
+	// what the workers have for steps, of a group that runs steps
+	Has []model.Vector `json:"has,omitempty"`
 }
 
 // ReportRequest says what changed on a node. Samples are kept by the leader and never logged.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strconv"
+
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -22,6 +24,13 @@ type StepRequest struct {
 	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
 	Env      []string      `json:"env"`            // NAME=VALUE
 	Workdir  string        `json:"workdir,omitempty"`
+
+	// Group is the number of the job's group that the step runs in, of several that start together. What the
+	// request says of nodes, tasks and amounts is about that group.
+	Group int `json:"group,omitempty"`
+	// More are parts of the step in other groups, whose tasks follow in number. Without Env they have that of
+	// the first. Only what each part can have for itself may be set: all fields down to Exact, but Overlap.
+	More []StepRequest `json:"more,omitempty"`
 
 	Nodes        int      `json:"nodes,omitempty"`    // how many of the job's nodes
 	Relative     int      `json:"relative,omitempty"` // the first of them, counted from 0
@@ -74,6 +83,66 @@ type StepBegun struct {
 	// Cyclic: they were dealt out to the nodes in turn, one to each that has not all of its tasks. Else
 	// their numbers follow the nodes.
 	Cyclic bool `json:"cyclic,omitempty"`
+	// Parts says how many of the nodes each of several groups has: tasks are numbered group by group. Empty:
+	// all are of one group.
+	Parts []int `json:"parts,omitempty"`
+}
+
+// TaskNodes returns on which of the nodes each task is.
+func (b *StepBegun) TaskNodes() []int {
+	parts := b.Parts
+	if len(parts) == 0 {
+		parts = []int{len(b.Tasks)}
+	}
+	var nodes []int
+	first := 0
+	for _, n := range parts {
+		last := min(first+max(n, 0), len(b.Tasks))
+		for _, node := range taskNodes(b.Tasks[first:last], b.Cyclic) {
+			nodes = append(nodes, first+node)
+		}
+		first = last
+	}
+	return nodes
+}
+
+// taskNodes returns on which node each task of one group is, as they follow from how many a node has.
+func taskNodes(counts []int, cyclic bool) []int {
+	var nodes []int
+	if !cyclic {
+		for i, n := range counts {
+			for range n {
+				nodes = append(nodes, i)
+			}
+		}
+		return nodes
+	}
+	for turn := 0; ; turn++ {
+		before := len(nodes)
+		for i, n := range counts {
+			if turn < n {
+				nodes = append(nodes, i)
+			}
+		}
+		if len(nodes) == before {
+			return nodes
+		}
+	}
+}
+
+// PartName names what a step has on one of its nodes, in [StepAttach.From]: by the node, and by its place
+// among those of the same name, for a node on which several workers of the job run.
+func (b *StepBegun) PartName(node int) string {
+	before := 0
+	for _, name := range b.Nodes[:node] {
+		if name == b.Nodes[node] {
+			before++
+		}
+	}
+	if before == 0 {
+		return b.Nodes[node]
+	}
+	return b.Nodes[node] + "#" + strconv.Itoa(before)
 }
 
 // StepTaskExit is how one task of a step has ended.
@@ -85,8 +154,8 @@ type StepEnd = stream.StepEnd
 // StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
 // client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of each node's part of the output was received: the sum of what the frames of its
-	// tasks count, see [stream.Frame.Counts]. Missing: nothing.
+	// From says how much of each node's part of the output was received, by [StepBegun.PartName]: the sum of
+	// what the frames of its tasks count, see [stream.Frame.Counts]. Missing: nothing.
 	From map[string]int64 `json:"from,omitempty"`
 	// Watch looks on beside that client, from now on. Nothing is sent but what the tasks write and how they
 	// end.

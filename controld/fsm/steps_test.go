@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -66,6 +67,39 @@ func TestAProgramThatStartsSteps(t *testing.T) {
 		w.report(id, 0, model.WorkerExited, code(c.end))
 		if a := w.job(id).Live(); a == nil || a.Stop == nil {
 			t.Fatal("the other worker is not stopped")
+		}
+		w.report(id, 1, model.WorkerExited, signal(9))
+		w.state(id, c.want)
+		if got := w.job(id).ExitCode; got != c.end {
+			t.Errorf("exit code %d", got)
+		}
+	}
+}
+
+// TestAProgramThatStartsStepsInGroups ends its attempt with all groups, whose workers have no program that
+// could succeed.
+func TestAProgramThatStartsStepsInGroups(t *testing.T) {
+	for _, c := range []struct {
+		end  int
+		want model.JobState
+	}{{0, model.Completed}, {3, model.Failed}} {
+		w := elasticWorld(t)
+		id := w.submit3(1, taskGroups("het-0", "het-1"), func(j *jobspec.Job) {
+			j.GangScope = model.GangScopeJob
+			for i := range j.Groups {
+				g := &j.Groups[i]
+				g.Tasks = slices.Clone(g.Tasks)
+				g.Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: 2}
+			}
+			j.Groups[1].Tasks[0].Command = nil
+		})
+		start := &StartJob{Job: id, Port: 20000, Places: []model.Place{w.place("n1", 1), w.place("n2", 1)}}
+		start.Places[0].Port, start.Places[1].Port = 20001, 20000
+		w.ok(w.plan(Action{Start: start}))
+		w.run(id)
+		w.report(id, 0, model.WorkerExited, code(c.end))
+		if a := w.job(id).Live(); a == nil || a.Stop == nil {
+			t.Fatal("the worker of the other group is not stopped")
 		}
 		w.report(id, 1, model.WorkerExited, signal(9))
 		w.state(id, c.want)

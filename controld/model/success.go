@@ -13,8 +13,12 @@ func Succeeded(j *Job, a *Attempt) bool {
 		parts = []Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
 	}
 	workers, decided := a.Workers[:a.Staying()], false
-	for _, p := range parts {
-		switch j.Spec.Groups[p.Group].Decides() {
+	for i, p := range parts {
+		decides := j.Spec.Groups[p.Group].Decides()
+		if len(parts) > 1 && j.Spec.RunsStepsOfFirst(i) {
+			decides = "" // it has no program that could succeed
+		}
+		switch decides {
 		case SuccessLeader:
 			decided = true
 			if !workers[0].Succeeded() {

@@ -194,7 +194,8 @@ var launchSchema = hclfile.For[jobspec.Launch](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("type").
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun), `torchrun`, which a script calls "+
-				"itself, or `steps`: the program runs once, on the first worker, and starts steps on all of them by srun"),
+				"itself, or `steps`: the program runs once, on the first worker, and starts steps on all of them by srun; later "+
+				"groups that start with its group may have it without a program"),
 		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
 			"processes on each worker; `\"gpu\"`: one per GPU"),
 		hclfile.Named("max_restarts").With("0", "torchrun's own restarts"),

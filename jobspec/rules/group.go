@@ -55,9 +55,9 @@ func (c *checker) groupsTogether(j *jobspec.Job) {
 			c.add(jobspec.CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
 				"groups that start together and groups that wait for others in one job are not supported yet")
 		}
-		if i > 0 && g.RunsSteps() {
-			c.add(jobspec.CodeUnsupported, where+".tasks", "make it the only group with launch type steps, and the first",
-				"of groups that start together, only the first can have launch type steps")
+		if j.RunsStepsOfFirst(i) && !j.Groups[0].RunsSteps() {
+			c.add(jobspec.CodeUnsupported, where+".tasks", "give the first group launch type steps and the program",
+				"of groups that start together, only the program of the first can start steps")
 		}
 		c.groupOfGang(where, g)
 	}
@@ -182,6 +182,16 @@ func (c *checker) steps(where string, g *jobspec.Group) {
 	}
 }
 
+// stepsOfFirst reports whether a group runs nothing but steps, see [jobspec.Job.RunsStepsOfFirst].
+func stepsOfFirst(j *jobspec.Job, g *jobspec.Group) bool {
+	for i := range j.Groups {
+		if g == &j.Groups[i] {
+			return j.RunsStepsOfFirst(i) && j.Groups[0].RunsSteps()
+		}
+	}
+	return false
+}
+
 func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 	if len(g.Tasks) == 0 {
 		c.add(jobspec.CodeRequired, where, `add a task: task "main" { command = [...] }`, "the group has nothing to run")
@@ -200,6 +210,7 @@ func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 		}
 		c.notTaken(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
+		c.taskProgram(here, &g.Tasks[i], stepsOfFirst(j, g))
 		c.references(here, &g.Tasks[i], g, j.Array)
 	}
 	if len(g.Tasks) > 1 && !c.scheduling {

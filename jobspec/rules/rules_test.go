@@ -197,6 +197,19 @@ var broken = map[string]rule{
 	"steps in a later group": {together, func(j *jobspec.Job) {
 		j.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 	}, jobspec.CodeUnsupported, "groups[1].tasks"},
+	"a later group with steps and a program": {components, func(j *jobspec.Job) {
+		j.Groups[1].Tasks[0].Command = []string{"true"}
+	}, jobspec.CodeProgram, "groups[1].tasks[0]"},
+	"a first group with steps and no program": {components, func(j *jobspec.Job) { task(j).Script = "" },
+		jobspec.CodeProgram, first},
+	"a task without a program beside steps": {components, func(j *jobspec.Job) {
+		t := j.Groups[1].Tasks[0]
+		t.Name, t.Launch = "other", nil
+		j.Groups[1].Tasks = append(j.Groups[1].Tasks, t)
+	}, jobspec.CodeProgram, "groups[1].tasks[1]"},
+	"steps in groups one after the other, without a program": {components, func(j *jobspec.Job) {
+		j.GangScope = jobspec.ScopeGroup
+	}, jobspec.CodeProgram, "groups[1].tasks[0]"},
 	"too many GPUs": {pipeline,
 		func(j *jobspec.Job) { task(j).Resources.GPUs, j.Groups[0].Tasks[1].Resources.GPUs = 60, 5 }, jobspec.CodeRange,
 		"groups[0].tasks"},
@@ -451,6 +464,26 @@ func together() *jobspec.Job {
 	job := pipeline()
 	job.GangScope, job.Groups[1].DependsOn, job.Groups[2].DependsOn = "job", nil, nil
 	return job
+}
+
+// components is a job whose script starts steps in two groups.
+func components() *jobspec.Job {
+	steps := func() *jobspec.Launch { return &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: 2} }
+	return &jobspec.Job{Name: "het", GangScope: jobspec.ScopeJob, Groups: []jobspec.Group{
+		{Name: "het-0", Tasks: []jobspec.Task{{Name: "main", Script: "#!/bin/sh\nsrun --het-group=1 x\n", Launch: steps()}}},
+		{Name: "het-1", Tasks: []jobspec.Task{{Name: "main", Launch: steps()}}}}}
+}
+
+// TestComponents notices a job of several components that is refused.
+func TestComponents(t *testing.T) {
+	job := components()
+	if problems := rules.Validate(job); len(problems) > 0 {
+		t.Error(problems)
+	}
+	job.Default()
+	if problems := rules.Validate(job); len(problems) > 0 {
+		t.Error(problems)
+	}
 }
 
 // check wants exactly one problem, and the same one after defaults were filled in.

@@ -15,7 +15,6 @@ import (
 func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.name(where+".name", t.Name)
 	c.image(where+".image", t.Image)
-	c.taskProgram(where, t)
 	c.nameIfSet(where+".user", t.User)
 	if t.Leader != nil && !*t.Leader && t.Lifecycle == nil && only {
 		c.add(jobspec.CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
@@ -46,8 +45,14 @@ func (c *checker) image(where, image string) {
 	}
 }
 
-func (c *checker) taskProgram(where string, t *jobspec.Task) {
+// taskProgram checks what a task runs. With steps, a task with launch type steps runs nothing itself.
+func (c *checker) taskProgram(where string, t *jobspec.Task, steps bool) {
+	holds := steps && t.Launch != nil && t.Launch.Type == jobspec.LaunchSteps
 	switch {
+	case holds && len(t.Command) == 0 && t.Script == "":
+	case holds:
+		c.add(jobspec.CodeProgram, where, "leave command and script out, or launch",
+			"task %q would not run its program: with launch type steps the workers of a later group run steps alone", t.Name)
 	case len(t.Command) == 0 && t.Script == "":
 		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run",
 			t.Name)

@@ -7,38 +7,62 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// SbatchFlags reads the flags at the front of a command line of sbatch. It returns the words from the
-// first one that is no flag, and what cannot be read.
+// SbatchFlags reads the flags at the front of a command line of sbatch, of all components of a job. It
+// returns the words from the first one that is no flag, and what cannot be read.
 func SbatchFlags(words []string) (flags []Flag, rest []string, bad Problems) {
-	return readFlags(table, words, true)
+	r := flagReader{specs: table, sbatch: true}
+	rest = r.components(words)
+	return r.flags, rest, r.bad
 }
 
-// SrunFlags is [SbatchFlags] for srun outside of a job.
+// SrunFlags is [SbatchFlags] for srun outside of a job, which has one component.
 func SrunFlags(words []string) (flags []Flag, rest []string, bad Problems) {
-	return readFlags(SrunTable(), words, false)
+	r := flagReader{specs: SrunTable()}
+	rest = r.read(words, 0)
+	return r.flags, rest, r.bad
 }
 
 // SallocFlags is [SbatchFlags] for salloc.
 func SallocFlags(words []string) (flags []Flag, rest []string, bad Problems) {
-	return readFlags(SallocTable(), words, false)
+	r := flagReader{specs: SallocTable()}
+	rest = r.components(words)
+	return r.flags, rest, r.bad
 }
 
-// readFlags reads flags. Those of sbatch that are refused are left to [Read], which lists all problems of
-// a script.
-func readFlags(specs []Spec, words []string, isSbatch bool) (flags []Flag, rest []string, bad Problems) {
-	g := &getopt{specs: specs, each: func(given string, spec *Spec, value string, has bool) {
-		if spec.kind == Refused && !isSbatch {
-			bad = append(bad, Problem{Kind: Refused, Code: CodeNotHere, Where: commandLine, Flag: given,
+// flagReader reads the flags of a command line. Those of sbatch that are refused are left to [Read], which
+// lists all problems of a script.
+type flagReader struct {
+	specs  []Spec
+	sbatch bool
+	flags  []Flag
+	bad    Problems
+}
+
+// components reads the flags of all components, which colons separate. It returns the words behind them.
+func (r *flagReader) components(words []string) (rest []string) {
+	for n := 0; ; n++ {
+		rest = r.read(words, n)
+		if len(rest) == 0 || rest[0] != ":" {
+			return rest
+		}
+		words = rest[1:]
+	}
+}
+
+// read reads the flags of one component.
+func (r *flagReader) read(words []string, component int) (rest []string) {
+	g := &getopt{specs: r.specs, each: func(given string, spec *Spec, value string, has bool) {
+		if spec.kind == Refused && !r.sbatch {
+			r.bad = append(r.bad, Problem{Kind: Refused, Code: CodeNotHere, Where: commandLine, Flag: given,
 				Text: "is not supported", Hint: spec.instead})
 			return
 		}
-		flags = append(flags, Flag{Name: spec.Name, Value: value, Has: has})
+		r.flags = append(r.flags, Flag{Name: spec.Name, Value: value, Has: has, Component: component})
 	}, bad: func(code, given, hint, text string) {
-		bad = append(bad, Problem{Kind: Mistake, Code: code, Where: commandLine, Flag: excerpt(given), Text: text,
+		r.bad = append(r.bad, Problem{Kind: Mistake, Code: code, Where: commandLine, Flag: excerpt(given), Text: text,
 			Hint: hint})
 	}}
-	rest = g.read(words)
-	return flags, rest, bad
+	return g.read(words)
 }
 
 // SrunTable returns the flags of srun outside of a job: most of those of sbatch, and its own.
@@ -118,11 +142,12 @@ func Allocation(opts Options) Result {
 	result := Result{}
 	a := newRequest(&result, &opts, &jobspec.Job{})
 	t := readText([]byte(holding), a.report)
-	a.applyFlags(a.externalFlags())
+	a.applyComponents(t, a.externalFlags())
 	a.exports = []string{}                          // srun has the variables of its shell
 	a.noRequeue = setting{spec: find("no-requeue")} // its command would not know of it
 	s := a.shape()
 	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.setComponents()
 	a.setVariables()
 	apart := false
 	a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}

@@ -13,10 +13,12 @@ import (
 type text struct {
 	src     string // with Unix line ends
 	lines   []string
-	body    int           // index of the first line behind the directives: the first command, or the number of lines
-	shebang string        // the first line without #!
-	flags   []directive   // in their order
-	shell   *shell.Script // its commands; nil when no shell runs it
+	body    int         // index of the first line behind the directives: the first command, or the number of lines
+	shebang string      // the first line without #!
+	flags   []directive // in their order
+	// components of the job, 0 for one: lines #SBATCH hetjob separate them
+	components int
+	shell      *shell.Script // its commands; nil when no shell runs it
 }
 
 // directive is one line of flags.
@@ -24,6 +26,8 @@ type directive struct {
 	line  int
 	words []string
 	own   bool // #ROTA
+	// number of the component that the line is for
+	component int
 }
 
 // reader finds the parts of a script.
@@ -163,12 +167,11 @@ func (r *reader) readDirective(number int, rest string, own bool) {
 		return
 	}
 	if len(words) == 1 && (words[0] == "hetjob" || words[0] == "packjob") {
-		r.addLine(Refused, CodeHetJob, number, "write a job file: one group for each component, and gang_scope = \"job\"",
-			"%s: heterogeneous jobs are not supported in scripts", words[0])
+		r.text.components = max(r.text.components, 1) + 1
 		return
 	}
 	if len(words) > 0 {
-		r.text.flags = append(r.text.flags, directive{number, words, own})
+		r.text.flags = append(r.text.flags, directive{number, words, own, max(r.text.components-1, 0)})
 	}
 }
 

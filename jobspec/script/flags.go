@@ -244,7 +244,7 @@ func refusedFlags() []Spec {
 		specs(Refused, Value, "use --gpus-per-task and --cpus-per-task", "tres-per-task=SBATCH_TRES_PER_TASK"),
 		specs(Refused, Value, "leave it out", "tres-bind=SBATCH_TRES_BIND"),
 		specs(Refused, Value, "Rota has no cloud of its own: leave it out", "extra"),
-		specs(Refused, Value, `write a job file with gang_scope = "job" for groups that start together`, "het-group"),
+		specs(Refused, Value, "it is for srun within a job", "het-group"),
 		specs(Refused, Value, "write a job file with one task for each program", "multi-prog"),
 	)
 }

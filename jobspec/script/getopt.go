@@ -27,6 +27,8 @@ type setting struct {
 	line  int    // of the script; 0 when it is not there
 	where string // the variable or "command line", when it is not in the script
 	layer int    // the place it is from; a higher one overrides a lower one
+	// number of the component that it is for, or everyComponent
+	component int
 }
 
 // blamed reports whether a problem is about the flag.

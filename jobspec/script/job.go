@@ -16,14 +16,10 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	if j.Export = a.exports; a.exports == nil {
 		j.Export = []string{"*"} // what sbatch does
 	}
-	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
-		Mounts: a.mounted}
+	g := a.group(s)
+	task := &g.Tasks[0]
 	task.Script = a.scriptText(t, p)
-	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, MaxWorkersPerNode: 1, Exclusive: a.ownsNodes(s)}
-	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
-		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
-	}
-	a.launch(&task, s, p)
+	a.launch(task, s, p)
 	if a.goOn && p.mode == eachRank {
 		g.OnWorkerFailure = "ignore"
 	}
@@ -36,10 +32,21 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 		writers = s.nodes
 	}
 	task.Log = a.logFiles(writers)
+	j.Groups = []jobspec.Group{g}
+}
+
+// group returns the group of a component, whose task has nothing to run yet.
+func (a *request) group(s shape) jobspec.Group {
+	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
+		Mounts: a.mounted}
+	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, MaxWorkersPerNode: 1, Exclusive: a.ownsNodes(s)}
+	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
+		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
+	}
 	a.warnOfNodeList(s.nodes)
 	a.checkWanted(s.nodes)
 	g.Tasks = []jobspec.Task{task}
-	j.Groups = []jobspec.Group{g}
+	return g
 }
 
 // ownsNodes reports whether the job gets whole nodes. It says so if it was given one thing of a node

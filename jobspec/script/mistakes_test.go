@@ -120,7 +120,12 @@ var mistakes = []struct {
 	{name: "wrap", src: "#!/bin/bash\n#SBATCH --wrap=ls\n"},
 	{name: "refused", src: "#!/bin/bash\n#SBATCH --time-min=10 --nodefile=x --uid=ada --pty --container-save=/x\n"},
 	{name: "ignored", src: "#!/bin/bash\n#SBATCH -B 2:8:1 --mpi=pmix --switches=1@10 -s -O -v --mail-type=ALL\n"},
-	{name: "hetjob", src: "#!/bin/bash\n#SBATCH -n 1\n#SBATCH packjob\n#SBATCH -N 1 : -N 2\n"},
+	{name: "colon in a script", src: "#!/bin/bash\n#SBATCH -N 1 : -N 2\n"},
+	{name: "hetjob with flags of the job", src: "#!/bin/bash\n#SBATCH -p a -t 10 -J x\n#SBATCH hetjob\n" +
+		"#SBATCH -p b -t 20 -J x --time-min=3 --hint=compute_bound\n"},
+	{name: "hetjob of an array", src: "#!/bin/bash\n#SBATCH -a 0-3\n#SBATCH hetjob\n"},
+	{name: "hetjob with too much", src: "#!/bin/bash\n#SBATCH -c 4\n#SBATCH hetjob\n#SBATCH -c 999999 --mem=x\n"},
+	{name: "hetjob of many", src: "#!/bin/bash\n" + strings.Repeat("#SBATCH hetjob\n", 300)},
 	{name: "look-alikes", src: "#!/bin/bash\n#PBS -l nodes=1\n#BSUB -n 4\n#sbatch -N 2\n  #SBATCH -N 2\n#$ -cwd\n"},
 	{name: "step image of a variable", src: "#!/bin/bash\nsrun --container-image=$IMAGE ./x\n"},
 	{name: "two images", src: "#!/bin/bash\n#SBATCH --container-image=/a\nsrun --container-image=/b ./x\n"},
@@ -128,7 +133,7 @@ var mistakes = []struct {
 	{name: "tasks that share gpus", src: "#!/bin/bash\n#SBATCH -G 2 --ntasks-per-gpu=2 -m plane=2\n./x\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
 	{name: "command line", src: "#!/bin/bash\necho\n",
-		flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},
+		flags: give("mem=x", "nonsense", "time-min=3")},
 	{name: "te for long", src: "#!/bin/bash\n#SBATCH -q te -t 5-0 -G 32\n./x\n"},
 	{name: "many flags", src: "#!/bin/bash\n#SBATCH " + strings.Repeat("-H ", 2000) + "\n"},
 	{name: "control characters", src: "#!/bin/bash\n#SBATCH --\x1b[31mred=1\n"},
@@ -206,7 +211,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 		if spec.Name == "requeue" || spec.Name == "wrap" {
 			continue // the default, and a flag that replaces the script
 		}
-		got, r := job(Flag{spec.Name, values[spec.Name], spec.Takes != Nothing})
+		got, r := job(Flag{Name: spec.Name, Value: values[spec.Name], Has: spec.Takes != Nothing})
 		if got == bare && len(r.Problems) == 0 {
 			t.Errorf("--%s changes nothing, and nothing is said about it", spec.Name)
 		}

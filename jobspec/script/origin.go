@@ -2,6 +2,7 @@ package script
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -44,19 +45,26 @@ var origins = []struct {
 }
 
 // taskPrefix is the path of the only task, in front of the places in it.
-var taskPrefix = regexp.MustCompile(`^groups\[\d+\]\.(tasks\[\d+\]\.)?`)
+var taskPrefix = regexp.MustCompile(`^groups\[(\d+)\]\.(tasks\[\d+\]\.)?`)
 
 // originOf returns the flag that set a place in the job, and the place without the path of its
 // task.
 func (a *request) originOf(path string) (short string, s setting, found bool) {
-	short = taskPrefix.ReplaceAllString(path, "")
+	of := a
+	if m := taskPrefix.FindStringSubmatch(path); m != nil {
+		path = path[len(m[0]):]
+		if n, err := strconv.Atoi(m[1]); err == nil && n > 0 && n <= len(a.more) {
+			of = a.more[n-1]
+		}
+	}
+	short = path
 	for _, b := range origins {
 		rest, in := strings.CutPrefix(short, b.place)
 		if !in || rest != "" && rest[0] != '.' && rest[0] != '[' {
 			continue
 		}
 		for _, name := range b.flags {
-			if s, found = a.applied[name]; found {
+			if s, found = of.applied[name]; found {
 				return short, s, true
 			}
 		}

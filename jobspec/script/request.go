@@ -18,6 +18,7 @@ type request struct {
 	result  *Result
 	job     *jobspec.Job
 	applied map[string]setting // flags by name
+	more    []*request         // the components of the job after the first
 
 	name, stdout, stderr, mode    string
 	exports                       []string

@@ -6,10 +6,8 @@
 // that it is not supported (refused), or that it is left out or done in another way without harm (a
 // warning).
 //
-// Rota has no batch step that starts other steps. Every worker of a job runs the same program. A
-// script without srun runs once, as in Slurm. A script that prepares its environment and then
-// starts one step on all tasks is run by every rank, with the command in the place of srun. Any
-// other script with steps is refused, with the line of the step.
+// A script runs once, as in Slurm, on the first worker of its job, and srun in it starts steps on all of
+// them. The components of a heterogeneous job become groups that start together.
 package script
 
 import (
@@ -36,6 +34,8 @@ type Flag struct {
 	Name  string // without hyphens
 	Value string
 	Has   bool // whether a value was written
+	// Component is the number of the component of a heterogeneous job that the flag is for
+	Component int
 }
 
 // Result is what a script asks for.
@@ -79,10 +79,11 @@ func Read(src []byte, opts Options) Result {
 		result.Problems = a.list
 		return result
 	}
-	a.applyFlags(append(a.directiveFlags(t), a.externalFlags()...))
+	a.applyComponents(t, append(a.directiveFlags(t), a.externalFlags()...))
 	s := a.shape()
 	a.useStepImages(t)
 	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.setComponents()
 	a.setVariables()
 	return a.finish()
 }
@@ -110,6 +111,13 @@ var asked = map[string]string{
 
 // setVariables notes the variables that sbatch would set.
 func (a *request) setVariables() {
+	if set := a.askedVariables(); len(set) > 0 {
+		a.result.Variables = set
+	}
+}
+
+// askedVariables returns the variables that sbatch would set.
+func (a *request) askedVariables() map[string]string {
 	set := map[string]string{}
 	for flag, name := range asked {
 		if s, given := a.applied[flag]; given {
@@ -119,9 +127,7 @@ func (a *request) setVariables() {
 	if m := a.memPerCPU; m.n > 0 && (a.mem.n == 0 || a.mem.by.layer < m.by.layer) {
 		set["SLURM_MEM_PER_CPU"] = strconv.FormatInt(int64(m.n)/int64(jobspec.MiB), 10)
 	}
-	if len(set) > 0 {
-		a.result.Variables = set
-	}
+	return set
 }
 
 // maxFlags bounds how many flags a script may have.
@@ -143,14 +149,15 @@ func (a *request) directiveFlags(t *text) []setting {
 			layer = fromRota
 		}
 		g := &getopt{specs: table, each: func(given string, spec *Spec, value string, has bool) {
-			list = append(list, setting{spec: spec, given: given, value: value, has: has, line: d.line, layer: layer})
+			list = append(list, setting{spec: spec, given: given, value: value, has: has, line: d.line, layer: layer,
+				component: d.component})
 		}, bad: func(code, given, hint, text string) {
 			a.add(Problem{Kind: Mistake, Code: code, Line: d.line, Flag: given, Text: text, Hint: hint})
 		}}
 		switch rest := g.read(d.words); {
 		case len(rest) > 0 && rest[0] == ":":
-			a.addLine(Refused, CodeHetJob, d.line, "write a job file: one group for each component, and gang_scope = \"job\"",
-				"heterogeneous jobs are not supported in scripts")
+			a.addLine(Mistake, CodeHetJob, d.line, "write a line #SBATCH hetjob between the components",
+				"a colon separates components on a command line only")
 		case len(rest) > 0:
 			a.addLine(Mistake, CodeWords, d.line, "a flag begins with -, and its value follows it", "%q is not a flag",
 				excerpt(rest[0]))
@@ -172,7 +179,7 @@ func (a *request) externalFlags() []setting {
 				value = ""
 			}
 			list = append(list, setting{spec: spec, given: "--" + spec.Name, value: value, has: value != "", where: spec.Env,
-				layer: fromVariable})
+				layer: fromVariable, component: everyComponent})
 		}
 	}
 	return append(list, a.commandLineFlags()...)
@@ -188,7 +195,7 @@ func (a *request) commandLineFlags() []setting {
 			continue
 		}
 		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: commandLine,
-			layer: fromCommand})
+			layer: fromCommand, component: f.Component})
 	}
 	return list
 }

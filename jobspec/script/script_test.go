@@ -11,6 +11,16 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
+// give returns flags that are written NAME or NAME=VALUE.
+func give(flags ...string) []Flag {
+	var list []Flag
+	for _, f := range flags {
+		name, value, has := strings.Cut(f, "=")
+		list = append(list, Flag{Name: name, Value: value, Has: has})
+	}
+	return list
+}
+
 // read reads a script that may have warnings but no other problems.
 func read(t *testing.T, src string, opts Options) *jobspec.Job {
 	t.Helper()
@@ -39,8 +49,7 @@ func TestPrecedence(t *testing.T) {
 		{"directives", Options{}, "later", jobspec.GiB, 4, "*a100*"},
 		{"environment", Options{Getenv: getenv}, "env", 2 * jobspec.GiB, 4, "*a100*"},
 		{"command line", Options{Getenv: getenv,
-			Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true},
-				{"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, "*a100*"},
+			Flags: give("queue=cli", "mem=3G", "gpus=2")}, "cli", 3 * jobspec.GiB, 2, "*a100*"},
 	} {
 		j := read(t, src, test.opts)
 		r := task(j).Resources
@@ -174,7 +183,7 @@ func TestArguments(t *testing.T) {
 
 func TestWrap(t *testing.T) {
 	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(),
-		Flags: []Flag{{"wrap", "srun hostname; date", true}}})
+		Flags: []Flag{{Name: "wrap", Value: "srun hostname; date", Has: true}}})
 	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nsrun hostname; date\n" {
 		t.Errorf("got %+v, %v", r.Job, r.Problems)
 	}
@@ -255,12 +264,11 @@ func TestOverride(t *testing.T) {
 	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"},
 		Resources: jobspec.Resources{Cores: 2}}}}}}
 	job.Default()
-	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: []Flag{
-		{"nodes", "2", true}, {"cpus-per-task", "4", true}, {"gpus", "8", true}, {"array", "0-3%2", true}, {"dependency",
-			"afterok:5", true}, {"output", "%x.out", true},
-		{"signal", "USR2@10", true}, {"exclusive", "", false}, {"begin", "now+1hour", true}, {"chdir", "sub", true}, {"hold",
-			"", false}, {"class", "te", true}, {"time", "10", true},
-	}})
+	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: give("nodes=2", "cpus-per-task=4", "gpus=8",
+		"array=0-3%2",
+		"dependency=afterok:5",
+		"output=%x.out", "signal=USR2@10", "exclusive", "begin=now+1hour", "chdir=sub",
+		"hold", "class=te", "time=10")})
 	if r.Job == nil || r.Problems.Has(Refused) {
 		t.Fatal(r.Problems.Format("x"))
 	}
@@ -277,7 +285,7 @@ func TestOverride(t *testing.T) {
 			{Name: "g", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}, {Name: "h",
 				Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
 	r = Override(two, Options{Clock: clock(),
-		Flags: []Flag{{"mem", "1G", true}, {"array", "1-2", true}, {"ntasks", "4", true}, {"time", "5", true}}})
+		Flags: give("mem=1G", "array=1-2", "ntasks=4", "time=5")})
 	golden(t, "testdata/override.txt", r.Problems.Format("job.hcl"))
 	if two.TimeLimit != 300 || two.Array.Indices != "" {
 		t.Errorf("got %+v", two)
@@ -293,12 +301,12 @@ func TestOverrideWorkersOfANode(t *testing.T) {
 		flag  Flag
 		want  int
 	}{
-		"nodes":          {jobspec.Group{}, Flag{"nodes", "3", true}, 1},
-		"more nodes":     {jobspec.Group{Count: 2, MaxWorkersPerNode: 2}, Flag{"nodes", "4", true}, 1},
-		"workers alone":  {jobspec.Group{Count: 2, Gang: &no}, Flag{"nodes", "4", true}, 4},
-		"whole nodes":    {jobspec.Group{Count: 2}, Flag{"exclusive", "", false}, 1},
-		"other flags":    {jobspec.Group{Count: 2}, Flag{"mem", "1G", true}, 2},
-		"what was meant": {jobspec.Group{Count: 4, MaxWorkersPerNode: 2}, Flag{"mem", "1G", true}, 2},
+		"nodes":          {jobspec.Group{}, Flag{Name: "nodes", Value: "3", Has: true}, 1},
+		"more nodes":     {jobspec.Group{Count: 2, MaxWorkersPerNode: 2}, Flag{Name: "nodes", Value: "4", Has: true}, 1},
+		"workers alone":  {jobspec.Group{Count: 2, Gang: &no}, Flag{Name: "nodes", Value: "4", Has: true}, 4},
+		"whole nodes":    {jobspec.Group{Count: 2}, Flag{Name: "exclusive", Value: "", Has: false}, 1},
+		"other flags":    {jobspec.Group{Count: 2}, Flag{Name: "mem", Value: "1G", Has: true}, 2},
+		"what was meant": {jobspec.Group{Count: 4, MaxWorkersPerNode: 2}, Flag{Name: "mem", Value: "1G", Has: true}, 2},
 	} {
 		c.group.Tasks = []jobspec.Task{{Name: "t", Command: []string{"x"}}}
 		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{c.group}}
@@ -310,20 +318,60 @@ func TestOverrideWorkersOfANode(t *testing.T) {
 	}
 }
 
+// TestComponents notices components of a command line that are not those of the script, or that get what
+// is another one's.
+func TestComponents(t *testing.T) {
+	flags, rest, bad := SbatchFlags(strings.Fields("-c2 -x n9 : -N3 --mem=2G -C big : -G4 -w n[1-2] x.sh : y"))
+	if len(bad) > 0 || strings.Join(rest, " ") != "x.sh : y" {
+		t.Fatal(rest, bad)
+	}
+	src := "#!/bin/bash\n#SBATCH -n2 --mem=1G\n#SBATCH hetjob\n#SBATCH -c3 --mem=9G\n#SBATCH hetjob\n#SBATCH -n1\n" +
+		"#SBATCH hetjob\n#SBATCH -x n8\n"
+	r := Read([]byte(src), Options{Name: "x.sh", Dir: "/d", Flags: flags, Clock: clock(),
+		Getenv: func(name string) (string, bool) { return "4", name == "SBATCH_CPUS_PER_GPU" }})
+	if len(r.Problems.Of(Mistake, Refused)) != 1 { // cores for GPUs, and components without any
+		t.Error(r.Problems.Format("x.sh"))
+	}
+	r = Read([]byte(src), Options{Name: "x.sh", Dir: "/d", Flags: flags, Clock: clock()})
+	if r.Job == nil || r.Problems.Has(Refused) {
+		t.Fatal(r.Problems.Format("x.sh"))
+	}
+	var got []string
+	for i := range r.Job.Groups {
+		g := &r.Job.Groups[i]
+		t := &g.Tasks[0]
+		text := fmt.Sprint(g.Name, " ", g.Count, "x", t.Resources.Cores, "/", t.Resources.Memory, "/", t.Resources.GPUs, " ",
+			t.Launch.Nproc, " ", len(t.Script) > 0)
+		for _, c := range g.Constraints {
+			text += " " + c.String()
+		}
+		got = append(got, text)
+	}
+	want := []string{`het-0 1x4/1GiB/0 2 true node.name not_in "n9"`,
+		`het-1 3x3/2GiB/0 1 false node.label.big is_set node.name not_in "n9"`,
+		`het-2 1x1/4GiB/4 1 false node.name in "n1", "n2" node.name not_in "n9"`,
+		`het-3 1x1/4GiB/0 1 false node.name not_in "n8"`}
+	if !slices.Equal(got, want) || r.Job.GangScope != jobspec.ScopeJob || len(r.Job.ExcludeNodes) > 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestOverrideGPUs changes how many GPUs a job file asks for. Other requirements stay.
 func TestOverrideGPUs(t *testing.T) {
 	for _, c := range []struct {
 		flag Flag
 		want jobspec.Resources
 	}{
-		{Flag{"gpus-per-node", "2", true}, jobspec.Resources{GPUs: 2,
+		{Flag{Name: "gpus-per-node", Value: "2", Has: true}, jobspec.Resources{GPUs: 2,
 			GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
-		{Flag{"gpus", "8", true}, jobspec.Resources{GPUs: 4, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
-		{Flag{"gres", "gpu:a100:2", true}, jobspec.Resources{GPUs: 2,
+		{Flag{Name: "gpus", Value: "8", Has: true}, jobspec.Resources{GPUs: 4,
+			GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{Name: "gres", Value: "gpu:a100:2", Has: true}, jobspec.Resources{GPUs: 2,
 			GPU: &jobspec.GPU{Model: "*a100*", MinMemory: 80 * jobspec.GiB}}},
-		{Flag{"gres", "none", true}, jobspec.Resources{}},
-		{Flag{"gres", "gpu:0", true}, jobspec.Resources{}},
-		{Flag{"mem", "8G", true}, jobspec.Resources{GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{Name: "gres", Value: "none", Has: true}, jobspec.Resources{}},
+		{Flag{Name: "gres", Value: "gpu:0", Has: true}, jobspec.Resources{}},
+		{Flag{Name: "mem", Value: "8G", Has: true}, jobspec.Resources{GPUs: 1,
+			GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
 	} {
 		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Count: 2,
 			Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{
@@ -341,13 +389,13 @@ func TestOverrideGPUs(t *testing.T) {
 	part := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"},
 		Resources: jobspec.Resources{GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", Share: 500, MaxMemory: jobspec.GiB}}}}}}}
 	part.Default()
-	Override(part, Options{Clock: clock(), Flags: []Flag{{"gpus-per-node", "2", true}}})
+	Override(part, Options{Clock: clock(), Flags: give("gpus-per-node=2")})
 	if r := task(part).Resources; r.GPUs != 2 || *r.GPU != (jobspec.GPU{Model: "H100*"}) {
 		t.Errorf("2 GPUs instead of a part of one: %d of %+v", r.GPUs, r.GPU)
 	}
 	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 2, Max: 4},
 		Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
-	if r := Override(job, Options{Clock: clock(), Flags: []Flag{{"gpus", "8", true}}}); !r.Problems.Has(Refused) {
+	if r := Override(job, Options{Clock: clock(), Flags: give("gpus=8")}); !r.Problems.Has(Refused) {
 		t.Errorf("8 GPUs for 2 to 4 workers: %v", r.Problems)
 	}
 }

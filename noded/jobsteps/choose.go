@@ -2,6 +2,8 @@ package jobsteps
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -16,9 +18,10 @@ type Place struct {
 	GPUs   int
 }
 
-// Allocation is what a job has for its steps.
+// Allocation is what a job has for its steps, or one group of several that start together.
 type Allocation struct {
-	Places       []Place // of every worker, in their order
+	First        int     // number of the first place among those of the job
+	Places       []Place // of every worker, in their order; none if the group runs no steps
 	TasksPerNode int
 	CoresPerTask int
 }
@@ -73,6 +76,78 @@ func choose(req *api.StepRequest, job Allocation, held []Share) ([]Share, error)
 		return nil, Busy
 	}
 	return shares, nil
+}
+
+// chooseAll is [choose] for all parts of a step, in the groups of its job. It also returns how many nodes
+// each part has. The tasks of a part are numbered behind those of the parts before it.
+func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []Share, parts []int, err error) {
+	var busy error
+	tasks := 0
+	for _, r := range partsOf(req) {
+		group, err := groupOf(r.Group, groups)
+		if err != nil {
+			return nil, nil, err
+		}
+		shares, err := choose(&r, *group, group.own(held))
+		if errors.Is(err, Busy) {
+			busy = err
+			continue
+		}
+		if err == nil {
+			err = programsCover(&r, tasksOf(shares))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range shares {
+			shares[i].Place += group.First
+			for k := range shares[i].Tasks {
+				shares[i].Tasks[k] += tasks
+			}
+		}
+		all, parts, tasks = append(all, shares...), append(parts, len(shares)), tasks+tasksOf(shares)
+	}
+	if busy != nil {
+		return nil, nil, busy
+	}
+	return all, parts, nil
+}
+
+// partsOf returns the parts of a step, each as a request of its own.
+func partsOf(req *api.StepRequest) []api.StepRequest {
+	one := *req
+	one.More = nil
+	list := []api.StepRequest{one}
+	for _, r := range req.More {
+		if r.Overlap = req.Overlap; r.Env == nil {
+			r.Env = req.Env
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// groupOf returns what a group of the job has for steps.
+func groupOf(n int, groups []Allocation) (*Allocation, error) {
+	switch {
+	case n < 0 || n >= len(groups):
+		return nil, fmt.Errorf("Attempt to run a job step with het group value of %d, but the job allocation has maximum "+
+			"value of %d", n, len(groups)-1)
+	case len(groups[n].Places) == 0:
+		return nil, fmt.Errorf("group %d of the job runs no steps: its launch type is not steps", n)
+	}
+	return &groups[n], nil
+}
+
+// own returns which of the shares that are held are in a group, counted from its first place.
+func (a *Allocation) own(held []Share) []Share {
+	var own []Share
+	for _, h := range held {
+		if h.Place -= a.First; h.Place >= 0 && h.Place < len(a.Places) {
+			own = append(own, h)
+		}
+	}
+	return own
 }
 
 // room is what is free of a place.

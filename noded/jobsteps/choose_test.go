@@ -95,6 +95,60 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+// TestChoiceInGroups notices a step in groups that start together which gets what another group has, whose
+// tasks are numbered twice, or that begins in one group while it has to wait in another.
+func TestChoiceInGroups(t *testing.T) {
+	groups := []Allocation{
+		{TasksPerNode: 1, CoresPerTask: 2, Places: []Place{{"a", 2, 8 * jobspec.GiB, 0}}},
+		{First: 1}, // whose launch type is another one
+		{First: 3, TasksPerNode: 2, CoresPerTask: 1, Places: []Place{{"a", 2, jobspec.GiB, 1}, {"b", 2, jobspec.GiB, 1}}},
+	}
+	held := []Share{{Place: 4, Cores: []int{0, 1}, GPUs: []int{0}}}
+	for name, c := range map[string]struct {
+		req   api.StepRequest
+		held  []Share
+		want  string
+		parts string
+		err   string
+	}{
+		"the first group":    {held: held, want: "0:[0]/[0 1]/[]", parts: "[1]"},
+		"another one":        {req: api.StepRequest{Group: 2}, want: "3:[0 1]/[0 1]/[0] 4:[2 3]/[0 1]/[0]", parts: "[2]"},
+		"what is free of it": {req: api.StepRequest{Group: 2, Tasks: 1}, held: held, want: "3:[0]/[0 1]/[0]", parts: "[1]"},
+		"two groups": {req: api.StepRequest{More: []api.StepRequest{{Group: 2}}},
+			want: "0:[0]/[0 1]/[] 3:[1 2]/[0 1]/[0] 4:[3 4]/[0 1]/[0]", parts: "[1 2]"},
+		"in another order": {req: api.StepRequest{Group: 2, Tasks: 1, More: []api.StepRequest{{Exact: true}}},
+			want: "3:[0]/[0 1]/[0] 0:[1]/[0 1]/[]", parts: "[1 1]"},
+		"one is busy": {req: api.StepRequest{More: []api.StepRequest{{Group: 2}}}, held: held, err: string(Busy)},
+		"it shares in both": {req: api.StepRequest{Overlap: true, More: []api.StepRequest{{Group: 2}}}, held: held,
+			want: "0:[0]/[0 1]/[] 3:[1 2]/[0 1]/[0] 4:[3 4]/[0 1]/[0]", parts: "[1 2]"},
+		"one is too small": {req: api.StepRequest{More: []api.StepRequest{{Group: 2, Nodes: 3}}}, held: held,
+			err: string(NoSuchNodes)},
+		"no such group": {req: api.StepRequest{Group: 3},
+			err: "Attempt to run a job step with het group value of 3, but the job allocation has maximum value of 2"},
+		"a group without steps": {req: api.StepRequest{More: []api.StepRequest{{Group: 1}}},
+			err: "group 1 of the job runs no steps: its launch type is not steps"},
+		"a task without a program": {req: api.StepRequest{Programs: []api.StepProgram{{Argv: []string{"x"}}},
+			More: []api.StepRequest{{Group: 2, Programs: []api.StepProgram{{Tasks: []int{0}, Argv: []string{"y"}}}}}},
+			err: "task 1 has no program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.req.Programs == nil {
+				c.req.Programs = []api.StepProgram{{Argv: []string{"x"}}}
+				for i := range c.req.More {
+					c.req.More[i].Programs = c.req.Programs
+				}
+			}
+			got, parts, err := chooseAll(&c.req, groups, c.held)
+			if why := fmt.Sprint(err); c.err == "" && err != nil || c.err != "" && why != c.err {
+				t.Fatalf("got %s, want %s", why, c.err)
+			}
+			if err == nil && (text(got) != c.want || fmt.Sprint(parts) != c.parts) {
+				t.Errorf("got %s in %v, want %s in %s", text(got), parts, c.want, c.parts)
+			}
+		})
+	}
+}
+
 // TestSharesOfStepsAreTheirOwn notices two steps side by side that have the same core, GPU or memory,
 // and a task that a step has twice or not at all.
 func TestSharesOfStepsAreTheirOwn(t *testing.T) {

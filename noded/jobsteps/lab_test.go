@@ -68,6 +68,14 @@ func newLab(t *testing.T, program func(container.ID) containertest.Program, node
 	return l
 }
 
+// inGroups has the job have a group on each of two nodes.
+func (l *lab) inGroups() {
+	steps := l.alloc.Spec.Groups[0]
+	l.alloc.Spec.Groups, l.alloc.Nodes = []jobspec.Group{steps, steps}, l.nodes[:1]
+	l.alloc.Hosts = []api.GroupHosts{{Nodes: l.nodes[:1], Has: []model.Vector{model.VectorOf(4, 1, 2000)}},
+		{Nodes: l.nodes[1:], Has: []model.Vector{model.VectorOf(2, 1, 1000)}}}
+}
+
 // start starts the daemons.
 func (l *lab) start() {
 	l.t.Helper()

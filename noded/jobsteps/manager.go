@@ -71,8 +71,8 @@ func (m *Manager) node(name string) Node {
 type job struct {
 	m     *Manager
 	id    container.ID // of its first worker
-	first int          // number of the group's first worker in the attempt
-	alloc Allocation
+	first int          // its number in the attempt
+	alloc []Allocation // of the groups that start together
 
 	ending sync.Mutex // held while a row is written, so that rows are reported in order
 
@@ -97,9 +97,20 @@ type waiter struct {
 type grant struct {
 	n      int
 	shares []Share
+	parts  []int // how many of the shares each part of the step has
 }
 
 func (j *job) jobID() model.JobID { return model.JobID(j.id.Job) }
+
+// node returns the name of the node of a place, "" if there is none.
+func (j *job) node(place int) string {
+	for i := range j.alloc {
+		if n := place - j.alloc[i].First; n >= 0 && n < len(j.alloc[i].Places) {
+			return j.alloc[i].Places[n].Node
+		}
+	}
+	return ""
+}
 
 // worker returns the worker of a place.
 func (j *job) worker(place int) container.ID {
@@ -127,7 +138,7 @@ func (m *Manager) find(id container.ID) (*job, error) {
 }
 
 func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
-	j := &job{m: m, id: id, first: id.Worker, alloc: places(a), steps: map[int]*step{}, held: map[int][]Share{},
+	j := &job{m: m, id: id, first: id.Worker, alloc: allocations(a), steps: map[int]*step{}, held: map[int][]Share{},
 		changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows
@@ -238,6 +249,9 @@ func check(req *api.StepRequest) error {
 	if n := max(req.Wait, req.TimeLimit); n > timeMost {
 		return fmt.Errorf("the times of a step are at most %d seconds", int64(timeMost))
 	}
+	if err := checkParts(req); err != nil {
+		return err
+	}
 	if len(req.Programs) == 0 {
 		return errors.New("a step needs a program")
 	}
@@ -252,6 +266,26 @@ func check(req *api.StepRequest) error {
 	for _, v := range req.Env {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || strings.ContainsRune(v, 0) {
 			return fmt.Errorf("variable %q is not NAME=VALUE", v)
+		}
+	}
+	return nil
+}
+
+// checkParts refuses parts of a step that make no sense.
+func checkParts(req *api.StepRequest) error {
+	groups := map[int]bool{req.Group: true}
+	for i := range req.More {
+		r := &req.More[i]
+		if r.Name != "" || len(r.More) > 0 || r.Overlap || r.NoWait || r.Terminal != nil || r.Stdin != "" || r.KillOnBad ||
+			r.Wait != 0 || r.TimeLimit != 0 {
+			return fmt.Errorf("the part of a step in group %d says what holds for all of the step", r.Group)
+		}
+		if groups[r.Group] {
+			return fmt.Errorf("a step has one part in a group, and two in group %d", r.Group)
+		}
+		groups[r.Group] = true
+		if err := check(r); err != nil {
+			return fmt.Errorf("in group %d: %w", r.Group, err)
 		}
 	}
 	return nil
@@ -312,10 +346,7 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 			Detail: fmt.Sprintf("job %d has %d steps that run or wait, as many as a job may have at a time: wait until one ends",
 				j.id.Job, stepsMost)}
 	}
-	shares, err := choose(req, j.alloc, j.allHeld())
-	if err == nil {
-		err = programsCover(req, tasksOf(shares))
-	}
+	shares, parts, err := chooseAll(req, j.alloc, j.allHeld())
 	if errors.Is(err, Busy) && !req.NoWait {
 		w := &waiter{req: req, name: nameOf(req), granted: make(chan grant, 1)}
 		j.waiting = append(j.waiting, w)
@@ -324,7 +355,7 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	if err != nil {
 		return grant{}, nil, err
 	}
-	return j.grant(req, shares), nil, nil
+	return j.grant(req, shares, parts), nil, nil
 }
 
 // stepsMost is how many steps of a job may run and wait at the same time.
@@ -333,8 +364,8 @@ const stepsMost = 1024
 var errEnds = errors.New("Job has finished")
 
 // grant numbers a step, and has its shares held until it ends. The mutex is held.
-func (j *job) grant(req *api.StepRequest, shares []Share) grant {
-	g := grant{j.next, shares}
+func (j *job) grant(req *api.StepRequest, shares []Share, parts []int) grant {
+	g := grant{j.next, shares, parts}
 	j.next++
 	if !req.Overlap {
 		j.held[g.n] = shares
@@ -384,11 +415,11 @@ func (j *job) freed(s *step) {
 // serveWaiting gives those that wait what is free, in their order. The mutex is held.
 func (j *job) serveWaiting() {
 	j.waiting = slices.DeleteFunc(j.waiting, func(w *waiter) bool {
-		shares, err := choose(w.req, j.alloc, j.allHeld())
+		shares, parts, err := chooseAll(w.req, j.alloc, j.allHeld())
 		if err != nil {
 			return false
 		}
-		w.granted <- j.grant(w.req, shares)
+		w.granted <- j.grant(w.req, shares, parts)
 		return true
 	})
 }
@@ -398,6 +429,9 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
 		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit}
+	if len(g.parts) > 1 {
+		st.Parts = g.parts
+	}
 	s := newStep(j, n, st)
 	j.mu.Lock()
 	if j.closed {
@@ -442,19 +476,63 @@ func begins(err error) bool {
 	return errors.As(err, &p) && p.Code == api.CodeNoLeader
 }
 
+// requests returns which part of the request each node's part of the step is from. The tasks that programs
+// name are numbered in the whole step.
+func (s *step) requests(req *api.StepRequest) []*api.StepRequest {
+	var list []*api.StepRequest
+	parts, tasks := partsOf(req), 0
+	for i := range parts {
+		nodes := len(s.Shares)
+		if len(s.Parts) > 0 {
+			nodes = s.Parts[i]
+		}
+		parts[i].Programs = behind(parts[i].Programs, tasks)
+		for range nodes {
+			tasks += len(s.Shares[len(list)].Tasks)
+			list = append(list, &parts[i])
+		}
+	}
+	return list
+}
+
+// behind returns programs whose tasks are numbered behind so many others.
+func behind(programs []api.StepProgram, tasks int) []api.StepProgram {
+	out := slices.Clone(programs)
+	for i := range out {
+		out[i].Tasks = slices.Clone(out[i].Tasks)
+		for k := range out[i].Tasks {
+			out[i].Tasks[k] += tasks
+		}
+	}
+	return out
+}
+
+// groupsOf lists the groups of a step.
+func groupsOf(req *api.StepRequest) []int {
+	list := []int{req.Group}
+	for i := range req.More {
+		list = append(list, req.More[i].Group)
+	}
+	return list
+}
+
 // startParts has all nodes start their parts. It returns those that certainly do not run.
 func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	b := s.begun()
 	failed := make([]*part, len(s.parts))
 	errs := make([]error, len(s.parts))
 	var all sync.WaitGroup
+	requests := s.requests(req)
 	for i, p := range s.parts {
-		share := s.Shares[i]
-		one := &Part{Programs: req.Programs, Env: req.Env, Workdir: req.Workdir, Nodes: b.Nodes, Counts: b.Tasks, Node: i,
-			Share: share, CoresPerTask: max(1, len(share.Cores)/max(1, len(share.Tasks))), Exact: req.Exact,
-			GPUsPerTask: req.GPUsPerTask, Cyclic: req.Cyclic, Stdin: p.input}
-		if req.CoresPerTask > 0 {
-			one.CoresPerTask = req.CoresPerTask
+		share, r := s.Shares[i], requests[i]
+		one := &Part{Programs: r.Programs, Env: r.Env, Workdir: r.Workdir, Nodes: b.Nodes, Counts: b.Tasks, Node: i,
+			Share: share, CoresPerTask: max(1, len(share.Cores)/max(1, len(share.Tasks))), Exact: r.Exact,
+			GPUsPerTask: r.GPUsPerTask, Cyclic: r.Cyclic, Stdin: p.input}
+		if len(s.Parts) > 0 {
+			one.Groups = groupsOf(req)
+		}
+		if r.CoresPerTask > 0 {
+			one.CoresPerTask = r.CoresPerTask
 		}
 		if s.hasTask(share, "0") {
 			one.Terminal = req.Terminal
@@ -544,7 +622,9 @@ func (j *job) record(s *step, usage *model.Usage) {
 	}}
 	var nodes []string
 	for _, p := range s.parts {
-		nodes = append(nodes, p.name)
+		if !slices.Contains(nodes, p.name) { // several workers of a job may be on one
+			nodes = append(nodes, p.name)
+		}
 	}
 	r.SetNodes(nodes)
 	r.Cores, r.GPUs = s.holds()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -32,6 +33,7 @@ type Part struct {
 	Exact        bool              `json:"exact,omitempty"`
 	GPUsPerTask  int               `json:"gpus_per_task,omitempty"`
 	Cyclic       bool              `json:"cyclic,omitempty"`
+	Groups       []int             `json:"groups,omitempty"`   // of the job: those of the step, if several
 	Terminal     *api.TerminalSize `json:"terminal,omitempty"` // its first task has one
 	Stdin        bool              `json:"stdin,omitempty"`    // its tasks read input, or one of them does
 }
@@ -293,7 +295,7 @@ func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 	s := oci.Step{
 		Number: id.Step - 1, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts, Node: p.Node,
 		Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
-		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic,
+		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic, Groups: p.Groups,
 	}
 	if p.Terminal != nil && len(s.Tasks) > 0 && s.Tasks[0] == 0 {
 		s.Terminal = &launch.Terminal{Rows: p.Terminal.Rows, Columns: p.Terminal.Columns}
@@ -400,21 +402,47 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (*container.Exit, e
 	return s.Exit, nil
 }
 
-// places returns what the job of a first worker has for its steps.
-func places(a *api.Alloc) Allocation {
-	g := &a.Spec.Groups[a.Group]
+// allocations returns what the job of a first worker has for its steps, by its groups that start together.
+func allocations(a *api.Alloc) []Allocation {
+	if len(a.Hosts) == 0 {
+		return []Allocation{allocation(&a.Spec.Groups[a.Group], a.Nodes, nil, a.Request.Active)}
+	}
+	var list []Allocation
+	first := 0
+	for i, h := range a.Hosts {
+		var one Allocation
+		if g := &a.Spec.Groups[i]; g.RunsSteps() {
+			one = allocation(g, h.Nodes, h.Has, model.GroupRequest(g).Active)
+		}
+		one.First, first = first, first+len(h.Nodes)
+		list = append(list, one)
+	}
+	return list
+}
+
+// allocation returns what a group has for steps on its nodes. Each worker has what stands in has, or the
+// usual amount.
+func allocation(g *jobspec.Group, nodes []string, has []model.Vector, usual model.Vector) Allocation {
 	task := &g.Tasks[max(oci.StepTask(g.Tasks), 0)]
-	gpus := int((a.Request.Active.GPUs + jobspec.WholeGPU - 1) / jobspec.WholeGPU)
 	job := Allocation{TasksPerNode: 1}
+	for i, n := range nodes {
+		v := usual
+		if i < len(has) {
+			v = has[i]
+		}
+		job.Places = append(job.Places, Place{Node: n, Cores: int(max(v.Cores, 1)), Memory: v.Memory, GPUs: wholeGPUs(v)})
+	}
 	if l := task.Launch; l != nil && l.NprocGPU {
-		job.TasksPerNode = max(gpus, 1)
+		job.TasksPerNode = max(wholeGPUs(usual), 1)
 	} else if l != nil {
 		job.TasksPerNode = max(l.Nproc, 1)
 	}
-	cores := int(max(a.Request.Active.Cores, 1))
-	job.CoresPerTask = max(cores/job.TasksPerNode, 1)
-	for _, n := range a.Nodes {
-		job.Places = append(job.Places, Place{Node: n, Cores: cores, Memory: a.Request.Active.Memory, GPUs: gpus})
+	if len(job.Places) > 0 {
+		job.CoresPerTask = max(job.Places[0].Cores/job.TasksPerNode, 1)
 	}
 	return job
+}
+
+func wholeGPUs(v model.Vector) int {
+	return int((v.GPUs + jobspec.WholeGPU - 1) / jobspec.WholeGPU)
 }

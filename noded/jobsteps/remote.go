@@ -111,7 +111,7 @@ func (s *Server) admit(r *http.Request) (container.ID, error) {
 		return id, denied("no worker %s of a job with steps is here", id.OfWorker()) // what is here is told to none
 	case err != nil:
 		return id, err
-	case !w.Alloc.RunsSteps() || len(w.Alloc.Nodes) == 0 || w.Alloc.Nodes[0] != c.From:
+	case !w.Alloc.RunsSteps() || w.Alloc.First() == "" || w.Alloc.First() != c.From:
 		return id, denied("the first worker of job %d does not run on node %s", id.Job, c.From)
 	}
 	return id, nil

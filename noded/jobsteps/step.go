@@ -38,6 +38,7 @@ const (
 type stepState struct {
 	Name      string          `json:"name"`
 	Shares    []Share         `json:"shares"`
+	Parts     []int           `json:"parts,omitempty"` // see [api.StepBegun.Parts]
 	Began     int64           `json:"began_unix_ms"`
 	Cyclic    bool            `json:"cyclic,omitempty"`
 	Overlap   bool            `json:"overlap,omitempty"` // others do not wait for what it has
@@ -132,7 +133,7 @@ func newStep(j *job, n int, st stepState) *step {
 	}
 	for i, share := range st.Shares {
 		id := j.worker(share.Place).OfStep(n)
-		name := j.alloc.Places[share.Place].Node
+		name := j.node(share.Place)
 		p := &part{step: s, index: i, id: id, name: name, node: j.m.node(name), kick: make(chan struct{}, 1)}
 		p.input = st.Stdin == "" || st.Stdin == "all" || s.hasTask(share, st.Stdin)
 		for local, n := range share.Tasks {
@@ -161,7 +162,8 @@ func (s *step) hasTask(share Share, text string) bool {
 
 // begun is what clients are told when they are connected.
 func (s *step) begun() api.StepBegun {
-	b := api.StepBegun{Job: s.job.jobID(), Attempt: s.job.id.Attempt, Step: s.n, Cyclic: s.Cyclic}
+	b := api.StepBegun{Job: s.job.jobID(), Attempt: s.job.id.Attempt, Step: s.n, Cyclic: s.Cyclic,
+		Parts: s.Parts}
 	for i, p := range s.parts {
 		b.Nodes, b.Tasks = append(b.Nodes, p.name), append(b.Tasks, len(s.Shares[i].Tasks))
 	}
@@ -466,11 +468,12 @@ func (s *step) attach(a *attach) {
 	if f, err := stream.JSON(stream.Begun, stream.AllTasks, s.begun()); err == nil {
 		s.pending = append(s.pending, f)
 	}
-	for _, p := range s.parts {
+	begun := s.begun()
+	for i, p := range s.parts {
 		if p.lost {
 			continue
 		}
-		p.offset = a.from[p.name]
+		p.offset = a.from[begun.PartName(i)]
 		p.ended, p.ready = false, false
 		p.reopen(p.offset)
 	}

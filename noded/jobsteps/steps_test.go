@@ -54,6 +54,84 @@ func TestAStepOnTwoNodes(t *testing.T) {
 	})
 }
 
+// TestAStepInGroups notices a step in groups that start together whose nodes get another part of the
+// request, whose tasks have other numbers, or whose output is read twice where two workers are on a node.
+func TestAStepInGroups(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, succeeds, "a", "b")
+		l.inGroups()
+		one := []api.StepProgram{{Argv: []string{"one"}}}
+		p, err := l.ask(api.StepRequest{Tasks: 1, Programs: one, Env: []string{"X=1"}, More: []api.StepRequest{{Group: 1,
+			Exact: true, Programs: []api.StepProgram{{Tasks: []int{1}, Argv: []string{"three"}}, {Argv: []string{"two"}}}}}})
+		if err != nil || !p.read(stream.End) {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(p.of.Nodes, p.of.Tasks, p.of.Parts, p.of.TaskNodes()) != "[a b] [1 2] [1 1] [0 1 1]" {
+			t.Errorf("it has begun as %+v", p.of)
+		}
+		synctest.Wait()
+		if r := l.ended(); len(r) != 1 || r[0].Tasks != 3 || r[0].Cores != 6 || r[0].GPUs != 3 || len(l.left()) != 0 {
+			t.Fatalf("rows %+v, left %v", r, l.left())
+		}
+		a := l.parts[first.OfStep(0)]
+		b := l.parts[container.ID{Job: 7, Attempt: 1, Worker: 1}.OfStep(0)]
+		if fmt.Sprint(a.Tasks, a.Groups, a.Exact, a.Programs, a.Env) != "[0] [0 1] false [{[] [one]}] [X=1]" {
+			t.Errorf("the first part is %+v", a)
+		}
+		if fmt.Sprint(b.Tasks, b.Groups, b.Exact, b.Programs, b.Env) !=
+			"[1 2] [0 1] true [{[2] [three]} {[] [two]}] [X=1]" {
+			t.Errorf("the second part is %+v", b)
+		}
+	})
+}
+
+// TestAStepInGroupsGoesOn notices a step whose tasks have other numbers once the daemon was restarted, or whose
+// cores in another group are given to others then.
+func TestAStepInGroupsGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a", "b")
+		l.inGroups()
+		req := api.StepRequest{Tasks: 1, More: []api.StepRequest{{Group: 1, Programs: []api.StepProgram{{
+			Argv: []string{"x"}}}}}}
+		p, err := l.ask(req)
+		if err != nil || !p.read(stream.Begun) {
+			t.Fatal(err)
+		}
+		l.stop()
+		l.start()
+		l.m.Recover(first)
+		synctest.Wait()
+		j, err := l.m.find(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.steps[0].begun(); !reflect.DeepEqual(got, p.of) || len(got.Parts) != 2 {
+			t.Errorf("it goes on as %+v, not as %+v", got, p.of)
+		}
+		if _, err := l.ask(api.StepRequest{Group: 1, NoWait: true}); !errors.Is(err, Busy) {
+			t.Errorf("another step: %v", err)
+		}
+		go l.m.Finish(l.ctx, first)
+		synctest.Wait()
+	})
+}
+
+// TestRequestsForGroups notices a request whose parts in groups contradict each other.
+func TestRequestsForGroups(t *testing.T) {
+	one := []api.StepProgram{{Argv: []string{"x"}}}
+	for want, more := range map[string]api.StepRequest{
+		"a step has one part in a group, and two in group 0":                {Programs: one},
+		"the part of a step in group 1 says what holds for all of the step": {Group: 1, Programs: one, Overlap: true},
+		"in group 1: a step needs a program":                                {Group: 1},
+		"in group 1: a step has no negative numbers":                        {Group: 1, Programs: one, Nodes: -1},
+	} {
+		err := check(&api.StepRequest{Programs: one, More: []api.StepRequest{more}})
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // TestStepsWait notices a step that does not wait for room, that is not told that it waits, or that does
 // not begin when there is room.
 func TestStepsWait(t *testing.T) {

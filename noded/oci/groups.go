@@ -2,9 +2,11 @@ package oci
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
 // rotaArrayVariables tell an array task its index and its parameters.
@@ -64,18 +66,71 @@ func (in taskInput) slurmGroupVariables() map[string]string {
 	}
 	env := map[string]string{"SLURM_HET_SIZE": itoa(len(in.Hosts))}
 	for i, h := range in.Hosts {
-		n := itoa(i)
-		env["SLURM_JOB_ID_HET_GROUP_"+n] = itoa(int(in.Job))
-		env["SLURM_JOB_NODELIST_HET_GROUP_"+n] = distinctNodes(h.Nodes)
-		env["SLURM_JOB_NUM_NODES_HET_GROUP_"+n] = itoa(len(byNode(h.Nodes).names))
+		g, on := &in.Spec.Groups[i], byNode(h.Nodes)
+		task := mainTask(g)
+		_, local := ranksOf(task, task.Resources.GPUs)
+		nodes, count, all := hostlist.Compress(on.names), itoa(len(on.names)), itoa(local*len(h.Nodes))
+		of := map[string]string{
+			"JOB_ID": itoa(int(in.Job)), "JOB_NAME": in.Spec.Name, "JOB_ACCOUNT": in.Account, "JOB_PARTITION": in.Queue,
+			"JOB_QOS": string(in.Class), "JOB_NODELIST": nodes, "NODELIST": nodes, "JOB_NUM_NODES": count, "NNODES": count,
+			"NTASKS": all, "NPROCS": all, "TASKS_PER_NODE": on.each(local), "NTASKS_PER_NODE": itoa(local),
+			"CPUS_PER_TASK":     itoa(max(task.Resources.Cores/max(local, 1), 1)),
+			"JOB_CPUS_PER_NODE": on.coresOf(h, task.Resources.Cores),
+			"MEM_PER_NODE":      itoa(int(task.Resources.Memory / jobspec.MiB)),
+		}
+		for name, value := range task.Env { // of a script, by which the group differs from others
+			if rest, found := strings.CutPrefix(name, "SLURM_"); found {
+				of[rest] = value
+			}
+		}
+		if of["MEM_PER_CPU"] != "" { // srun takes one of them only
+			delete(of, "MEM_PER_NODE")
+		}
+		for name, value := range of {
+			env["SLURM_"+name+"_HET_GROUP_"+itoa(i)] = value
+		}
 	}
 	return env
 }
 
+// mainTask returns the task of a group that starts steps, or its first main task.
+func mainTask(g *jobspec.Group) *jobspec.Task {
+	i := StepTask(g.Tasks)
+	if i < 0 {
+		i = slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil })
+	}
+	return &g.Tasks[max(i, 0)]
+}
+
+// coresOf writes how many cores the workers of a group have on each node: so many each, if nothing says
+// that they differ.
+func (on onNodes) coresOf(h Hosts, each int) string {
+	counts := make([]int, len(on.names))
+	for i, n := range h.Nodes {
+		cores := each
+		if i < len(h.Has) {
+			cores = int(h.Has[i].Cores)
+		}
+		counts[slices.Index(on.names, n)] += cores
+	}
+	return hostlist.Counts(counts)
+}
+
+// nodesOf lists the nodes of some of the groups that start together, each once.
+func (in Input) nodesOf(groups []int) []string {
+	var all []string
+	for _, n := range groups {
+		if n >= 0 && n < len(in.Hosts) {
+			all = append(all, in.Hosts[n].Nodes...)
+		}
+	}
+	return byNode(all).names
+}
+
 // tensorflowVariables returns TF_CONFIG for a gang of several groups. In it each group is a "job",
-// such as ps and worker.
+// such as ps and worker. A group with steps is none, as they may be in several groups.
 func (in taskInput) tensorflowVariables() map[string]string {
-	if len(in.Hosts) == 0 {
+	if len(in.Hosts) == 0 || in.kind == jobspec.LaunchSteps {
 		return nil
 	}
 	type task struct {

@@ -41,8 +41,9 @@ type Input struct {
 type Hosts struct {
 	Group string
 	Nodes []string
-	Addrs []string // of the nodes
-	Ports []int    // of the workers
+	Addrs []string       // of the nodes
+	Ports []int          // of the workers
+	Has   []model.Vector // the workers, of a group that runs steps
 }
 
 // ArrayTask says which task of an array a job is.

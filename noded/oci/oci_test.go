@@ -121,7 +121,10 @@ func TestOnlyProgramIsNoRank(t *testing.T) {
 	}
 	for what, change := range map[string]func(*Input){
 		"an elastic group": func(in *Input) { in.Spec.Groups[0].Elastic = &jobspec.Elastic{Min: 1, Max: 4} },
-		"several groups":   func(in *Input) { in.Hosts = []Hosts{{Group: "main"}, {Group: "ps"}} },
+		"several groups": func(in *Input) {
+			in.Hosts = []Hosts{{Group: "main"}, {Group: "ps"}}
+			in.Spec.Groups = append(in.Spec.Groups, in.Spec.Groups[0])
+		},
 		"ranks of one GPU": func(in *Input) { in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "per_gpu"} },
 		"a launch by Slurm's": func(in *Input) {
 			in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "slurm", Nproc: 1}

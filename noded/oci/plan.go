@@ -28,19 +28,24 @@ func (in Input) withRanks() (taskInput, error) {
 	if err != nil {
 		return t, err
 	}
-	t.shape = shape{kind: "single", local: 1}
-	if l := t.task.Launch; l != nil {
-		gpus := len(t.taskGPUs)
-		t.kind, t.local = l.Type, max(l.Nproc, 1)
-		if l.Type == "per_gpu" || l.NprocGPU || l.Type == "torchrun" && l.Nproc == 0 && gpus > 0 {
-			t.local = gpus
-		}
-	}
+	t.kind, t.local = ranksOf(t.task, len(t.taskGPUs))
 	if t.local == 0 {
 		return t, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", t.kind)
 	}
 	t.all, t.base = t.local*len(in.Nodes), t.local*in.GroupWorker
 	return t, nil
+}
+
+// ranksOf returns the launch type of a task and how many ranks it has in each worker.
+func ranksOf(t *jobspec.Task, gpus int) (kind string, local int) {
+	l := t.Launch
+	switch {
+	case l == nil:
+		return "single", 1
+	case l.Type == "per_gpu" || l.NprocGPU || l.Type == "torchrun" && l.Nproc == 0 && gpus > 0:
+		return l.Type, gpus
+	}
+	return l.Type, max(l.Nproc, 1)
 }
 
 // processes returns how many processes rota-init starts in a worker.
@@ -57,10 +62,6 @@ func Plan(in Input) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := t.args()
-	if err != nil {
-		return nil, err
-	}
 	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
 		Anywhere: in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if _, own := t.task.Env["HOME"]; !own {
@@ -69,9 +70,13 @@ func Plan(in Input) (*launch.Plan, error) {
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
-	if t.kind == jobspec.LaunchSteps && in.GroupWorker > 0 {
+	if t.kind == jobspec.LaunchSteps && in.Worker > 0 {
 		p.Hold = true
 		return p, nil
+	}
+	args, err := t.args()
+	if err != nil {
+		return nil, err
 	}
 	for local := range t.processes() {
 		p.Ranks = append(p.Ranks, launch.Rank{

@@ -31,6 +31,7 @@ type Step struct {
 	GPUsPerTask  int           // 0: all tasks see all of them
 	Memory       jobspec.Bytes // 0: no limit but the worker's
 	Cyclic       bool
+	Groups       []int            // numbers of the job's groups that it is in, if it is in several
 	Terminal     *launch.Terminal // of the first task here; nil: it has none
 }
 
@@ -150,6 +151,7 @@ func (in taskInput) stepEnvironment() []string {
 		in.stepVariables()} {
 		maps.Copy(env, source)
 	}
+	in.meetInFirst(env)
 	// of a variable that is there twice many programs take the first
 	for _, pair := range in.stepRank(0) {
 		name, _, _ := strings.Cut(pair, "=")
@@ -157,6 +159,27 @@ func (in taskInput) stepEnvironment() []string {
 	}
 	delete(env, taskPID)
 	return sortedPairs(env)
+}
+
+// meetInFirst has all tasks of a step find each other in the first of its groups. The program that starts
+// steps has the variables of the first group of the job, which hold unless it has set others.
+func (in taskInput) meetInFirst(env map[string]string) {
+	group := in.Group
+	if len(in.step.Groups) > 0 {
+		group = in.step.Groups[0]
+	}
+	if len(in.Hosts) < 2 || group < 0 || group >= len(in.Spec.Groups) {
+		return
+	}
+	addr, port := in.rendezvousOf(group, mainTask(&in.Spec.Groups[group]))
+	for _, usual := range []int{0, in.Group} {
+		host, at := in.rendezvousOf(usual, mainTask(&in.Spec.Groups[usual]))
+		if env["MASTER_ADDR"] == host && env["MASTER_PORT"] == itoa(at) {
+			env["MASTER_ADDR"], env["MASTER_PORT"] = addr, itoa(port)
+			break
+		}
+	}
+	env["ROTA_MASTER_ADDR"], env["ROTA_MASTER_PORT"] = addr, itoa(port)
 }
 
 // tasks returns how many tasks the whole step has.
@@ -189,6 +212,10 @@ func (in taskInput) stepVariables() map[string]string {
 		"SLURM_GTIDS": strings.Join(numbers, ","), "SLURM_CPUS_ON_NODE": itoa(s.Cores), "ROTA_CORES": itoa(s.Cores),
 		"SLURM_LAUNCH_NODE_IPADDR": addr, "SLURM_SRUN_COMM_HOST": addr, "SLURM_DISTRIBUTION": distribution,
 		"ROTA_STEP": number, "ROTA_STEP_NODELIST": nodes, "ROTA_RANKS": all, "ROTA_RANKS_PER_WORKER": itoa(len(s.Tasks)),
+	}
+	if of := in.nodesOf(s.Groups); len(of) > 0 { // of all groups that the step is in
+		list, count := hostlist.Compress(of), itoa(len(of))
+		env["SLURM_JOB_NODELIST"], env["SLURM_JOB_NUM_NODES"], env["ROTA_NODELIST"] = list, count, list
 	}
 	if len(in.GPUs) > 0 {
 		env["SLURM_JOB_GPUS"] = hostlist.Numbers(in.GPUs)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -98,4 +99,69 @@ func TestTheProgramThatStartsSteps(t *testing.T) {
 	if plan, err = Plan(in); err != nil || len(plan.Ranks) != 0 || !plan.Hold {
 		t.Errorf("%+v, %v", plan, err)
 	}
+}
+
+// stepInGroups is a part of a step in two groups: on the first worker of the second.
+func stepInGroups() (Input, Step) {
+	in, s := stepExample()
+	later := in.Spec.Groups[0]
+	later.Name = "het-1"
+	later.Tasks = slices.Clone(later.Tasks)
+	later.Tasks[0].Command, later.Tasks[0].Env = nil, map[string]string{"SLURM_NTASKS": "3", "SLURM_GPUS_PER_TASK": "1"}
+	in.Spec.Groups = append(in.Spec.Groups, later)
+	in.Group, in.GroupWorker, in.Worker, in.Nodes = 1, 0, 1, []string{"gpu02", "gpu03"}
+	in.Hosts = []Hosts{
+		{Group: "main", Nodes: []string{"gpu01"}, Has: []model.Vector{{Cores: 8}}, Addrs: []string{"10.0.0.1"},
+			Ports: []int{20001}},
+		{Group: "het-1", Nodes: in.Nodes, Has: []model.Vector{{Cores: 8}, {Cores: 6}},
+			Addrs: []string{"10.0.0.2", "10.0.0.3"}, Ports: []int{20002, 20003}},
+	}
+	s.Env = []string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001"} // of the script
+	s.Groups = []int{0, 1}
+	return in, s
+}
+
+// TestStepsInGroups notices a worker of a later group that runs something, and tasks of a step in several
+// groups that do not know all of its nodes.
+func TestStepsInGroups(t *testing.T) {
+	in, s := stepInGroups()
+	plan, err := Plan(in)
+	if err != nil || len(plan.Ranks) != 0 || !plan.Hold {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	if _, err := Spec(in); err != nil {
+		t.Error(err)
+	}
+	environment := func() map[string]string {
+		plan, err := StepPlan(in, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := map[string]string{}
+		for _, v := range plan.Env {
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		return env
+	}
+	of := map[string]string{"SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_1": "42", "SLURM_NTASKS": "3",
+		"SLURM_JOB_NODELIST_HET_GROUP_1": "gpu[02-03]", "SLURM_NTASKS_HET_GROUP_0": "2", "SLURM_NTASKS_HET_GROUP_1": "3",
+		"SLURM_GPUS_PER_TASK_HET_GROUP_1": "1", "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1": "8,6",
+		"SLURM_TASKS_PER_NODE_HET_GROUP_1": "2(x2)", "SLURM_CPUS_PER_TASK_HET_GROUP_0": "4"}
+	wantEnv(t, environment(), of)
+	first := map[string]string{"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "20001", "ROTA_MASTER_ADDR": "10.0.0.1",
+		"ROTA_MASTER_PORT": "20001"}
+	wantEnv(t, environment(), map[string]string{"SLURM_JOB_NODELIST": "gpu[01-03]", "SLURM_JOB_NUM_NODES": "3",
+		"SLURM_STEP_NODELIST": "gpu[01-02]"})
+	wantEnv(t, environment(), first)
+	if _, has := environment()["TF_CONFIG"]; has {
+		t.Error("a step has TF_CONFIG of groups")
+	}
+	s.Env = nil // with --export=NONE
+	wantEnv(t, environment(), first)
+	s.Groups, s.Env = nil, []string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001"}
+	wantEnv(t, environment(), map[string]string{"SLURM_JOB_NODELIST": "gpu[02-03]", "SLURM_JOB_NUM_NODES": "2",
+		"MASTER_ADDR": "10.0.0.2", "MASTER_PORT": "20002", "ROTA_MASTER_ADDR": "10.0.0.2"})
+	s.Env = []string{"MASTER_ADDR=gpu01", "MASTER_PORT=20001"} // which the script has set
+	wantEnv(t, environment(), map[string]string{"MASTER_ADDR": "gpu01", "MASTER_PORT": "20001"})
 }

@@ -79,12 +79,17 @@ func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle
 // rendezvous returns where the workers of the group find each other: the first worker, which has
 // rank 0, and the task's own port if it names one.
 func (in taskInput) rendezvous() (addr string, port int) {
-	addr, port = in.MasterAddr, in.MasterPort
 	own := slices.IndexFunc(in.Hosts, func(h Hosts) bool { return h.Group == in.group.Name })
-	if own >= 0 && len(in.Hosts[own].Addrs) > 0 && len(in.Hosts[own].Ports) > 0 {
-		addr, port = in.Hosts[own].Addrs[0], in.Hosts[own].Ports[0]
+	return in.rendezvousOf(own, in.task)
+}
+
+// rendezvousOf returns the same for a task of one of the groups that start together.
+func (in taskInput) rendezvousOf(group int, task *jobspec.Task) (addr string, port int) {
+	addr, port = in.MasterAddr, in.MasterPort
+	if group >= 0 && group < len(in.Hosts) && len(in.Hosts[group].Addrs) > 0 && len(in.Hosts[group].Ports) > 0 {
+		addr, port = in.Hosts[group].Addrs[0], in.Hosts[group].Ports[0]
 	}
-	if l := in.task.Launch; l != nil && l.Port != 0 {
+	if l := task.Launch; l != nil && l.Port != 0 {
 		port = l.Port
 	}
 	return addr, port

@@ -135,7 +135,10 @@ func ReadUnchecked(env *command.Env, c *cli.Context) (*Submission, error) {
 
 // readArguments reads a job; file is where its output goes, "" for the default.
 func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, error) {
-	args := c.Args().Slice()
+	later, args, err := laterComponents(c.Args().Slice())
+	if err != nil {
+		return nil, err
+	}
 	if c.IsSet("wrap") {
 		if len(args) > 0 {
 			return nil, exit.Usagef("--wrap and a script exclude each other: got --wrap and %q", args[0])
@@ -144,7 +147,7 @@ func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, 
 		if strings.TrimSpace(command) == "" {
 			return nil, exit.Usagef("--wrap needs a command")
 		}
-		return readScript(env, c, "wrap", script.Wrap(command), nil, file)
+		return readScript(env, c, "wrap", script.Wrap(command), nil, file, later...)
 	}
 	if len(args) == 0 && env.PipedInput() != nil {
 		args = []string{"-"} // as sbatch does
@@ -153,19 +156,20 @@ func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, 
 		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s",
 			c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
-	if args[0] == ":" {
-		return nil, exit.Usagef("heterogeneous jobs are not supported on the command line").
-			WithHint("write a job file: one group for each component, and gang_scope = \"job\"")
-	}
 	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
 	if err != nil {
 		return nil, UnreadableFile(err)
 	}
 	if looksLikeScript(args[0], src) {
-		if args[0] == "-" {
-			return readScript(env, c, "sbatch", src, args[1:], file)
+		name := args[0]
+		if name == "-" {
+			name = "sbatch"
 		}
-		return readScript(env, c, args[0], src, args[1:], file)
+		return readScript(env, c, name, src, args[1:], file, later...)
+	}
+	if len(later) > 0 {
+		return nil, exit.Usagef("a colon separates components of a script").
+			WithHint("write a group for each of them into the job file, and gang_scope = \"job\"")
 	}
 	if len(args) > 1 {
 		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name,
@@ -174,12 +178,31 @@ func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, 
 	return readFile(env, c, shown, src, dir, file)
 }
 
-func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string) (*Submission,
-	error) {
+// laterComponents reads the flags of a heterogeneous job's components behind the first, each of which
+// begins with a colon. It returns the words behind them.
+func laterComponents(args []string) (flags []script.Flag, rest []string, err error) {
+	if len(args) == 0 || args[0] != ":" {
+		return nil, args, nil
+	}
+	flags, rest, bad := script.SbatchFlags(args)
+	if len(bad) > 0 {
+		return nil, nil, &exit.FileError{Name: "command line", Problems: bad}
+	}
+	if slices.ContainsFunc(flags, func(f script.Flag) bool { return f.Name == "wrap" }) {
+		return nil, nil, exit.Usagef("--wrap stands in front of the first colon")
+	}
+	return flags, rest, nil
+}
+
+// readScript reads a script with its arguments. The flags of the command line, of which the output goes to
+// a file, are of the first component, and later are those of others.
+func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string,
+	later ...script.Flag) (*Submission, error) {
 	opts, err := scriptOptions(env, c, file)
 	if err != nil {
 		return nil, err
 	}
+	opts.Flags = append(opts.Flags, later...)
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
 		return nil, exit.Usagef("-var is for job files: scripts have no variables").
@@ -269,8 +292,11 @@ func looksLikeScript(name string, src []byte) bool {
 }
 
 // IsScript reports whether an argument is a script. Flags end there, because what follows is passed
-// to the script.
+// to the script, and at a colon, behind which they are of another component.
 func IsScript(name string) bool {
+	if name == ":" {
+		return true
+	}
 	info, err := os.Stat(name)
 	if name == "-" || err != nil || !info.Mode().IsRegular() {
 		return name != "-" && looksLikeScript(name, nil)

@@ -322,8 +322,8 @@ func TestWhatToSubmitIsOneThing(t *testing.T) {
 		{[]string{"submit", "--wrap", "ls", file}, "--wrap and a script exclude each other: got --wrap and "},
 		{[]string{"submit", "--wrap", ""}, "--wrap needs a command"},
 		{[]string{"submit"}, "rota submit needs a job file or a script, or - for standard input: rota submit "},
-		{[]string{"submit", "-N1", ":", "-N2", file}, "heterogeneous jobs are not supported on the command line\n  " +
-			"hint: write a job file"},
+		{[]string{"submit", "-N1", ":", "-N2", file}, "a colon separates components of a script\n  " +
+			"hint: write a group for each of them into the job file"},
 		{[]string{"submit", "/nowhere/a.hcl"}, "/nowhere/a.hcl: no such file or directory\n  hint: pass the path of a " +
 			"job file"},
 		{[]string{"submit", file, file}, "rota submit needs one job file, or - for standard input"},

@@ -87,11 +87,17 @@ func ofPart(j *model.Job, a *model.Attempt, part int) []model.Worker {
 	if len(j.Parts) == 0 {
 		return a.Workers
 	}
+	first := firstOfPart(j, part)
+	return a.Workers[first : first+j.Parts[part].Workers]
+}
+
+// firstOfPart returns the number in its attempt of the first worker of a part of a gang.
+func firstOfPart(j *model.Job, part int) int {
 	first := 0
 	for _, p := range j.Parts[:part] {
 		first += p.Workers
 	}
-	return a.Workers[first : first+j.Parts[part].Workers]
+	return first
 }
 
 func nodesOfPart(j *model.Job, a *model.Attempt, part int) []string {
@@ -106,9 +112,13 @@ func nodesOfPart(j *model.Job, a *model.Attempt, part int) []string {
 // hostsOf says where the workers of one group of a gang are and at which ports they may listen.
 func hostsOf(v *state.View, j *model.Job, a *model.Attempt, part int) api.GroupHosts {
 	hosts := api.GroupHosts{Group: j.Spec.Groups[j.Parts[part].Group].Name, Nodes: nodesOfPart(j, a, part)}
-	for _, w := range ofPart(j, a, part) {
+	steps := j.Spec.Groups[j.Parts[part].Group].RunsSteps()
+	for i, w := range ofPart(j, a, part) {
 		hosts.Addrs = append(hosts.Addrs, hostOf(v, w.Node))
 		hosts.Ports = append(hosts.Ports, w.Port)
+		if steps {
+			hosts.Has = append(hosts.Has, j.Granted(a, firstOfPart(j, part)+i).Active)
+		}
 	}
 	return hosts
 }

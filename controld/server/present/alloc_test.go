@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -41,6 +42,7 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	spec := &jobspec.Job{Name: "tf", GangScope: "job",
 		Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
+	spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 	owner := model.Identity{UID: 1, User: "ada"}
 	id := apply(fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
@@ -54,7 +56,8 @@ func TestAllocOfParts(t *testing.T) {
 	got := Alloc(v, state.DesiredWorker{Job: j, Worker: 2})
 	workers := j.Live().Workers
 	want := []api.GroupHosts{
-		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
+		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port},
+			Has: []model.Vector{{Cores: 1, Memory: jobspec.GiB}}},
 		{Group: "worker", Nodes: []string{"n1", "n2"}, Addrs: []string{"10.0.0.1", "10.0.0.2"},
 			Ports: []int{workers[1].Port, workers[2].Port}},
 	}
@@ -68,6 +71,11 @@ func TestAllocOfParts(t *testing.T) {
 	if got.Request.Active.Cores != 3 || got.Request.Active.GPUs != 2000 || len(got.GPUs) != 2 ||
 		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
 		t.Errorf("its room and its meeting are %+v", got)
+	}
+	components := []api.Component{{Workers: 1, Cores: 1, Memory: jobspec.GiB},
+		{Workers: 2, Cores: 6, Memory: 2 * jobspec.GiB, GPUs: 4}}
+	if shown := Job(v, j, model.Reason{}, telemetry.Progress{}, 1000); !reflect.DeepEqual(shown.Components, components) {
+		t.Errorf("its components are shown as %+v", shown.Components)
 	}
 	first := Alloc(v, state.DesiredWorker{Job: j, Worker: 0})
 	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||

@@ -50,6 +50,11 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
+	for _, p := range j.Parts {
+		sum := p.Request.Active.Times(int64(p.Workers))
+		out.Components = append(out.Components, api.Component{Workers: p.Workers, Cores: int(sum.Cores), Memory: sum.Memory,
+			GPUs: WholeGPUs(sum.GPUs)})
+	}
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, attempt(v, j, i, at))
 	}

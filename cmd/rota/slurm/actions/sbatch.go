@@ -78,8 +78,6 @@ func batchScript(t *tool.Tool, flags []script.Flag, rest []string) (name string,
 		return "wrap", script.Wrap(flags[i].Value), nil, nil
 	case len(rest) == 0:
 		name, rest = "sbatch", []string{"-"}
-	case rest[0] == ":":
-		return "", nil, nil, errors.New("heterogeneous jobs are not supported on the command line")
 	default:
 		name = rest[0]
 	}

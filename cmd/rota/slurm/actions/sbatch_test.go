@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // clientLines are what clients of Slurm submit: the command line, what is on standard input, and the
@@ -141,6 +142,13 @@ func TestSbatch(t *testing.T) {
 		!strings.Contains(said, "the working directory /tmp/there/is/none is not on this host") {
 		t.Errorf("variables %v, said %q", j.ExportEnv, said)
 	}
+	if code, _, said := s.Call("sbatch", "-n1", "-c2", ":", "-N2", "-G4", "--wrap=srun a : b"); code != 0 {
+		t.Errorf("components: %d %s", code, said)
+	}
+	if j := slurmtest.Submitted(t, a); len(j.Groups) != 2 || j.GangScope != jobspec.ScopeJob || j.Groups[1].Count != 2 ||
+		j.Groups[0].Tasks[0].Resources.Cores != 2 || j.Groups[1].Tasks[0].Resources.GPUs != 2 {
+		t.Errorf("components are %+v", j)
+	}
 	before := len(a.Requests())
 	for args, want := range map[string]string{
 		"--nonsense":         "sbatch: error: --nonsense is not a known flag (SB-004): \"rota help submit\" lists",
@@ -149,7 +157,8 @@ func TestSbatch(t *testing.T) {
 		"--wrap=":            "sbatch: error: --wrap needs a command\n",
 		"/nowhere/x.sh":      "sbatch: error: Unable to open file /nowhere/x.sh: ",
 		"there-is-none":      "sbatch: error: Unable to open file there-is-none: ",
-		": -n1 x":            "sbatch: error: heterogeneous jobs are not supported",
+		": -n x":             "sbatch: error: --ntasks ",
+		": --frob x":         "sbatch: error: --frob is not a known flag",
 		"-N":                 "sbatch: error: -N needs a value (SB-006)",
 		"--uid=3":            "sbatch: error: --uid is not supported (SB-009): a batch job runs as",
 		"--reservation=r":    "sbatch: error: --reservation is not supported (SB-009)",

@@ -76,6 +76,11 @@ func (r *JobRow) batch() *JobRow {
 		}
 		used.SystemSeconds = min(max(0, used.SystemSeconds), used.CPUSeconds)
 		job.Cores, job.GPUs, job.Memory = perNode(job.Cores, r.Job), perNode(job.GPUs, r.Job), perNode(job.Memory, r.Job)
+		if len(job.Components) > 0 && job.Components[0].Workers > 0 { // it is on the first node of the first one
+			first := &job.Components[0]
+			job.Cores, job.GPUs = first.Cores/first.Workers, first.GPUs/first.Workers
+			job.Memory = first.Memory / jobspec.Bytes(first.Workers)
+		}
 		job.Nodes = job.Nodes[:min(1, len(job.Nodes))]
 	}
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.BatchStep, tasks: 1, used: &used}}

@@ -22,6 +22,9 @@ func runAsJob(ctx context.Context, t *tool.Tool, args []string) error {
 		return t.Refuse("", bad)
 	case len(words) == 0:
 		return errors.New("No command given to execute.")
+	case hasParts(words):
+		return errors.New("outside of a job srun starts one component: submit several with sbatch or salloc, and start " +
+			"steps in them")
 	}
 	pty := false
 	flags = slices.DeleteFunc(flags, func(f script.Flag) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -307,9 +308,55 @@ func commandEnd(err error) error {
 // environment is that of the command: that of salloc, and what srun reads of the allocation. What another
 // allocation has left there is taken out.
 func (a *allocation) environment(ctx context.Context, job *api.Job) []string {
-	task := &a.req.Job.Groups[0].Tasks[0]
+	set := map[string]string{
+		"SLURM_JOB_USER": job.User, "SLURM_JOB_UID": strconv.Itoa(int(job.UID)),
+		"SLURM_JOB_GID":    strconv.Itoa(int(job.GID)),
+		"SLURM_SUBMIT_DIR": a.req.Job.SubmitDir, "SLURM_SUBMIT_HOST": a.req.Job.SubmitHost,
+		"SLURM_NTASKS": "", "SLURM_NPROCS": "", "SLURM_NTASKS_PER_NODE": "", "SLURM_CPUS_PER_TASK": "",
+		"SLURM_GPUS": "", "SLURM_GPUS_PER_NODE": "", "SLURM_GPUS_PER_TASK": "", "SLURM_MEM_PER_CPU": "",
+		"SLURM_DISTRIBUTION": "", "SLURM_JOB_DEPENDENCY": "", "SLURM_CLUSTER_NAME": "", "SLURM_HET_SIZE": "",
+	}
+	if cluster, _, err := a.session.Cluster(ctx); err == nil {
+		set["SLURM_CLUSTER_NAME"] = cluster.Name
+	}
+	groups := a.req.Job.Groups
+	first := 0
+	for i := range groups {
+		workers := job.Nodes[min(first, len(job.Nodes)):min(first+groups[i].Count, len(job.Nodes))]
+		first += groups[i].Count
+		of := a.componentVariables(job, i, workers)
+		for name, value := range of {
+			if len(groups) > 1 {
+				set[name+"_HET_GROUP_"+strconv.Itoa(i)] = value
+			}
+			if i == 0 {
+				set[name] = value
+			}
+		}
+	}
+	if len(groups) > 1 {
+		set["SLURM_HET_SIZE"] = strconv.Itoa(len(groups))
+	}
+	var env []string
+	for _, entry := range a.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if _, replaced := set[name]; !replaced && !strings.Contains(name, "_HET_GROUP_") {
+			env = append(env, entry)
+		}
+	}
+	for name, value := range set {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// componentVariables returns what srun reads of one component of the allocation, which has so many workers.
+func (a *allocation) componentVariables(job *api.Job, component int, workers []string) map[string]string {
+	task := &a.req.Job.Groups[component].Tasks[0]
 	each := map[string]int{} // workers
-	for _, n := range job.Nodes {
+	for _, n := range workers {
 		each[n]++
 	}
 	tasks, perWorker := 0, 1
@@ -317,7 +364,7 @@ func (a *allocation) environment(ctx context.Context, job *api.Job) []string {
 		perWorker = max(task.Launch.Nproc, 1)
 	}
 	var counts, cores []int
-	nodes := show.Distinct(job.Nodes)
+	nodes := show.Distinct(workers)
 	for _, n := range nodes {
 		tasks += each[n] * perWorker
 		counts, cores = append(counts, each[n]*perWorker), append(cores, each[n]*task.Resources.Cores)
@@ -327,17 +374,12 @@ func (a *allocation) environment(ctx context.Context, job *api.Job) []string {
 		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NODELIST": list, "SLURM_NODELIST": list,
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_TASKS_PER_NODE": hostlist.Counts(counts),
 		"SLURM_JOB_CPUS_PER_NODE": hostlist.Counts(cores), "SLURM_JOB_NAME": job.Name, "SLURM_JOB_PARTITION": job.Queue,
-		"SLURM_JOB_ACCOUNT": job.Account, "SLURM_JOB_QOS": string(job.Class), "SLURM_JOB_USER": job.User,
-		"SLURM_JOB_UID": strconv.Itoa(int(job.UID)), "SLURM_JOB_GID": strconv.Itoa(int(job.GID)),
-		"SLURM_SUBMIT_DIR": a.req.Job.SubmitDir, "SLURM_SUBMIT_HOST": a.req.Job.SubmitHost,
-		"SLURM_NTASKS": "", "SLURM_NPROCS": "", "SLURM_NTASKS_PER_NODE": "", "SLURM_CPUS_PER_TASK": "",
-		"SLURM_GPUS": "", "SLURM_GPUS_PER_NODE": "", "SLURM_GPUS_PER_TASK": "", "SLURM_MEM_PER_CPU": "",
-		"SLURM_DISTRIBUTION": "", "SLURM_JOB_DEPENDENCY": "", "SLURM_CLUSTER_NAME": "",
-	}
-	if cluster, _, err := a.session.Cluster(ctx); err == nil {
-		set["SLURM_CLUSTER_NAME"] = cluster.Name
+		"SLURM_JOB_ACCOUNT": job.Account, "SLURM_JOB_QOS": string(job.Class),
 	}
 	for _, f := range a.flags {
+		if f.Component != component {
+			continue
+		}
 		switch f.Name {
 		case "ntasks":
 			set["SLURM_NTASKS"], set["SLURM_NPROCS"] = f.Value, f.Value
@@ -349,24 +391,15 @@ func (a *allocation) environment(ctx context.Context, job *api.Job) []string {
 			set["SLURM_CPUS_PER_TASK"] = f.Value
 		}
 	}
-	for _, more := range []map[string]string{a.req.Result.Variables, task.Env} {
-		for name, value := range more {
-			if strings.HasPrefix(name, "SLURM_") {
-				set[name] = value
-			}
+	asked := map[string]string{}
+	if component == 0 {
+		maps.Copy(asked, a.req.Result.Variables)
+	}
+	maps.Copy(asked, task.Env)
+	for name, value := range asked {
+		if strings.HasPrefix(name, "SLURM_") {
+			set[name] = value
 		}
 	}
-	var env []string
-	for _, entry := range a.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, replaced := set[name]; !replaced {
-			env = append(env, entry)
-		}
-	}
-	for name, value := range set {
-		if value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
+	return set
 }

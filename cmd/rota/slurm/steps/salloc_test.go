@@ -145,6 +145,25 @@ func TestSallocRevoked(t *testing.T) {
 	}
 }
 
+// TestSallocOfComponents: the command finds what srun reads of each component.
+func TestSallocOfComponents(t *testing.T) {
+	a := allocating(t, 0, always)
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL,
+		Environ: []string{"PATH=/usr/bin:/bin", "SLURM_JOB_ID_HET_GROUP_4=3", "SLURM_GPUS_PER_TASK=9"}}
+	show := `echo $SLURM_HET_SIZE $SLURM_JOB_ID "$SLURM_JOB_ID_HET_GROUP_0 $SLURM_JOB_ID_HET_GROUP_4" ` +
+		`$SLURM_JOB_NODELIST $SLURM_JOB_NODELIST_HET_GROUP_1 $SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1 "$SLURM_GPUS_PER_TASK" ` +
+		`$SLURM_GPUS_PER_TASK_HET_GROUP_1 $SLURM_NTASKS $SLURM_NTASKS_HET_GROUP_1 $SLURM_NNODES_HET_GROUP_1`
+	code, out, said := runSalloc(s, "-n1", "-J", "x", ":", "-n2", "-c3", "--gpus-per-task=1", "sh", "-c", show)
+	if want := "2 7 7  n1 n2 6  1 1 2 1\n"; code != 0 || out != want {
+		t.Errorf("%d %q, want %q: %s", code, out, want, said)
+	}
+	j := slurmtest.Submitted(t, a)
+	if len(j.Groups) != 2 || j.GangScope != jobspec.ScopeJob || j.Groups[1].Tasks[0].Resources.GPUs != 2 ||
+		j.Groups[1].Tasks[0].Script != "" || j.Groups[0].Tasks[0].Script == "" {
+		t.Errorf("the job is %+v", j)
+	}
+}
+
 // TestSallocInterrupted: Ctrl-C while it waits cancels the job.
 func TestSallocInterrupted(t *testing.T) {
 	a := allocating(t, always, 0)

@@ -168,7 +168,12 @@ func TestSrunAsks(t *testing.T) {
 		"-m plane=2 a":               "srun: error: --distribution=plane=2 is not supported: block and cyclic are\n",
 		"--mpi=pmix a":               "srun: error: invalid MPI type 'pmix', --mpi=list for acceptable types: ",
 		"--bcast=/tmp/x a":           "srun: error: unknown flag: --bcast",
-		"--het-group=1 a":            "srun: error: unknown flag: --het-group",
+		"--het-group=x a":            "srun: error: Invalid --het-group specification: \"x\": write 0,2-3",
+		"a : --overlap b":            "srun: error: --overlap=true is for the whole step, and not for one component",
+		"a : --het-group=0 b":        "srun: error: a step has one part in a component, and two in component 0",
+		"a : --multi-prog b":         "srun: error: --multi-prog cannot be used with more than one component of a job",
+		"a :":                        "srun: error: No command given to execute.",
+		"a : -N x b":                 "srun: error: Invalid node count: \"x\"",
 		"-o %q a":                    "srun: error: the pattern \"%q\" has an unknown letter: %q\n",
 		"--open-mode=x a":            "srun: error: Invalid --open-mode specification",
 		"--pty -o x a":               "srun: error: --error/--input/--output are incompatible with --pty\n",
@@ -546,11 +551,56 @@ func TestMultiProg(t *testing.T) {
 	}
 }
 
-// TestTaskNodes: the number of a task says on which node it is.
-func TestTaskNodes(t *testing.T) {
-	got := fmt.Sprint(taskNodes([]int{2, 0, 1}, false), taskNodes([]int{2, 1, 3}, true))
-	if got != "[0 0 2] [0 1 2 0 2 2]" {
-		t.Error(got)
+// TestSrunInComponents notices a step that has no part in a component which it names, or that asks there for
+// what another component has.
+func TestSrunInComponents(t *testing.T) {
+	var got *api.StepRequest
+	a := stepNode(t, "/v1/steps", func(c *stream.Conn, r *api.StepRequest) {
+		got = r
+		begin(t, c, []string{"n1"}, 1)
+		send(t, c, frame(t, stream.End, all, api.StepEnd{}))
+	})
+	env := slices.Concat(inJob, []string{"SLURM_HET_SIZE=3", "SLURM_JOB_NUM_NODES_HET_GROUP_1=3",
+		"SLURM_NTASKS_HET_GROUP_1=7", "SLURM_GPUS_PER_TASK_HET_GROUP_2=2", "SLURM_DISTRIBUTION_HET_GROUP_2=cyclic"})
+	const first = `"nodes":2,"tasks":4,"tasks_per_node":2`
+	program := func(name string) string { return `"programs":[{"argv":["` + name + `"]}]` }
+	for args, want := range map[string]string{
+		"a":                   `{"name":"a",` + program("a") + `,` + first + `}`,
+		"--het-group=0 a":     `{"name":"a",` + program("a") + `,` + first + `}`,
+		"--het-group=1 a":     `{"name":"a",` + program("a") + `,"group":1,"nodes":3,"tasks":7}`,
+		"--het-group=1 -N1 a": `{"name":"a",` + program("a") + `,"group":1,"nodes":1}`,
+		"--het-group=2,0 --exact a": `{"name":"a",` + program("a") + `,"more":[{` + program("a") +
+			`,"group":2,"cyclic":true,"gpus_per_task":2,"exact":true}],` + first + `,"exact":true}`,
+		"-l -n1 a : b": `{"name":"a",` + program("a") + `,"more":[{` + program("b") +
+			`,"group":1,"nodes":3,"tasks":7}],"nodes":1,"tasks":1}`,
+		"-n1 : -n2 : c": `{"name":"c",` + program("c") + `,"more":[{` + program("c") + `,"group":1,"nodes":2,"tasks":2},{` +
+			program("c") + `,"group":2,"cyclic":true,"gpus_per_task":2}],"nodes":1,"tasks":1}`,
+		"-J x --het-group=1 -x n3 a : --het-group=0 -J x b": `{"name":"x",` + program("a") + `,"group":1,"more":[{` +
+			program("b") + `,"exclude":["n3"],"tasks":4,"tasks_per_node":2}],"exclude":["n3"],"tasks":7}`,
+	} {
+		got = nil
+		code, out, said := run(t, a.URL, env, append([]string{"srun"}, strings.Fields(args)...)...)
+		if got == nil {
+			t.Errorf("srun %s: %d %s%s, and nothing was asked for", args, code, out, said)
+			continue
+		}
+		got.Env, got.Workdir = nil, ""
+		for i := range got.More {
+			if got.More[i].Env != nil || got.More[i].Workdir == "" {
+				t.Errorf("srun %s: environment %v, directory %q", args, got.More[i].Env, got.More[i].Workdir)
+			}
+			got.More[i].Workdir = ""
+		}
+		b, err := json.Marshal(got)
+		if text := strings.ReplaceAll(string(b), `,"env":null`, ""); err != nil || text != want || code != 0 || out != "" {
+			t.Errorf("srun %s: %d %s%s, asked for\n%s, want\n%s", args, code, out, said, text, want)
+		}
+	}
+	got = nil
+	run(t, a.URL, env, "srun", "a", ":", "--export=Z=1", "b")
+	if got == nil || !slices.Contains(got.Env, "X=y") || slices.Contains(got.Env, "Z=1") || len(got.More) != 1 ||
+		!slices.Contains(got.More[0].Env, "Z=1") || slices.Contains(got.More[0].Env, "X=y") {
+		t.Errorf("asked for %+v", got)
 	}
 }
 

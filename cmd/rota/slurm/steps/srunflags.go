@@ -58,6 +58,7 @@ var srunFlags = []srunFlag{
 	{name: "wait/W", variables: []string{"SLURM_WAIT"}},
 	{name: "kill-on-bad-exit/K", takes: takesPerhaps, usually: "1", variables: []string{"SLURM_KILL_BAD_EXIT"}},
 	{name: "jobid"},
+	{name: "het-group"},
 	{name: "job-name/J"},
 	{name: "chdir/D", variables: []string{"SLURM_REMOTE_CWD", "SLURM_WORKING_DIR"}},
 	{name: "export", variables: []string{"SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV"}},
@@ -128,6 +129,8 @@ type srunLine struct {
 	values map[string]string // of flags that are given, in the command line or by variables
 	typed  map[string]bool   // in the command line
 	words  []string          // the command
+	group  int               // number of the component of the job that it is for
+	more   []*srunLine       // the parts of the step in other components
 }
 
 func (line *srunLine) has(name string) bool { _, given := line.values[name]; return given }
@@ -159,8 +162,8 @@ func (line *srunLine) number(name string, least int) (int, error) {
 // not know.
 var attached = regexp.MustCompile(`^-([KI])([0-9]+)$`)
 
-// readSrun reads the command line and the variables of srun.
-func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
+// readPart reads the command line of srun for one component of a job.
+func readPart(t *tool.Tool, args []string) (*srunLine, error) {
 	args = slices.Clone(args)
 	for i, word := range args {
 		m := attached.FindStringSubmatch(word)
@@ -178,24 +181,29 @@ func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
 		return nil, err
 	}
 	line := &srunLine{Tool: t, values: map[string]string{}, typed: map[string]bool{}, words: words}
-	for _, f := range srunFlags {
-		name, _, _ := strings.Cut(f.name, "/")
-		for _, variable := range f.variables {
-			v, _ := t.LookupEnv(variable)
-			if v != "" && f.takes == takesNothing {
-				if _, err := tool.ReadSwitch(variable, v); err != nil {
-					return nil, err
-				}
-			}
-			if v != "" {
-				line.values[name] = v
-			}
-		}
-	}
 	set.Visit(func(f *pflag.Flag) {
 		line.values[f.Name], line.typed[f.Name] = f.Value.String(), true
 	})
 	return line, line.refuseFlags()
+}
+
+// readVariables reads what the command line leaves to variables.
+func (line *srunLine) readVariables() error {
+	for _, f := range srunFlags {
+		name, _, _ := strings.Cut(f.name, "/")
+		for _, variable := range f.variables {
+			v := line.variable(variable, ofComponent[name])
+			if v != "" && f.takes == takesNothing {
+				if _, err := tool.ReadSwitch(variable, v); err != nil {
+					return err
+				}
+			}
+			if v != "" && !line.typed[name] {
+				line.values[name] = v
+			}
+		}
+	}
+	return nil
 }
 
 // refuseFlags refuses flags that a step cannot honour, and says which have no effect.

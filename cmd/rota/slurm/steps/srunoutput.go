@@ -92,7 +92,7 @@ func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutpu
 
 // begin opens the files of all tasks of a step that has begun.
 func (o *stepOutput) begin(b api.StepBegun) error {
-	o.begun, o.nodes = b, taskNodes(b.Tasks, b.Cyclic)
+	o.begun, o.nodes = b, b.TaskNodes()
 	for task := range o.nodes {
 		for _, stderr := range []bool{false, true} {
 			if _, err := o.sinkOf(from{uint32(task), stderr}); err != nil {
@@ -101,30 +101,6 @@ func (o *stepOutput) begin(b api.StepBegun) error {
 		}
 	}
 	return nil
-}
-
-// taskNodes returns on which node each task is, as they follow from how many a node has.
-func taskNodes(counts []int, cyclic bool) []int {
-	var nodes []int
-	if !cyclic {
-		for i, n := range counts {
-			for range n {
-				nodes = append(nodes, i)
-			}
-		}
-		return nodes
-	}
-	for turn := 0; ; turn++ {
-		before := len(nodes)
-		for i, n := range counts {
-			if turn < n {
-				nodes = append(nodes, i)
-			}
-		}
-		if len(nodes) == before {
-			return nodes
-		}
-	}
 }
 
 // nodeOf returns the name of a task's node.

@@ -33,11 +33,15 @@ func (s *stepRun) offerPMI() (stop func(), err error) {
 		return nil, fmt.Errorf("mpi/pmi2: %w", err)
 	}
 	s.pmi = l
-	s.request.Env = append(s.request.Env, pmiVariable+"="+l.Address.String())
-	for i := range s.request.Programs {
-		p := &s.request.Programs[i]
-		p.Argv = slices.Concat([]string{launch.BinDir + "/srun", pmiTask}, p.Argv)
-	}
+	eachPart(s.request, func(r *api.StepRequest) {
+		if r == s.request || r.Env != nil {
+			r.Env = append(r.Env, pmiVariable+"="+l.Address.String())
+		}
+		for i := range r.Programs {
+			p := &r.Programs[i]
+			p.Argv = slices.Concat([]string{launch.BinDir + "/srun", pmiTask}, p.Argv)
+		}
+	})
 	return l.Close, nil
 }
 

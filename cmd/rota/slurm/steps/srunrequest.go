@@ -18,30 +18,39 @@ import (
 
 // stepRequest returns what a command line asks for. own says that it is in the job that it is about.
 func (line *srunLine) stepRequest(own bool) (*api.StepRequest, error) {
-	r := &api.StepRequest{Name: line.values["job-name"]}
+	r := &api.StepRequest{Name: line.values["job-name"], Group: line.group}
+	err := line.readPart(r, own)
+	if err == nil {
+		err = line.readEnding(r)
+	}
+	if err == nil {
+		err = line.addParts(r, own)
+	}
+	return r, err
+}
+
+// readPart reads what a part of a step in one component of the job asks for.
+func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 	if len(line.words) == 0 {
-		return nil, errors.New("No command given to execute.")
+		return errors.New("No command given to execute.")
 	}
 	for _, read := range []func(*api.StepRequest) error{
-		line.readNodes, line.readTasks, line.readAmounts, line.readGPUs, line.readSharing, line.readEnding,
-		line.readEnvironment, line.readPrograms,
+		line.readNodes, line.readTasks, line.readAmounts, line.readGPUs, line.readSharing, line.readEnvironment,
+		line.readPrograms,
 	} {
 		if err := read(r); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if image, job := line.values["container-image"], line.Getenv(slurm.ImageVariable); image != "" && image != job {
-		return nil, fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
+		return fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
 			"the script, with #SBATCH --container-image", image, job)
 	}
 	if err := line.checkMounts(line.values["container-mounts"], own); err != nil {
-		return nil, err
+		return err
 	}
 	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
-	if err := line.setWorkdir(r, dir, own, line.has("jobid")); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return line.setWorkdir(r, dir, own, line.has("jobid"))
 }
 
 // checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. From
@@ -94,9 +103,9 @@ func (line *srunLine) setWorkdir(r *api.StepRequest, dir string, own, elsewhere 
 	return nil
 }
 
-// nodes of the job in which this process runs, 0 if in none.
+// nodes of the job in which this process runs, or of the component that the line is for, 0 if in none.
 func (line *srunLine) jobNodes() int {
-	n, _ := strconv.Atoi(line.Getenv("SLURM_JOB_NUM_NODES"))
+	n, _ := strconv.Atoi(line.variable("SLURM_JOB_NUM_NODES", true))
 	return n
 }
 

@@ -220,7 +220,7 @@ func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 // take does what a frame says.
 func (s *stepRun) take(f stream.Frame) error {
 	if n := f.Counts(); n > 0 && int(f.Task) < len(s.output.nodes) {
-		s.received[s.output.nodeOf(f.Task)] += n
+		s.received[s.output.begun.PartName(s.output.nodes[f.Task])] += n
 	}
 	switch f.Kind {
 	case stream.Stdout, stream.Stderr:
