@@ -237,7 +237,7 @@ func (s *step) watch(c *client) {
 	select {
 	case s.watching <- c:
 	case <-s.over:
-		c.close()
+		c.tellEnd(s.how)
 	}
 }
 
