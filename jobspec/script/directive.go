@@ -157,7 +157,7 @@ func (r *reader) warnOfLookalike(number int, line string) {
 }
 
 func (r *reader) readDirective(number int, rest string, own bool) {
-	words, err := splitWords(rest)
+	words, err := SplitWords(rest, true)
 	if err != nil {
 		r.addLine(Mistake, CodeWords, number, "", "%v", err)
 		return
@@ -172,9 +172,9 @@ func (r *reader) readDirective(number int, rest string, own bool) {
 	}
 }
 
-// splitWords splits a directive as sbatch does: quotes keep blanks in a word, a backslash keeps the
-// next character as it is, and # begins a comment.
-func splitWords(line string) ([]string, error) {
+// SplitWords splits a directive as sbatch does: quotes keep blanks in a word, and a backslash keeps the
+// next character as it is. comments: a word that begins with # begins one.
+func SplitWords(line string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	open, quote := false, byte(0)
@@ -198,7 +198,7 @@ func splitWords(line string) ([]string, error) {
 				words, open = append(words, word.String()), false
 				word.Reset()
 			}
-		case c == '#' && !open:
+		case comments && c == '#' && !open:
 			return words, nil
 		default:
 			word.WriteByte(c)

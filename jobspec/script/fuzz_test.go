@@ -64,7 +64,7 @@ func FuzzFlags(f *testing.F) {
 		f.Add(words)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		words, err := splitWords(line)
+		words, err := SplitWords(line, true)
 		if err != nil {
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/oci/launch"
@@ -147,39 +146,12 @@ func LogPath(in Input, pattern string) (string, error) {
 	if e := in.Array; e != nil {
 		values['A'], values['a'] = strconv.FormatInt(int64(e.ArrayJob), 10), strconv.Itoa(e.Index)
 	}
-	text, err := expandLogPath(pattern, values)
+	text, err := jobspec.ExpandPath(pattern, values)
 	if err != nil {
-		return "", fmt.Errorf("log path %q: %w", pattern, err)
+		return "", fmt.Errorf("log path: %w; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a", err)
 	}
 	if !strings.HasPrefix(text, "/") {
 		text = strings.TrimSuffix(in.Spec.Workdir, "/") + "/" + text
 	}
 	return text, nil
-}
-
-func expandLogPath(pattern string, values map[byte]string) (string, error) {
-	var out strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		if pattern[i] != '%' {
-			out.WriteByte(pattern[i])
-			continue
-		}
-		digits := i + 1
-		for i++; i < len(pattern) && unicode.IsDigit(rune(pattern[i])); i++ {
-		}
-		if i == len(pattern) {
-			return "", fmt.Errorf("it ends in the middle of a %% pattern")
-		}
-		width, _ := strconv.Atoi(pattern[digits:i]) // no digits: no padding
-		value, ok := values[pattern[i]]
-		switch {
-		case pattern[i] == '%':
-			value = "%"
-		case !ok:
-			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a",
-				pattern[i])
-		}
-		out.WriteString(strings.Repeat("0", max(0, min(width, 10)-len(value))) + value)
-	}
-	return out.String(), nil
 }

@@ -48,8 +48,6 @@ func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
 	o := flagsOfScontrol(f)
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case len(words) == 0:

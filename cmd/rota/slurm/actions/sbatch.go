@@ -41,7 +41,7 @@ func sbatch(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return t.Unreadable(err)
 	}
-	session, cluster, err := t.ConnectFor(ctx, &req.Result)
+	session, cluster, err := t.ConnectFor(ctx, req.Result.Clusters)
 	if err != nil {
 		return submitError(err)
 	}
@@ -132,10 +132,5 @@ func testOnly(ctx context.Context, t *tool.Tool, session *command.Session, job *
 
 // submitError is the error of a submission, in Slurm's words.
 func submitError(err error) error {
-	text := tool.AsSlurm(err).Error()
-	var lost *api.UncertainError
-	if errors.As(err, &lost) {
-		text += " (the job may have been submitted: squeue --me shows it)"
-	}
-	return fmt.Errorf("Batch job submission failed: %s", text)
+	return tool.SubmitError("Batch job submission failed", err)
 }

@@ -69,22 +69,14 @@ func scancel(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	words, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	if err := c.check(f, words); err != nil {
 		return err
 	}
-	if c.session, err = t.Connect(); err != nil {
-		return err
-	}
-	if c.clusters != "" {
-		if _, err := c.session.InCluster(ctx, c.clusters); err != nil {
-			return tool.AsSlurm(err)
-		}
+	if c.session, _, err = t.ConnectFor(ctx, c.clusters); err != nil {
+		return tool.AsSlurm(err)
 	}
 	if c.selects() || c.ask {
 		return c.selection(ctx)

@@ -183,6 +183,15 @@ func TestScancelAsksOnlyForOwnJobs(t *testing.T) {
 	}
 }
 
+// TestScancelOfAnotherCluster: what to do is said once.
+func TestScancelOfAnotherCluster(t *testing.T) {
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: cancels(t).URL}
+	if code, _, said := s.Call("scancel", "-M", "other", "7"); code != 1 ||
+		strings.Count(said, "this cluster is dgx") != 1 {
+		t.Errorf("%d %s", code, said)
+	}
+}
+
 // TestScancelRefuses has command lines that cancel nothing.
 func TestScancelRefuses(t *testing.T) {
 	a := cancels(t)

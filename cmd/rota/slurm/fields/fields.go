@@ -228,11 +228,6 @@ func pad(out *bufio.Writer, n int) {
 	}
 }
 
-// Rule writes dashes as wide as the columns.
-func (l *Lines[T]) Rule() {
-	l.line(func(c *Column[T]) string { return strings.Repeat("-", c.width) })
-}
-
 // Fits reports whether a column is to be as wide as its widest value: all rows must be there before the
 // first is written.
 func (l *Lines[T]) Fits() bool {

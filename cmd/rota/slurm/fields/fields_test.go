@@ -56,7 +56,11 @@ func FuzzFormats(f *testing.F) {
 		for _, read := range []func() ([]Column[*JobRow], error){
 			func() ([]Column[*JobRow], error) { return ParseLetters(Jobs, text) },
 			func() ([]Column[*JobRow], error) { return ParseNames(Jobs, text) },
-			func() ([]Column[*JobRow], error) { return AcctColumns(text, true) },
+			func() ([]Column[*JobRow], error) {
+				var s Sheet[*JobRow]
+				err := s.Choose(Jobs, text)
+				return s.Columns, err
+			},
 		} {
 			columns, err := read()
 			if err != nil {

@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -36,18 +38,16 @@ var services = strings.Join([]string{string(jobspec.BE), "normal", string(jobspe
 
 // sacctmgr lists users and accounts. Nothing can be changed by it.
 func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
-	s := sheet[association]{}
+	s := fields.Sheet[association]{}
 	var format string
 	f := t.Flags()
-	s.sheetFlags(f, &format)
+	sheetFlags(f, &s, &format)
 	f.Lookup("format").Hidden = true
 	f.BoolP("associations", "s", false, "")
 	f.BoolP("readonly", "r", false, "") // it is always so
 	f.BoolP("quiet", "Q", false, "")    // there are no further messages
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case len(words) < 2 || !slices.Contains([]string{"list", "show"}, strings.ToLower(words[0])):
@@ -57,19 +57,19 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.fields = []sheetField[association]{
-		{"Cluster", 10, func(a association) string { return a.cluster }},
-		{"Account", 10, func(a association) string { return a.account }},
-		{"User", 10, func(a association) string { return a.user }},
-		{"Share", 9, func(a association) string { return strconv.FormatInt(a.Weight, 10) }},
-		{"QOS", 20, func(association) string { return services }},
-		{"Def Acct", 10, func(a association) string { return a.account }},
-		{"DefaultAccount", 10, func(a association) string { return a.account }},
+	columns := []fields.Field[association]{
+		fields.Titled("Cluster", 10, func(a association) string { return a.cluster }),
+		fields.Titled("Account", 10, func(a association) string { return a.account }),
+		fields.Titled("User", 10, func(a association) string { return a.user }),
+		fields.Titled("Share", 9, func(a association) string { return strconv.FormatInt(a.Weight, 10) }),
+		fields.Titled("QOS", 20, func(association) string { return services }),
+		fields.Titled("Def Acct", 10, func(a association) string { return a.account }),
+		fields.Titled("DefaultAccount", 10, func(a association) string { return a.account }),
 	}
 	if q.format = cmp.Or(q.format, format); q.format == "" {
 		q.format = q.usual
 	}
-	if err := s.choose(q.format); err != nil {
+	if err := s.Choose(columns, q.format); err != nil {
 		return err
 	}
 	session, err := t.Connect()
@@ -80,7 +80,7 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return tool.AsSlurm(err)
 	}
-	return s.print(t.Stdout, q.rows(all, f.Changed("associations")))
+	return s.Print(t.Stdout, slices.Values(q.rows(all, f.Changed("associations"))))
 }
 
 // accountQuery is what sacctmgr is to list.
@@ -228,50 +228,41 @@ func ownName() string {
 
 // sshare lists what accounts and users are to have and have had.
 func sshare(ctx context.Context, t *tool.Tool, args []string) error {
-	s := sheet[association]{fields: []sheetField[association]{
-		{"Cluster", 10, func(a association) string { return a.cluster }},
-		{"Account", -20, func(a association) string { return strings.Repeat(" ", a.depth) + a.account }},
-		{"User", 10, func(a association) string { return a.user }},
-		{"RawShares", 10, func(a association) string { return strconv.FormatInt(a.Weight, 10) }},
-		{"NormShares", 11, func(a association) string { return fmt.Sprintf("%.6f", float64(a.Deserved)/1000) }},
-		{"RawUsage", 11, func(a association) string { return strconv.FormatInt(a.Usage, 10) }},
-		{"EffectvUsage", 13, func(a association) string { return fmt.Sprintf("%.6f", usedPart(a)) }},
-		{"FairShare", 10, func(a association) string {
+	columns := []fields.Field[association]{
+		fields.Titled("Cluster", 10, func(a association) string { return a.cluster }),
+		fields.Titled("Account", -20, func(a association) string { return strings.Repeat(" ", a.depth) + a.account }),
+		fields.Titled("User", 10, func(a association) string { return a.user }),
+		fields.Titled("RawShares", 10, func(a association) string { return strconv.FormatInt(a.Weight, 10) }),
+		fields.Titled("NormShares", 11, func(a association) string { return fmt.Sprintf("%.6f", float64(a.Deserved)/1000) }),
+		fields.Titled("RawUsage", 11, func(a association) string { return strconv.FormatInt(a.Usage, 10) }),
+		fields.Titled("EffectvUsage", 13, func(a association) string { return fmt.Sprintf("%.6f", usedPart(a)) }),
+		fields.Titled("FairShare", 10, func(a association) string {
 			if a.Ratio < 0 {
 				return "0.000000"
 			}
 			return fmt.Sprintf("%.6f", math.Pow(2, -float64(a.Ratio)/1000)) // as in Slurm without its tree
-		}},
-	}}
+		}),
+	}
+	var s fields.Sheet[association]
 	var format, accounts, users, clusters string
 	f := t.Flags()
-	s.sheetFlags(f, &format)
+	sheetFlags(f, &s, &format)
 	f.StringVarP(&accounts, "accounts", "A", "", "")
 	f.StringVarP(&users, "users", "u", "", "")
 	f.StringVarP(&clusters, "clusters", "M", "", "")
 	everyone := f.BoolP("all", "a", false, "")
 	only := f.BoolP("Users", "U", false, "")
 	f.CountP("verbose", "v", "") // there are no further messages
-	words, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
-		return err
-	case len(words) > 0:
-		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
-	}
-	if err := s.choose(cmp.Or(format, "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare")); err != nil {
+	if err := t.ParseOptions(f, args); err != nil {
 		return err
 	}
-	session, err := t.Connect()
+	format = cmp.Or(format, "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare")
+	if err := s.Choose(columns, format); err != nil {
+		return err
+	}
+	session, _, err := t.ConnectFor(ctx, clusters)
 	if err != nil {
-		return err
-	}
-	if clusters != "" {
-		if _, err := session.InCluster(ctx, clusters); err != nil {
-			return tool.AsSlurm(err)
-		}
+		return tool.AsSlurm(err)
 	}
 	all, err := associations(ctx, session)
 	if err != nil {
@@ -291,7 +282,7 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 			rows = append(rows, a)
 		}
 	}
-	return s.print(t.Stdout, rows)
+	return s.Print(t.Stdout, slices.Values(rows))
 }
 
 // usedPart is the part of the cluster that an account or user has held while it had jobs.
@@ -305,34 +296,28 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 		*api.Priority
 		places int // how many there are
 	}
-	fields := []sheetField[row]{
-		{"JOBID", 15, func(r row) string { return r.Ref }},
-		{"USER", 8, func(r row) string { return r.User }},
-		{"ACCOUNT", 10, func(r row) string { return r.Account }},
-		{"QOS", 8, func(r row) string { return string(r.Class) }},
-		{"PRIORITY", 10, func(r row) string {
+	columns := []fields.Field[row]{
+		fields.Titled("JOBID", 15, func(r row) string { return r.Ref }),
+		fields.Titled("USER", 8, func(r row) string { return r.User }),
+		fields.Titled("ACCOUNT", 10, func(r row) string { return r.Account }),
+		fields.Titled("QOS", 8, func(r row) string { return string(r.Class) }),
+		fields.Titled("PRIORITY", 10, func(r row) string {
 			if r.Position == 0 {
 				return "0"
 			}
 			return strconv.Itoa(r.places - r.Position + 1)
-		}},
-		{"SITE", 10, func(r row) string { return strconv.Itoa(r.Priority.Priority) }},
-		{"AGE", 10, func(r row) string { return strconv.FormatInt(r.Age, 10) }},
+		}),
+		fields.Titled("SITE", 10, func(r row) string { return strconv.Itoa(r.Priority.Priority) }),
+		fields.Titled("AGE", 10, func(r row) string { return strconv.FormatInt(r.Age, 10) }),
 	}
-	s := sheet[row]{fields: fields}
+	var s fields.Sheet[row]
 	f := t.Flags()
-	f.BoolVarP(&s.noHeader, "noheader", "h", false, "")
+	f.BoolVarP(&s.NoHeader, "noheader", "h", false, "")
 	jobs := f.StringP("jobs", "j", "", "")
 	users := f.StringP("user", "u", "", "")
 	f.CountP("verbose", "v", "") // there are no further messages
-	words, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
+	if err := t.ParseOptions(f, args); err != nil {
 		return fmt.Errorf("%w (rota prio has more about the order)", err)
-	case len(words) > 0:
-		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
 	}
 	session, err := t.Connect()
 	if err != nil {
@@ -342,8 +327,8 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return tool.AsSlurm(err)
 	}
-	for _, field := range fields {
-		s.columns = append(s.columns, sheetColumn[row]{field, field.width})
+	if err := s.Choose(columns, strings.Join(fields.Titles(columns), ",")); err != nil {
+		return err
 	}
 	refs, names := command.SplitOutsideBrackets(*jobs), command.SplitList(*users)
 	var rows []row
@@ -356,9 +341,13 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 			rows = append(rows, row{p, len(list.Items)})
 		}
 	}
-	if !s.noHeader { // without the line below the titles that sheets have
-		fmt.Fprintln(t.Stdout, s.line(func(c sheetColumn[row]) string { return c.title }))
+	out := bufio.NewWriter(t.Stdout)
+	l := fields.Lines[row]{Columns: s.Columns, Out: out} // without the line below the titles that sheets have
+	if !s.NoHeader {
+		l.Header()
 	}
-	s.noHeader = true
-	return s.print(t.Stdout, rows)
+	for _, r := range rows {
+		l.Row(r)
+	}
+	return out.Flush()
 }

@@ -44,6 +44,7 @@ func TestSacctmgr(t *testing.T) {
 		"-nP list associations account=nlp": "dgx|nlp||2|be,normal,te\ndgx|nlp|ann|2|be,normal,te\n" +
 			"dgx|nlp|cyd|1|be,normal,te\n",
 		"list clusters -nP":                          "dgx\n",
+		"list clusters -nP format=clus":              "dgx\n",
 		"list cluster other -n":                      "",
 		"-n list user ann format=user%-6,account%2 ": "ann    n+ \n",
 	} {
@@ -57,11 +58,11 @@ func TestSacctmgr(t *testing.T) {
 		"add user ann":            "only lists of users, accounts, associations and clusters are there: rota share shows",
 		"-i delete account nlp":   "unknown shorthand flag: 'i'",
 		"list qos":                "lists of qos are not there: users, accounts, associations and clusters are; rota",
-		"list user format=x":      "Unknown field 'x': there are Cluster, Account, ",
+		"list user format=x":      "Invalid field requested: \"x\": there are Cluster, Account, ",
 		"list user withcoord":     "withcoord is not supported: withassoc is; rota",
 		"list user state=x":       "Unknown condition: state=x",
-		"list user format=,":      "the format has no field",
-		"list user format=user%0": "the width of \"user%0\" is not a number",
+		"list user format=,":      "no field requested: \",\"",
+		"list user format=user%x": "Invalid field width: \"user%x\"",
 	} {
 		if code, out, said := s.Call(append([]string{"sacctmgr"}, strings.Fields(args)...)...); code != 1 || out != "" ||
 			!strings.HasPrefix(said, "sacctmgr: error: "+want) {
@@ -97,7 +98,7 @@ func TestSshare(t *testing.T) {
 	for args, want := range map[string]string{
 		"-l": "unknown shorthand flag: 'l'", "-M other": "'other' can't be reached now",
 		"x":          "Unrecognized option: x",
-		"-o nothing": "Unknown field 'nothing'",
+		"-o nothing": "Invalid field requested: \"nothing\"",
 	} {
 		if code, _, said := s.Call(append([]string{"sshare"}, strings.Fields(args)...)...); code != 1 ||
 			!strings.HasPrefix(said, "sshare: error: "+want) {

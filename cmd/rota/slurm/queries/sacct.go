@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -34,44 +35,34 @@ const (
 // acctOptions are the options of sacct.
 type acctOptions struct {
 	common
-	formats, jobs                                                          []string
-	users, accounts, called, queues, classes, nodes, states, start, finish string
-	delimiter, units                                                       string
-	everyone, allocations, brief, long, ended, parsed, anywhere, names     bool
+	jobOptions
+	sheet                                               fields.Sheet[*fields.JobRow]
+	formats, jobs                                       []string
+	start, finish, units                                string
+	everyone, allocations, brief, long, anywhere, names bool
 }
 
 // flagsOfSacct defines the options of sacct.
 func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
 	o := &acctOptions{}
-	o.add(f, "n")
+	o.common.add(f, "n")
+	o.jobOptions.add(f, "user,uid,users/u", "accounts,account/A", "name", "partition,partitions/r", "qos/q",
+		"nodelist,nodes/N", "state,states/s")
 	f.BoolP("help", "h", false, "")
 	f.StringArrayVarP(&o.formats, "format", "o", nil, "")
 	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVarP(&o.accounts, "accounts", "A", "", "")
-	f.StringVar(&o.called, "name", "", "")
-	f.StringVarP(&o.queues, "partition", "r", "", "")
-	f.StringVarP(&o.classes, "qos", "q", "", "")
-	f.StringVarP(&o.nodes, "nodelist", "N", "", "")
-	f.StringVarP(&o.states, "state", "s", "", "")
 	f.StringVarP(&o.start, "starttime", "S", "", "")
 	f.StringVarP(&o.finish, "endtime", "E", "", "")
-	f.StringVar(&o.delimiter, "delimiter", "|", "")
+	o.sheet.Flags(f)
+	f.StringVar(&o.sheet.Delimiter, "delimiter", "|", "")
 	f.StringVar(&o.units, "units", "", "")
 	f.BoolVarP(&o.everyone, "allusers", "a", false, "")
 	f.BoolVarP(&o.allocations, "allocations", "X", false, "")
 	f.BoolVarP(&o.brief, "brief", "b", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
-	f.BoolVarP(&o.ended, "parsable", "p", false, "")
-	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
 	f.BoolVarP(&o.names, "helpformat", "e", false, "")
 	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is one
 	tool.Aliased(f, "jobs", "job")
-	tool.Aliased(f, "user", "uid", "users")
-	tool.Aliased(f, "accounts", "account")
-	tool.Aliased(f, "partition", "partitions")
-	tool.Aliased(f, "state", "states")
-	tool.Aliased(f, "nodelist", "nodes")
 	return o
 }
 
@@ -80,12 +71,8 @@ var variablesOfSacct = map[string]string{"format": "SACCT_FORMAT", "clusters": "
 
 // acctList is one call of sacct.
 type acctList struct {
-	*tool.Tool
+	jobList
 	*acctOptions
-	session    *command.Session
-	source     *fields.Source
-	columns    []fields.Column[*fields.JobRow]
-	which      selection
 	onlySteps  []stepRef // nil: all, and the jobs
 	from, till time.Time // a job was there between them; zero: at any time
 }
@@ -94,14 +81,14 @@ type acctList struct {
 func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSacct(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSacct); done || err != nil {
+	if err := begin(t, f, args, variablesOfSacct); err != nil {
 		return err
 	}
 	if o.names {
-		fields.PrintNames(t.Stdout, fields.AcctNames())
+		fields.PrintNames(t.Stdout, fields.Titles(fields.Jobs))
 		return nil
 	}
-	a := &acctList{Tool: t, acctOptions: o}
+	a := &acctList{jobList: jobList{Tool: t}, acctOptions: o}
 	var err error
 	if a.source, err = fields.NewSource(t.Env); err != nil {
 		return err
@@ -111,9 +98,10 @@ func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	if a.source.Unit != "" && (len(a.source.Unit) != 1 || !strings.Contains(fields.Units, a.source.Unit)) {
 		return fmt.Errorf("Invalid unit type %s: --units is one of K, M, G, T and P", o.units)
 	}
-	if a.columns, err = fields.AcctColumns(a.fieldNames(), !o.ended && !o.parsed); err != nil {
+	if err := o.sheet.Choose(fields.Jobs, a.fieldNames()); err != nil {
 		return err
 	}
+	a.columns, o.sheet.NoHeader = o.sheet.Columns, o.noHeader
 	if err := a.selectJobs(); err != nil {
 		return err
 	}
@@ -142,42 +130,31 @@ func (a *acctList) selectJobs() error {
 	var all bool
 	var err error
 	w := &a.which
-	w.users, w.accounts, w.names = command.SplitList(a.users), command.SplitList(a.accounts), command.SplitList(a.called)
-	w.queues, w.classes = command.SplitList(a.queues), command.SplitList(a.classes)
-	if w.states, all, err = fields.ReadStates(a.states); err != nil {
+	if *w, all, err = a.selection(); err != nil {
 		return err
 	}
 	if all {
 		w.states = nil
 	}
-	if a.nodes != "" {
-		if w.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(a.nodes)); err != nil {
-			return fmt.Errorf("Invalid node name %s: %w", a.nodes, err)
-		}
+	refs, err := readJobs(a.jobs...)
+	if err != nil {
+		return err
 	}
-	named := 0
-	for _, jobs := range a.jobs {
-		refs, err := command.JobRefs([]string{jobs})
-		if err != nil {
-			return fmt.Errorf("Invalid job id: %s", jobs)
+	for _, ref := range refs {
+		job, step := tool.CutStep(ref)
+		if err := w.addRefs([]string{job}); err != nil {
+			return err
 		}
-		for _, ref := range refs {
-			job, step := tool.CutStep(ref)
-			named++
-			if err := w.addRefs([]string{job}); err != nil {
-				return err
-			}
-			if step == "" {
-				continue
-			}
-			one := stepRef{id: step}
-			if err := one.of.addRefs([]string{job}); err != nil {
-				return err
-			}
-			a.onlySteps = append(a.onlySteps, one)
+		if step == "" {
+			continue
 		}
+		one := stepRef{id: step}
+		if err := one.of.addRefs([]string{job}); err != nil {
+			return err
+		}
+		a.onlySteps = append(a.onlySteps, one)
 	}
-	if n := len(a.onlySteps); n > 0 && n < named {
+	if n := len(a.onlySteps); n > 0 && n < len(refs) {
 		return errors.New("jobs and steps cannot be named together: ask for them apart")
 	}
 	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
@@ -210,19 +187,15 @@ func (a *acctList) readTimes() error {
 
 // print prints the list.
 func (a *acctList) print(ctx context.Context) error {
-	needed := a.asJSON || fields.Shows(a.columns, "Cluster")
-	if err := setCluster(ctx, a.session, a.source, a.clusters, needed); err != nil {
-		return err
-	}
-	if err := a.which.useAliases(ctx, a.session); err != nil {
+	if err := a.resolve(ctx, &a.common); err != nil {
 		return err
 	}
 	rows, err := a.rows(ctx)
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(a.Stdout, 1<<16)
 	if a.asJSON {
+		out := bufio.NewWriterSize(a.Stdout, 1<<16)
 		d, tree := fields.NewDocument(out, "jobs"), fields.PastTree()
 		for _, r := range rows {
 			if err := fields.AddRow(d, tree, r); err != nil {
@@ -231,30 +204,27 @@ func (a *acctList) print(ctx context.Context) error {
 		}
 		return d.End(a.Tool, a.source.Cluster)
 	}
-	if a.parsed || a.ended {
-		fields.Separate(a.columns, a.delimiter, a.ended)
-	}
-	l := fields.Lines[*fields.JobRow]{Columns: a.columns, Out: out}
-	if !a.noHeader {
-		l.Header()
-		if !a.parsed && !a.ended {
-			l.Rule()
-		}
-	}
-	for _, r := range rows {
-		if a.onlySteps == nil || a.allocations {
-			l.Row(r)
-		}
-		if a.allocations {
-			continue
-		}
-		for _, s := range r.Steps() {
-			if a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, func(one stepRef) bool { return one.names(s) }) {
-				l.Row(s)
+	return a.sheet.Print(a.Stdout, a.withSteps(rows))
+}
+
+// withSteps visits jobs and their steps, as far as they are asked for.
+func (a *acctList) withSteps(jobs []*fields.JobRow) iter.Seq[*fields.JobRow] {
+	return func(yield func(*fields.JobRow) bool) {
+		for _, r := range jobs {
+			if (a.onlySteps == nil || a.allocations) && !yield(r) {
+				return
+			}
+			if a.allocations {
+				continue
+			}
+			for _, s := range r.Steps() {
+				asked := func(one stepRef) bool { return one.names(s) }
+				if (a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, asked)) && !yield(s) {
+					return
+				}
 			}
 		}
 	}
-	return out.Flush()
 }
 
 // rows returns the rows of allocations, in order of their ids. A job that ends between the two

@@ -2,7 +2,6 @@ package queries
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,18 +45,17 @@ func (c *common) add(f *pflag.FlagSet, noHeader string) {
 	f.StringVar(&c.clusters, "cluster", "", "")
 }
 
-// begin reads a command line that has no arguments beside its options. done: there is nothing more
-// to do.
-func begin(t *tool.Tool, f *pflag.FlagSet, c *common, args []string, defaults map[string]string) (done bool,
-	err error) {
-	rest, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return true, nil
-	case err != nil:
-		return false, err
-	case len(rest) > 0:
-		return false, fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:misspell // Slurm's word
+// sheetFlags adds the flags of a sheet whose format is given by one flag.
+func sheetFlags[T any](f *pflag.FlagSet, s *fields.Sheet[T], format *string) {
+	s.Flags(f)
+	f.BoolVarP(&s.NoHeader, "noheader", "n", false, "")
+	f.StringVarP(format, "format", "o", "", "")
+}
+
+// begin reads a command line that has no arguments beside its options.
+func begin(t *tool.Tool, f *pflag.FlagSet, args []string, defaults map[string]string) (err error) {
+	if err := t.ParseOptions(f, args); err != nil {
+		return err
 	}
 	if f.Changed("format") || f.Changed("Format") { // one on the command line outweighs both variables
 		defaults = maps.Clone(defaults)
@@ -67,7 +65,7 @@ func begin(t *tool.Tool, f *pflag.FlagSet, c *common, args []string, defaults ma
 	for name, variable := range defaults {
 		if value := t.Getenv(variable); value != "" && !given(f, name) {
 			if err := tool.SetFrom(f, name, variable, value); err != nil {
-				return false, err
+				return err
 			}
 		}
 	}
@@ -76,7 +74,7 @@ func begin(t *tool.Tool, f *pflag.FlagSet, c *common, args []string, defaults ma
 			err = fmt.Errorf("--%s is empty", flag.Name)
 		}
 	})
-	return false, err
+	return err
 }
 
 // given reports whether a flag is set, by any of its names.

@@ -80,13 +80,40 @@ func showHostnames(t *tool.Tool, list string) error {
 	return nil
 }
 
-// record prints something with its lines of KEY=VALUE, on one line if that is asked for.
-func (o *ShowOptions) record(out *bufio.Writer, lines []string) {
-	if o.OneLine {
-		_, _ = out.WriteString(strings.Join(lines, " ") + "\n") // Flush returns the error
-		return
+// records prints what scontrol shows, each thing with its lines of KEY=VALUE or as JSON.
+type records struct {
+	*ShowOptions
+	out *bufio.Writer
+	doc *fields.Document // nil: in lines
+}
+
+// records begins a list of a name in JSON.
+func (o *ShowOptions) records(t *tool.Tool, list string) *records {
+	r := &records{ShowOptions: o, out: bufio.NewWriterSize(t.Stdout, 1<<16)}
+	if o.JSON {
+		r.doc = fields.NewDocument(r.out, list)
 	}
-	_, _ = out.WriteString(strings.Join(lines, "\n   ") + "\n\n")
+	return r
+}
+
+// add prints something by its lines, which are on one if that is asked for, or by its JSON.
+func (r *records) add(lines []string, object any) error {
+	switch {
+	case r.doc != nil:
+		return r.doc.Add(object)
+	case r.OneLine:
+		_, _ = r.out.WriteString(strings.Join(lines, " ") + "\n") // Flush returns the error
+	default:
+		_, _ = r.out.WriteString(strings.Join(lines, "\n   ") + "\n\n")
+	}
+	return nil
+}
+
+func (r *records) end(t *tool.Tool, cluster string) error {
+	if r.doc != nil {
+		return r.doc.End(t, cluster)
+	}
+	return r.out.Flush()
 }
 
 // showJobs prints everything about jobs, about all if none is named.
@@ -106,20 +133,18 @@ func showJobs(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) er
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(t.Stdout, 1<<16)
-	var d *fields.Document
-	if o.JSON {
-		if err := setCluster(ctx, s, src, "", true); err != nil {
-			return err
-		}
-		d = fields.NewDocument(out, "jobs")
+	if err := setCluster(ctx, s, src, "", o.JSON); err != nil {
+		return err
 	}
-	found, tree := false, fields.LiveTree()
-	visit := func(j *api.Job) error {
+	found, out, tree := false, o.records(t, "jobs"), fields.LiveTree()
+	visit := func(j *api.Job) (err error) {
 		for _, r := range src.Unfold(j, false) {
-			if found = true; !o.JSON {
-				o.record(out, r.Record())
-			} else if err := fields.AddRow(d, tree, r); err != nil {
+			if found = true; o.JSON {
+				err = fields.AddRow(out.doc, tree, r)
+			} else {
+				err = out.add(r.Record(), nil)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -143,12 +168,10 @@ func showJobs(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) er
 		return tool.LoadFailure(err)
 	case len(refs) > 0 && !found:
 		return tool.NoJob
-	case o.JSON:
-		return d.End(t, src.Cluster)
-	case !found:
-		fmt.Fprintln(out, "No jobs in the system")
+	case !found && !o.JSON:
+		fmt.Fprintln(out.out, "No jobs in the system")
 	}
-	return out.Flush()
+	return out.end(t, src.Cluster)
 }
 
 // showOne visits a job, or the tasks of an array that have been made with those that have not.
@@ -170,13 +193,11 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 	if err != nil {
 		return err
 	}
-	var names []string
-	if list != "" {
-		if names, err = command.NodeRefs(command.SplitOutsideBrackets(list)); err != nil {
-			return fmt.Errorf("Invalid node name %s: %w", list, err)
-		}
+	names, err := readNodes(list)
+	if err != nil {
+		return err
 	}
-	parts, err := partitions(ctx, t, src, &common{}, nil)
+	parts, err := partitions(ctx, t, src, "", nil)
 	if err != nil {
 		return err
 	}
@@ -191,32 +212,18 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 	if list == "" && len(parts) > 0 {
 		names = parts[0].NodeNames()
 	}
-	out := bufio.NewWriter(t.Stdout)
-	var d *fields.Document
-	if o.JSON {
-		d = fields.NewDocument(out, "nodes")
-	}
+	out := o.records(t, "nodes")
 	var missing error
 	for _, name := range names {
 		n := known[name]
-		switch {
-		case n == nil:
+		if n == nil {
 			fmt.Fprintf(t.Stderr, "Node %s not found\n", show.Clean(name))
 			missing = tool.ErrSaid
-		case o.JSON:
-			if err := d.Add(fields.NodeObject(n, queues)); err != nil {
-				return err
-			}
-		default:
-			o.record(out, fields.NodeRecord(n, queues))
+		} else if err := out.add(fields.NodeRecord(n, queues), fields.NodeObject(n, queues)); err != nil {
+			return err
 		}
 	}
-	if o.JSON {
-		err = d.End(t, src.Cluster)
-	} else {
-		err = out.Flush()
-	}
-	return cmp.Or(err, missing)
+	return cmp.Or(out.end(t, src.Cluster), missing)
 }
 
 // showPartitions prints everything about partitions, about all if none is named.
@@ -226,19 +233,13 @@ func showPartitions(ctx context.Context, t *tool.Tool, names string, o *ShowOpti
 		return err
 	}
 	wanted := command.SplitList(names)
-	parts, err := partitions(ctx, t, src, &common{}, slices.Clone(wanted))
+	parts, err := partitions(ctx, t, src, "", slices.Clone(wanted))
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(t.Stdout)
-	var d *fields.Document
-	if o.JSON {
-		d = fields.NewDocument(out, "partitions")
-	}
+	out := o.records(t, "partitions")
 	for _, p := range parts {
-		if !o.JSON {
-			o.record(out, p.Record())
-		} else if err := d.Add(p.Object(src.Cluster)); err != nil {
+		if err := out.add(p.Record(), p.Object(src.Cluster)); err != nil {
 			return err
 		}
 	}
@@ -251,12 +252,7 @@ func showPartitions(ctx context.Context, t *tool.Tool, names string, o *ShowOpti
 			missing = tool.ErrSaid
 		}
 	}
-	if o.JSON {
-		err = d.End(t, src.Cluster)
-	} else {
-		err = out.Flush()
-	}
-	return cmp.Or(err, missing)
+	return cmp.Or(out.end(t, src.Cluster), missing)
 }
 
 // showConfig prints what clients read of Slurm's configuration.

@@ -88,7 +88,7 @@ func (o *infoOptions) letters() string {
 func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSinfo(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSinfo); done || err != nil {
+	if err := begin(t, f, args, variablesOfSinfo); err != nil {
 		return err
 	}
 	src, err := fields.NewSource(t.Env)
@@ -112,7 +112,7 @@ func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	parts, err := partitions(ctx, t, src, &o.common, command.SplitList(o.queues))
+	parts, err := partitions(ctx, t, src, o.clusters, command.SplitList(o.queues))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 }
 
 // partitions returns the partitions of names or aliases, all if there are none, with their nodes.
-func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common,
+func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, clusters string,
 	names []string) ([]*fields.Partition, error) {
 	s, err := t.Connect()
 	if err != nil {
@@ -160,7 +160,7 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common
 	for i, name := range names {
 		names[i] = config.QueueName(name)
 	}
-	if err := setCluster(ctx, s, src, c.clusters, true); err != nil {
+	if err := setCluster(ctx, s, src, clusters, true); err != nil {
 		return nil, err
 	}
 	list, _, err := s.Nodes(ctx, api.Read{})
@@ -182,12 +182,9 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common
 
 // nodeFilter returns whether a node is asked for.
 func (o *infoOptions) nodeFilter() (func(*api.Node) bool, error) {
-	var names []string
-	var err error
-	if o.nodes != "" {
-		if names, err = command.NodeRefs(command.SplitOutsideBrackets(o.nodes)); err != nil {
-			return nil, fmt.Errorf("Invalid node name %s: %w", o.nodes, err)
-		}
+	names, err := readNodes(o.nodes)
+	if err != nil {
+		return nil, err
 	}
 	states := map[string]bool{}
 	for _, word := range command.SplitList(strings.ToLower(o.states)) {

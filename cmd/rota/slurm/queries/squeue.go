@@ -32,26 +32,21 @@ const minJobAge = 300
 // queueOptions are the options of squeue.
 type queueOptions struct {
 	common
-	format, names                                                       string
-	jobs, users, accounts, called, queues, classes, nodes, states, sort string
-	me, long, start, all, apart, stateOnly                              bool
-	every                                                               int
+	jobOptions
+	format, names, jobs, sort              string
+	me, long, start, all, apart, stateOnly bool
+	every                                  int
 }
 
 // flagsOfSqueue defines the options of squeue.
 func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	o := &queueOptions{}
-	o.add(f, "h")
+	o.common.add(f, "h")
+	o.jobOptions.add(f, "user,users/u", "account,accounts/A", "name,names/n", "partition,partitions/p", "qos/q",
+		"nodelist,nodes/w", "states,state/t")
 	f.StringVarP(&o.format, "format", "o", "", "")
 	f.StringVarP(&o.names, "Format", "O", "", "")
 	f.StringVarP(&o.jobs, "jobs", "j", "", "")
-	f.StringVarP(&o.users, "user", "u", "", "")
-	f.StringVarP(&o.accounts, "account", "A", "", "")
-	f.StringVarP(&o.called, "name", "n", "", "")
-	f.StringVarP(&o.queues, "partition", "p", "", "")
-	f.StringVarP(&o.classes, "qos", "q", "", "")
-	f.StringVarP(&o.nodes, "nodelist", "w", "", "")
-	f.StringVarP(&o.states, "states", "t", "", "")
 	f.StringVarP(&o.sort, "sort", "S", "", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
@@ -61,12 +56,6 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what else is asked for is known as well
 	f.IntVarP(&o.every, "iterate", "i", 0, "")
 	tool.Aliased(f, "jobs", "job")
-	tool.Aliased(f, "user", "users")
-	tool.Aliased(f, "account", "accounts")
-	tool.Aliased(f, "name", "names")
-	tool.Aliased(f, "partition", "partitions")
-	tool.Aliased(f, "states", "state")
-	tool.Aliased(f, "nodelist", "nodes")
 	return o
 }
 
@@ -80,7 +69,7 @@ var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "
 func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSqueue(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSqueue); done || err != nil {
+	if err := begin(t, f, args, variablesOfSqueue); err != nil {
 		return err
 	}
 	q, err := readQueue(t, f, o)
@@ -107,19 +96,15 @@ func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 
 // queueList is one call of squeue.
 type queueList struct {
-	*tool.Tool
+	jobList
 	*queueOptions
-	session *command.Session
-	source  *fields.Source
-	columns []fields.Column[*fields.JobRow]
-	keys    []fields.SortKey[*fields.JobRow]
-	which   selection
-	filter  api.JobFilter
+	keys   []fields.SortKey[*fields.JobRow]
+	filter api.JobFilter
 }
 
 // readQueue reads what is asked for.
 func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, error) {
-	q := &queueList{Tool: t, queueOptions: o}
+	q := &queueList{jobList: jobList{Tool: t}, queueOptions: o}
 	var err error
 	if q.source, err = fields.NewSource(t.Env); err != nil {
 		return nil, err
@@ -166,26 +151,19 @@ func (q *queueList) selectJobs() error {
 	var all bool
 	var err error
 	w := &q.which
-	w.users, w.accounts, w.names = command.SplitList(q.users), command.SplitList(q.accounts), command.SplitList(q.called)
-	w.queues, w.classes = command.SplitList(q.queues), command.SplitList(q.classes)
+	if *w, all, err = q.selection(); err != nil {
+		return err
+	}
 	if q.me {
 		w.users = append(w.users, strconv.Itoa(os.Getuid()))
-	}
-	if w.states, all, err = fields.ReadStates(q.states); err != nil {
-		return err
 	}
 	if q.start {
 		w.states, all = []model.JobState{model.Pending}, false
 	}
-	if q.nodes != "" {
-		if w.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(q.nodes)); err != nil {
-			return fmt.Errorf("Invalid node name %s: %w", q.nodes, err)
-		}
-	}
 	if q.jobs != "" {
-		refs, err := command.JobRefs([]string{q.jobs})
+		refs, err := readJobs(q.jobs)
 		if err != nil {
-			return fmt.Errorf("Invalid job id: %s", q.jobs)
+			return err
 		}
 		if err := w.addRefs(refs); err != nil {
 			return err
@@ -217,11 +195,7 @@ func (q *queueList) selectJobs() error {
 
 // print prints the list once.
 func (q *queueList) print(ctx context.Context) error {
-	needed := q.asJSON || fields.Shows(q.columns, "Cluster")
-	if err := setCluster(ctx, q.session, q.source, q.clusters, needed); err != nil {
-		return err
-	}
-	if err := q.which.useAliases(ctx, q.session); err != nil {
+	if err := q.resolve(ctx, &q.common); err != nil {
 		return err
 	}
 	q.source.Now = q.Now()

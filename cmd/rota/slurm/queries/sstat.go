@@ -31,34 +31,34 @@ type statRow struct {
 }
 
 // statFields are all fields of sstat. Those that are not measured are empty, as Slurm has them then.
-func statFields(src *fields.Source) []sheetField[statRow] {
-	fields := []sheetField[statRow]{
-		{"JobID", -12, func(r statRow) string { return r.id }},
-		{"Nodelist", 20, func(r statRow) string { return show.Hosts(r.nodes) }},
-		{"NTasks", 8, func(r statRow) string { return strconv.Itoa(r.tasks) }},
-		{"MaxRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.MaxRSS()) }},
-		{"MaxRSSNode", 10, func(r statRow) string { return r.node }},
-		{"AveRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.AveRSS()) }},
-		{"AveCPU", 10, func(r statRow) string {
+func statFields(src *fields.Source) []fields.Field[statRow] {
+	all := []fields.Field[statRow]{
+		fields.Titled("JobID", -12, func(r statRow) string { return r.id }),
+		fields.Titled("Nodelist", 20, func(r statRow) string { return show.Hosts(r.nodes) }),
+		fields.Titled("NTasks", 8, func(r statRow) string { return strconv.Itoa(r.tasks) }),
+		fields.Titled("MaxRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.MaxRSS()) }),
+		fields.Titled("MaxRSSNode", 10, func(r statRow) string { return r.node }),
+		fields.Titled("AveRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.AveRSS()) }),
+		fields.Titled("AveCPU", 10, func(r statRow) string {
 			if r.used == nil {
 				return ""
 			}
 			return fields.CPUClock(r.used.TotalCPU() / float64(max(r.tasks, 1)))
-		}},
-		{"TRESUsageInTot", 20, func(r statRow) string {
+		}),
+		fields.Titled("TRESUsageInTot", 20, func(r statRow) string {
 			if r.used.MaxRSS() == 0 {
 				return ""
 			}
 			return r.used.TRESUsageInTot()
-		}},
+		}),
 	}
 	for _, name := range strings.Fields(`MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxPages MaxPagesNode
 		MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask MaxDiskRead MaxDiskReadNode MaxDiskReadTask AveDiskRead
 		MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask AveDiskWrite ConsumedEnergy AveCPUFreq ReqCPUFreqMin ReqCPUFreqMax
 		ReqCPUFreqGov Pids`) {
-		fields = append(fields, sheetField[statRow]{name, 10, func(statRow) string { return "" }})
+		all = append(all, fields.Titled(name, 10, func(statRow) string { return "" }))
 	}
-	return fields
+	return all
 }
 
 // statOptions are the options of sstat.
@@ -68,8 +68,8 @@ type statOptions struct {
 	all, names, noConvert bool
 }
 
-func (o *statOptions) add(f *pflag.FlagSet, s *sheet[statRow]) {
-	s.sheetFlags(f, &o.format)
+func (o *statOptions) add(f *pflag.FlagSet, s *fields.Sheet[statRow]) {
+	sheetFlags(f, s, &o.format)
 	tool.Aliased(f, "format", "fields")
 	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
 	f.BoolVarP(&o.all, "allsteps", "a", false, "")
@@ -82,35 +82,25 @@ func (o *statOptions) add(f *pflag.FlagSet, s *sheet[statRow]) {
 // sstat shows what steps that run have used by now, as their nodes say.
 func sstat(ctx context.Context, t *tool.Tool, args []string) error {
 	src := &fields.Source{} // there are no times
-	o, s, f := statOptions{}, sheet[statRow]{fields: statFields(src)}, t.Flags()
+	o, s, f := statOptions{}, fields.Sheet[statRow]{}, t.Flags()
 	o.add(f, &s)
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case o.names:
-		var all []string
-		for _, field := range s.fields {
-			all = append(all, field.title)
-		}
-		fields.PrintNames(t.Stdout, all)
+		fields.PrintNames(t.Stdout, fields.Titles(statFields(src)))
 		return nil
 	}
 	src.Exact = o.noConvert
-	if err := s.choose(cmp.Or(o.format, statFormat)); err != nil {
+	if err := s.Choose(statFields(src), cmp.Or(o.format, statFormat)); err != nil {
 		return err
 	}
-	var refs []string
-	for _, word := range append(o.jobs, words...) {
-		some, err := command.JobRefs([]string{word})
-		if err != nil {
-			return fmt.Errorf("Invalid job id: %s", word)
-		}
-		refs = append(refs, some...)
-	}
-	if len(refs) == 0 {
+	refs, err := readJobs(append(o.jobs, words...)...)
+	switch {
+	case err != nil:
+		return err
+	case len(refs) == 0:
 		return errors.New("You didn't give me any jobs to stat.")
 	}
 	session, err := t.Connect()
@@ -130,7 +120,7 @@ func sstat(ctx context.Context, t *tool.Tool, args []string) error {
 		}
 		rows = append(rows, some...)
 	}
-	return cmp.Or(s.print(t.Stdout, rows), failure)
+	return cmp.Or(s.Print(t.Stdout, slices.Values(rows)), failure)
 }
 
 // statProblem says in Slurm's words why nothing is known of a job.

@@ -27,14 +27,20 @@ func Run(t testing.TB, tools tool.Commands, addr string, environ []string, args 
 func RunWith(t testing.TB, tools tool.Commands, addr string, environ []string, stdin io.Reader,
 	args ...string) (int, string, string) {
 	t.Helper()
+	return call(t, tools, addr, environ, stdin, tool.Submitter{}, args)
+}
+
+func call(t testing.TB, tools tool.Commands, addr string, environ []string, stdin io.Reader, does tool.Submitter,
+	args []string) (int, string, string) {
+	t.Helper()
+	if tools[args[0]].Does == nil {
+		t.Fatalf("%s is no name of Slurm", args[0])
+	}
 	var stdout, stderr bytes.Buffer
 	env := Env(append([]string{"ROTA_ADDR=" + addr}, environ...))
 	env.Stdin, env.Stdout, env.Stderr = stdin, &stdout, &stderr
 	env.Now = func() time.Time { return time.Date(2026, 11, 21, 13, 0, 0, 0, time.Local) }
-	if tools[args[0]].Does == nil {
-		t.Fatalf("%s is no name of Slurm", args[0])
-	}
-	return tools.Run(t.Context(), args, env, tool.Submitter{}), stdout.String(), stderr.String()
+	return tools.Run(t.Context(), args, env, does), stdout.String(), stderr.String()
 }
 
 // Env is an environment of a command with variables.
@@ -58,14 +64,7 @@ type Shell struct {
 // Call runs a command line.
 func (s Shell) Call(args ...string) (code int, stdout, stderr string) {
 	s.Helper()
-	var out, said bytes.Buffer
-	env := &command.Env{Stdin: strings.NewReader(s.Stdin), Stdout: &out, Stderr: &said,
-		Now:           func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
-		Environ:       func() []string { return append([]string{"ROTA_ADDR=" + s.Addr}, s.Environ...) },
-		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
-	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
-	code = s.Tools.Run(s.Context(), args, env, s.Does)
-	return code, out.String(), said.String()
+	return call(s.T, s.Tools, s.Addr, s.Environ, strings.NewReader(s.Stdin), s.Does, args)
 }
 
 // Accepting is a controller that takes every job, under the id 7.

@@ -74,7 +74,7 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	if a.req, err = input.Salloc(t.Env, name, a.flags, t.Warner(t.Name)); err != nil {
 		return t.Unreadable(err)
 	}
-	if a.session, _, err = t.ConnectFor(ctx, &a.req.Result); err != nil {
+	if a.session, _, err = t.ConnectFor(ctx, a.req.Result.Clusters); err != nil {
 		return allocationError(err)
 	}
 	job, err := a.grant(ctx)
@@ -86,12 +86,7 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 
 // allocationError is the error for nodes that are not had, in Slurm's words.
 func allocationError(err error) error {
-	text := tool.AsSlurm(err).Error()
-	var lost *api.UncertainError
-	if errors.As(err, &lost) {
-		text += " (the job may have been submitted: squeue --me shows it)"
-	}
-	return fmt.Errorf("Unable to allocate resources: %s", text)
+	return tool.SubmitError("Unable to allocate resources", err)
 }
 
 // ownFlags reads the flags that salloc alone has, and keeps the others.

@@ -11,9 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
@@ -65,10 +63,8 @@ func runSalloc(s slurmtest.Shell, args ...string) (code int, stdout, stderr stri
 		defer f.Close()
 		files[i] = f
 	}
-	env := &command.Env{Stdin: strings.NewReader(s.Stdin), Stdout: files[0], Stderr: files[1], Now: time.Now,
-		Environ:       func() []string { return append([]string{"ROTA_ADDR=" + s.Addr}, s.Environ...) },
-		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
-	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
+	env := slurmtest.Env(append([]string{"ROTA_ADDR=" + s.Addr}, s.Environ...))
+	env.Stdin, env.Stdout, env.Stderr = strings.NewReader(s.Stdin), files[0], files[1]
 	code = Commands.Run(s.Context(), append([]string{"salloc"}, args...), env, tool.Submitter{})
 	out, err := os.ReadFile(files[0].Name())
 	said, err2 := os.ReadFile(files[1].Name())

@@ -29,8 +29,6 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	f.CountP("verbose", "v", "")
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case len(words) != 1:

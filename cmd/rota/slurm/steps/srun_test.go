@@ -537,7 +537,7 @@ func TestMultiProg(t *testing.T) {
 		{"* a %t\n", 0, "line 1: %t and %o of the tasks * need the number of tasks: give it with -n"},
 		{"x a\n", 1, "line 1: \"x\" are no tasks: write 0-3,7"},
 		{"0\n", 1, "line 1: a program is missing"},
-		{"0 'a\n", 1, "line 1: a quote or a backslash is not closed"},
+		{"0 'a\n", 1, "line 1: a quote ' is not closed"},
 		{"0-99999999 a\n", 1, "line 1: \"0-99999999\" are no tasks: write 0-3,7"},
 		{"", 0, "it names no program"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec/script"
 )
 
 // mostTasks bounds how many tasks a configuration file can name.
@@ -21,7 +22,7 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 	seen := map[int]bool{}
 	rest := false
 	for number, line := range joinedLines(text) {
-		words, err := splitQuoted(line)
+		words, err := script.SplitWords(line, false)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -97,6 +98,7 @@ func joinedLines(text string) func(yield func(int, string) bool) {
 			if whole == "" {
 				begin = i + 1
 			}
+			line = strings.TrimSuffix(line, "\r")
 			if more, found := strings.CutSuffix(line, `\`); found {
 				whole += more + " "
 				continue
@@ -133,43 +135,4 @@ func readTaskNumbers(text string) ([]int, error) {
 		}
 	}
 	return ids, nil
-}
-
-// splitQuoted splits a line at blanks. Quotes and a backslash keep them.
-func splitQuoted(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	open, quote := false, rune(0)
-	escaped := false
-	for _, c := range line {
-		switch {
-		case escaped:
-			word.WriteRune(c)
-			escaped = false
-		case c == '\\' && quote != '\'':
-			open, escaped = true, true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(c)
-		case c == '"' || c == '\'':
-			open, quote = true, c
-		case c == ' ' || c == '\t' || c == '\r':
-			if open {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			open = false
-		default:
-			open = true
-			word.WriteRune(c)
-		}
-	}
-	if quote != 0 || escaped {
-		return nil, errors.New("a quote or a backslash is not closed")
-	}
-	if open {
-		words = append(words, word.String())
-	}
-	return words, nil
 }

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // stepOutput takes what the tasks of a step write.
@@ -222,61 +224,14 @@ func (o *stepOutput) expand(pattern string, task, node int, name string) (string
 	if plain, found := strings.CutPrefix(pattern, `\`); found {
 		return o.absolute(strings.ReplaceAll(plain, `\`, "")), nil
 	}
-	job := strconv.FormatInt(int64(o.begun.Job), 10)
-	step := strconv.Itoa(o.begun.Step)
 	env := o.tool.Getenv
-	var b strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		if pattern[i] != '%' {
-			b.WriteByte(pattern[i])
-			continue
-		}
-		digits := i + 1
-		for digits < len(pattern) && pattern[digits] >= '0' && pattern[digits] <= '9' {
-			digits++
-		}
-		if digits == len(pattern) {
-			return "", fmt.Errorf("the pattern %q ends in a %%", pattern)
-		}
-		width, _ := strconv.Atoi(pattern[i+1 : digits])
-		number, text := "", ""
-		switch pattern[digits] {
-		case '%':
-			text = "%"
-		case 'j':
-			number = job
-		case 'J':
-			text = job + "." + step
-		case 's':
-			number = step
-		case 't':
-			number = strconv.Itoa(task)
-		case 'n':
-			number = strconv.Itoa(node)
-		case 'N':
-			text, _, _ = strings.Cut(name, ".")
-		case 'x':
-			text = env("SLURM_JOB_NAME")
-		case 'u':
-			text = env("USER")
-		case 'A':
-			if number = env("SLURM_ARRAY_JOB_ID"); number == "" {
-				number = job
-			}
-		case 'a':
-			if number = env("SLURM_ARRAY_TASK_ID"); number == "" {
-				number = "4294967294" // as Slurm writes it without an array
-			}
-		default:
-			return "", fmt.Errorf("the pattern %q has an unknown letter: %%%c", pattern, pattern[digits])
-		}
-		if number != "" {
-			text = strings.Repeat("0", max(min(width, 10)-len(number), 0)) + number
-		}
-		b.WriteString(text)
-		i = digits
-	}
-	return o.absolute(b.String()), nil
+	host, _, _ := strings.Cut(name, ".")
+	job, step := strconv.FormatInt(int64(o.begun.Job), 10), strconv.Itoa(o.begun.Step)
+	path, err := jobspec.ExpandPath(pattern, map[byte]string{'j': job, 'J': job + "." + step, 's': step,
+		't': strconv.Itoa(task), 'n': strconv.Itoa(node), 'N': host, 'x': env("SLURM_JOB_NAME"), 'u': env("USER"),
+		'A': cmp.Or(env("SLURM_ARRAY_JOB_ID"), job),
+		'a': cmp.Or(env("SLURM_ARRAY_TASK_ID"), "4294967294")}) // as Slurm writes it without an array
+	return o.absolute(path), err
 }
 
 func (o *stepOutput) absolute(path string) string {

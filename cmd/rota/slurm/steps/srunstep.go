@@ -58,10 +58,7 @@ const pmi2 = "pmi2"
 // runStep runs a step of a job, shows its output, and ends with its exit code.
 func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	line, err := readSrun(t, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	mpi := line.values["mpi"]

@@ -19,8 +19,8 @@ const (
 // ErrSaid ends a command that has said what was wrong.
 var ErrSaid = errors.New("the command has failed")
 
-// ErrHelp ends a command that was asked for help.
-var ErrHelp = errors.New("help")
+// errHelp ends a command that was asked for help.
+var errHelp = errors.New("help")
 
 // LoadError is what Slurm says when a list cannot be had.
 type LoadError struct {
@@ -67,11 +67,21 @@ func AsSlurm(err error) error {
 	return withHint(err)
 }
 
-// withHint returns an error whose text has the hint of a command line that is not right.
+// SubmitError is the error for a submission that has failed, in Slurm's words behind those of a command.
+func SubmitError(words string, err error) error {
+	text := AsSlurm(err).Error()
+	var lost *api.UncertainError
+	if errors.As(err, &lost) {
+		text += " (the job may have been submitted: squeue --me shows it)"
+	}
+	return fmt.Errorf("%s: %s", words, text)
+}
+
+// withHint returns an error whose text has the hint of a command line that is not right, once.
 func withHint(err error) error {
 	var usage *exit.UsageError
 	if errors.As(err, &usage) && usage.Hint != "" {
-		return fmt.Errorf("%w (%s)", err, usage.Hint)
+		return fmt.Errorf("%s (%s)", err, usage.Hint) //nolint:errorlint // what is behind it has the hint again
 	}
 	return err
 }

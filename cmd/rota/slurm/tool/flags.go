@@ -18,8 +18,8 @@ func (t *Tool) Flags() *pflag.FlagSet {
 	return f
 }
 
-// Parse reads flags. Others than those of the set are refused by name. The error is [ErrHelp] where
-// there is nothing more to do.
+// Parse reads flags. Others than those of the set are refused by name. An error ends the command, also
+// where it was asked for help and has given that.
 func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error) {
 	if f.Lookup("help") == nil {
 		f.Bool("help", false, "")
@@ -32,22 +32,31 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 	}
 	if t.Inspect != nil {
 		t.Inspect(f)
-		return nil, ErrHelp
+		return nil, errHelp
 	}
 	switch err := f.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp): // -h, where it means nothing else
 		t.About("--help")
-		return nil, ErrHelp
+		return nil, errHelp
 	case err != nil:
 		return nil, fmt.Errorf("%w: \"%s --help\" says what there is, and \"rota help\" what rota has", err, t.Name)
 	}
 	for _, name := range []string{"help", "usage", "version"} {
 		if given, _ := f.GetBool(name); given {
 			t.About("--" + name)
-			return nil, ErrHelp
+			return nil, errHelp
 		}
 	}
 	return f.Args(), nil
+}
+
+// ParseOptions is Parse for a command that takes options alone.
+func (t *Tool) ParseOptions(f *pflag.FlagSet, args []string) error {
+	rest, err := t.Parse(f, args)
+	if err == nil && len(rest) > 0 {
+		return fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:misspell // Slurm's word
+	}
+	return err
 }
 
 // About answers a flag that asks for the version or for help. It reports whether it is one.

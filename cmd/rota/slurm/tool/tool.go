@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/script"
 )
 
 // Release is the version of Slurm whose command lines and JSON these are. Clients read it.
@@ -65,7 +64,7 @@ func (c Commands) Run(ctx context.Context, args []string, env *command.Env, does
 	var said *LoadError
 	var job *exit.CodeError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errHelp):
 		return 0
 	case errors.Is(err, ErrSaid):
 	case errors.As(err, &job):
@@ -94,14 +93,14 @@ func (t *Tool) Infof(format string, args ...any) {
 // Connect returns a session with the controllers of the default address.
 func (t *Tool) Connect() (*command.Session, error) { return t.DialAt("", "") }
 
-// ConnectFor returns a session with the cluster that a submission names, and the cluster's name if it
-// names any.
-func (t *Tool) ConnectFor(ctx context.Context, r *script.Result) (*command.Session, string, error) {
+// ConnectFor returns a session with the cluster that --clusters names, and the cluster's name if it names
+// any.
+func (t *Tool) ConnectFor(ctx context.Context, clusters string) (*command.Session, string, error) {
 	session, err := t.Connect()
-	if err != nil || r.Clusters == "" {
+	if err != nil || clusters == "" {
 		return session, "", err
 	}
-	cluster, err := session.InCluster(ctx, r.Clusters)
+	cluster, err := session.InCluster(ctx, clusters)
 	return session, cluster, err
 }
 

@@ -1,0 +1,132 @@
+package fields
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+)
+
+// Sheet prints rows as sacct and the commands about accounts do: under titles and dashes, with values that
+// are cut with a '+' at the width of their column; or, for programs, with a text between them.
+type Sheet[T any] struct {
+	Columns   []Column[T]
+	NoHeader  bool
+	Delimiter string // between values with -p and -P
+	ended     bool   // -p: behind the last one too
+	apart     bool   // -P
+}
+
+// Flags adds the flags for programs.
+func (s *Sheet[T]) Flags(f *pflag.FlagSet) {
+	s.Delimiter = "|"
+	f.BoolVarP(&s.ended, "parsable", "p", false, "")
+	f.BoolVarP(&s.apart, "parsable2", "P", false, "")
+}
+
+// Titled is a field of a sheet alone. A width below 0 is for what stands to the left of its column, and 0
+// is 10. Formats name it by its title without blanks.
+func Titled[T any](title string, width int, text func(T) string) Field[T] {
+	return Field[T]{acct: title, width: width, text: text}
+}
+
+// Choose reads a format: names of fields with commas, each with an optional width, as State%20 or
+// NodeList%-256. The beginning of a name is enough.
+func (s *Sheet[T]) Choose(fields []Field[T], format string) error {
+	for _, word := range command.SplitList(format) {
+		name, form, has := strings.Cut(word, "%")
+		f := titled(fields, name)
+		if f == nil {
+			return fmt.Errorf("Invalid field requested: %q: there are %s", name, strings.Join(Titles(fields), ", "))
+		}
+		width := cmp.Or(f.width, 10)
+		if has {
+			n, err := strconv.Atoi(form)
+			if err != nil || n < -maxWidth || n > maxWidth {
+				return fmt.Errorf("Invalid field width: %q", word)
+			}
+			width = n
+		}
+		s.Columns = append(s.Columns, Column[T]{Field: f, title: f.acct, width: max(width, -width), right: width > 0,
+			marked: true, after: " "})
+	}
+	if s.Columns == nil {
+		return fmt.Errorf("no field requested: %q", format)
+	}
+	return nil
+}
+
+// titled returns the field of a name, or the first whose name begins with it.
+func titled[T any](fields []Field[T], name string) *Field[T] {
+	var near *Field[T]
+	for i := range fields {
+		title := fields[i].inFormats()
+		switch {
+		case title == "" || name == "":
+		case strings.EqualFold(title, name):
+			return &fields[i]
+		case near == nil && len(title) > len(name) && strings.EqualFold(title[:len(name)], name):
+			near = &fields[i]
+		}
+	}
+	return near
+}
+
+// inFormats is how a format of a sheet names a field.
+func (f *Field[T]) inFormats() string { return strings.ReplaceAll(f.acct, " ", "") }
+
+// Titles are the names of fields in formats of a sheet.
+func Titles[T any](fields []Field[T]) []string {
+	var all []string
+	for i := range fields {
+		if name := fields[i].inFormats(); name != "" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// PrintNames prints names of fields in order, four on a line.
+func PrintNames(out io.Writer, all []string) {
+	slices.Sort(all)
+	for i, name := range all {
+		end := " "
+		if i%4 == 3 || i == len(all)-1 {
+			end = "\n"
+		}
+		fmt.Fprintf(out, "%-19s%s", name, end)
+	}
+}
+
+// Print prints rows.
+func (s *Sheet[T]) Print(to io.Writer, rows iter.Seq[T]) error {
+	out := bufio.NewWriterSize(to, 1<<16)
+	l := Lines[T]{Columns: s.Columns, Out: out}
+	if s.ended || s.apart {
+		l.Columns = slices.Clone(s.Columns)
+		for i := range l.Columns {
+			c := &l.Columns[i]
+			if c.width, c.after = 0, ""; s.ended || i < len(l.Columns)-1 {
+				c.after = s.Delimiter
+			}
+		}
+	}
+	if !s.NoHeader {
+		l.Header()
+		if !s.ended && !s.apart {
+			l.line(func(c *Column[T]) string { return strings.Repeat("-", c.width) })
+		}
+	}
+	for r := range rows {
+		l.Row(r)
+	}
+	return out.Flush()
+}
