@@ -591,6 +591,19 @@ func TestARestartKeepsEverything(t *testing.T) {
 	}
 }
 
+// TestARestartedControllerDeniesNoJob: a terminal is attached again while a controller has not read its log
+// yet. Told that there is no such job, it would give up.
+func TestARestartedControllerDeniesNoJob(t *testing.T) {
+	s := startOne(t)
+	if _, err := s.client(user(1000)).Submit(t.Context(), "", job("waits")); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s = start(t, s.cfg)
+	_, err := s.client(user(1000)).Attach(t.Context(), "1", api.AttachRequest{})
+	wantProblem(t, err, api.CodeWrongState)
+}
+
 func TestSettingsTellEveryProblem(t *testing.T) {
 	err := Config{Name: "a/b", HTTP: "x", Raft: "127.0.0.1:99999", Gossip: "x:y", Loopback: "0.0.0.0:1"}.Validate()
 	if err == nil {

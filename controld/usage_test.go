@@ -24,6 +24,10 @@ func TestUsageOfARunningJob(t *testing.T) {
 		if r.URL.Path != "/v1/usage/1.1.0" || !strings.Contains(r.Header.Get("Rota-User"), "1000") {
 			t.Errorf("asked for %s by %s", r.URL.Path, r.Header.Get("Rota-User"))
 		}
+		if answer.Memory == 0 {
+			api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, "worker 1.1.0 does not run here")
+			return
+		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	listener.TLS = machineOf(t, s.addrs.HTTP, pki.Node, "n1").Server(pki.Controller)
@@ -53,6 +57,11 @@ func TestUsageOfARunningJob(t *testing.T) {
 	if u, _, err := c.UsageBy(t.Context(), "1", 1); err != nil || u.Missing != 1 || u.Usage != nil ||
 		u.Error != "worker 0 on node n1: its answer cannot be true" {
 		t.Errorf("of nonsense: %+v, %v", u, err)
+	}
+	answer.Memory = 0
+	if u, _, err := c.UsageBy(t.Context(), "1", 1); err != nil ||
+		u.Error != "worker 0 on node n1: worker 1.1.0 does not run here" {
+		t.Errorf("of a worker that is not there: %+v, %v", u, err)
 	}
 	listener.Close()
 	if u, _, err := c.UsageBy(t.Context(), "1", 1); err != nil || u.Missing != 1 || u.Usage != nil {

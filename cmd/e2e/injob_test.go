@@ -91,6 +91,9 @@ says scontrol requeue $other
 says scontrol update JobId=$other Name=x
 says rota cancel $other
 says rota logs $other
+says scancel $other
+says sbatch --export=NONE job.sh
+says sstat -n -j $SLURM_JOB_ID -o jobid
 says rota submit --export=NONE job.sh
 says rota node drain n1 --reason x
 says scontrol show hostnames
@@ -132,6 +135,9 @@ says squeue
 		"scontrol requeue "+other+" = 1: scontrol: error: job "+other+": "+refused,
 		"scontrol update JobId="+other+" Name=x = 1: scontrol: error: job "+other+": "+refused,
 		"rota cancel "+other+" = 4: rota: job "+other+": "+refused,
+		"scancel "+other+" = 1: scancel: error: Kill job error on job id "+other+": Access/permission denied\n",
+		"sbatch --export=NONE job.sh = 1: sbatch: error: Batch job submission failed: "+refused,
+		"sstat -n -j "+id+" -o jobid = 0: "+id+".batch",
 		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused,
 		"rota node drain n1 --reason x = 4: rota: node n1: "+refused,
 		"rota logs "+other+" = 4: rota: from inside a job only the output",

@@ -68,8 +68,8 @@ type Job struct {
 	Nodes       []string           `json:"nodes"`
 	GPUs        int                `json:"gpus"`
 	Array       ArrayPlace         `json:"array"`
-	Cores       int                `json:"cores"`
-	Memory      jobspec.Bytes      `json:"memory"`
+	Cores       int                `json:"cores"`  // of all workers, with all of nodes that it has for itself
+	Memory      jobspec.Bytes      `json:"memory"` // as cores
 	GPUSeconds  int64              `json:"gpu_seconds"`
 	Attempts    []Attempt          `json:"attempts"`
 	Preemptions Preemptions        `json:"preemptions"`

@@ -121,6 +121,9 @@ func (x *exchange) run() (any, error) {
 		x.view = x.s.Replica.View()
 	}
 	if err := x.authorise(); err != nil {
+		if !rt.Poll && problem.Of(err).Code == api.CodeNotFound && x.maybeBehind() {
+			return nil, x.forward() // a replica that has just started knows no job
+		}
 		return nil, err
 	}
 	return rt.handle(x)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -111,22 +109,11 @@ func (x *exchange) signalWorkers(j *model.Job, req *api.SignalRequest) error {
 }
 
 func (x *exchange) signalWorker(id model.JobID, attempt, worker int, node string, body []byte) error {
-	n, _ := x.view.Node(node)
-	if n == nil || n.Addr == "" {
-		return problem.NotFound("job %d is on node %s, which is not in the cluster any more", id, node)
-	}
 	ctx, cancel := context.WithTimeout(x.ctx(), signalTimeout)
 	defer cancel()
-	url := fmt.Sprintf("https://%s/v1/signal/%d.%d.%d", n.Addr, id, attempt, worker)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	resp, err := x.passToNode(ctx, id, node, http.MethodPost, "/v1/signal/"+workerPath(id, attempt, worker), body, false)
 	if err != nil {
 		return err
-	}
-	identity.Vouch(req.Header, x.caller.User)
-	resp, err := x.doAtNode(n, req)
-	if err != nil {
-		return &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
-			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err)}
 	}
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what was read of the reason is shown

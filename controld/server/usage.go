@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -121,7 +123,7 @@ func (x *exchange) liveUsage(id model.JobID, a *model.Attempt) ([]*api.NodeUsage
 		}
 		slots <- struct{}{}
 		asking.Go(func() {
-			found[i], errs[i] = x.usageOf(a.Workers[i].Node, fmt.Sprintf("%d.%d.%d", id, a.N, i))
+			found[i], errs[i] = x.usageOf(a.Workers[i].Node, workerPath(id, a.N, i))
 			<-slots
 		})
 	}
@@ -143,7 +145,8 @@ func (x *exchange) usageOf(node, worker string) (*api.NodeUsage, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", resp.Status)
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what was read of the reason is shown
+		return nil, errors.New(refusalText(resp.Status, b))
 	}
 	u := new(api.NodeUsage)
 	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<20)).Decode(u); err != nil {

@@ -119,6 +119,7 @@ var mistakes = []struct {
 	{name: "mount flags", src: "#!/bin/bash\n#SBATCH --container-mounts=/a:/b:umask=0\n"},
 	{name: "wrap", src: "#!/bin/bash\n#SBATCH --wrap=ls\n"},
 	{name: "refused", src: "#!/bin/bash\n#SBATCH --time-min=10 --nodefile=x --uid=ada --pty --container-save=/x\n"},
+	{name: "mail", src: "#!/bin/bash\n#SBATCH --mail-type=end,FOO --mail-user=\n"},
 	{name: "ignored", src: "#!/bin/bash\n#SBATCH -B 2:8:1 --mpi=pmix --switches=1@10 -s -O -v --mail-type=ALL\n"},
 	{name: "colon in a script", src: "#!/bin/bash\n#SBATCH -N 1 : -N 2\n"},
 	{name: "hetjob with flags of the job", src: "#!/bin/bash\n#SBATCH -p a -t 10 -J x\n#SBATCH hetjob\n" +

@@ -146,9 +146,21 @@ func (a *request) keep(s setting) {
 
 func (a *request) wckey(s setting) { a.keep(s) }
 
+// mailTypes are the values of --mail-type, as Slurm has them.
+var mailTypes = strings.Split("NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 "+
+	"TIME_LIMIT_80 TIME_LIMIT_50 ARRAY_TASKS", " ")
+
 // mail keeps what is wanted, and says once that nothing is sent.
 func (a *request) mail(s setting) {
-	if a.keep(s); !a.mailTold && !strings.EqualFold(s.value, "none") {
+	if s.spec.Name == "mail-type" && s.value != "" {
+		for one := range strings.SplitSeq(s.value, ",") {
+			if !slices.Contains(mailTypes, strings.ToUpper(one)) {
+				a.badValue(s, "write "+strings.Join(mailTypes, ", "), "%q is no reason for mail", one)
+				return
+			}
+		}
+	}
+	if a.keep(s); s.value != "" && !a.mailTold && !strings.EqualFold(s.value, "none") {
 		a.mailTold = true
 		a.addFlag(Warning, CodeIgnored, s, "rota wait ID && mail ..., or rota events -f",
 			"is kept, and no mail is sent yet")

@@ -298,7 +298,7 @@ func (c *choice) layOut(free []room) ([]Share, error) {
 // fits returns why no task of the step has room in a place.
 func (c *choice) fits(r *room) error {
 	switch {
-	case !c.exact() && len(r.cores) < r.Cores || len(r.cores) < c.core:
+	case !c.Exact && len(r.cores) < r.Cores || len(r.cores) < c.core:
 		return TooManyTasks
 	case c.memory(c.core) > r.memory:
 		return TooMuchMemory
@@ -307,9 +307,6 @@ func (c *choice) fits(r *room) error {
 	}
 	return nil
 }
-
-// exact reports whether the step gets no more cores than its tasks need.
-func (c *choice) exact() bool { return c.Exact }
 
 // takesAllGPUs reports whether the step gets all GPUs of its nodes: it does not say how many.
 func (c *choice) takesAllGPUs() bool { return c.GPUs == 0 && c.GPUsPerNode == 0 && c.GPUsPerTask == 0 }
@@ -366,7 +363,7 @@ func (c *choice) shares(free []room, places []int) ([]Share, error) {
 	for k, i := range places {
 		r, s := &free[i], &list[k]
 		cores := len(r.cores)
-		if c.exact() {
+		if c.Exact {
 			cores = counts[k] * c.core
 		}
 		s.Place, s.Cores, s.GPUs = i, slices.Clone(r.cores[:cores]), slices.Clone(r.gpus[:gpus[k]])

@@ -75,8 +75,12 @@ func (c *client) write(ctx context.Context) {
 
 // refuse tells the client why there is no step.
 func (c *client) refuse(why error) {
-	f, _ := stream.JSON(stream.End, stream.AllTasks,
-		stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 1}, Why: why.Error()}) // a number and a text
+	c.tellEnd(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 1}, Why: why.Error()})
+}
+
+// tellEnd tells the client how the step has ended.
+func (c *client) tellEnd(how stream.StepEnd) {
+	f, _ := stream.JSON(stream.End, stream.AllTasks, how) // numbers and a text
 	select {
 	case c.out <- f:
 	case <-c.gone:

@@ -29,6 +29,8 @@ func (m *Manager) Handler(prefix string, of func(*http.Request) (container.ID, e
 	mux := http.NewServeMux()
 	handle := func(pattern string, do func(http.ResponseWriter, *http.Request, *job) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			m.runs.Add(1) // from before the answer on
+			defer m.runs.Done()
 			id, err := of(r)
 			var j *job
 			if err == nil {
@@ -237,7 +239,7 @@ func (s *step) watch(c *client) {
 	select {
 	case s.watching <- c:
 	case <-s.over:
-		c.close()
+		c.tellEnd(s.how)
 	}
 }
 

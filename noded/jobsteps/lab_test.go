@@ -36,6 +36,8 @@ type lab struct {
 	worlds  map[string]*containertest.World
 	parts   map[container.ID]oci.Step // as built
 	input   map[container.ID]string   // that parts have read
+	acked   map[container.ID]int64    // bytes of output that were acknowledged to parts
+	written map[container.ID]int64    // all bytes of output of parts that have ended
 	rows    []model.StepReport
 	calls   int            // until the daemon is killed; 0: it is not
 	refuse  map[string]int // by node: how many more starts it refuses, since its worker only begins
@@ -56,6 +58,7 @@ func newLab(t *testing.T, program func(container.ID) containertest.Program, node
 	t.Helper()
 	l := &lab{t: t, dir: t.TempDir(), nodes: nodes, worlds: map[string]*containertest.World{},
 		parts: map[container.ID]oci.Step{}, input: map[container.ID]string{},
+		acked: map[container.ID]int64{}, written: map[container.ID]int64{},
 		alloc: api.Alloc{Job: 7, Attempt: 1, Nodes: nodes, GPUs: []int{4, 5},
 			Request: model.Request{Active: model.VectorOf(4, int64(8*jobspec.GiB), 2000)},
 			Spec: &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
@@ -254,6 +257,8 @@ func (l *lab) open(node string, id container.ID, from int64) *stream.Conn {
 				continue
 			case stream.StdinEnd:
 				l.input[id] += "$"
+			case stream.Ack:
+				l.acked[id], _ = f.Offset()
 			}
 			l.mu.Unlock()
 		}
@@ -297,6 +302,9 @@ func (l *lab) open(node string, id container.ID, from int64) *stream.Conn {
 		}
 		f, _ := stream.JSON(stream.End, stream.AllTasks, stream.StepEnd{StepTaskExit: end})
 		send(f)
+		l.mu.Lock()
+		l.written[id] = at
+		l.mu.Unlock()
 		<-gone
 	}()
 	return stream.New(theirs)
@@ -403,6 +411,21 @@ func (l *lab) ended() []model.StepReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.rows)
+}
+
+// step returns a step that runs.
+func (l *lab) step(n int) *step {
+	l.t.Helper()
+	j, err := l.m.find(first)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.steps[n] == nil {
+		l.t.Fatalf("step %d does not run", n)
+	}
+	return j.steps[n]
 }
 
 // left lists the containers of all nodes.

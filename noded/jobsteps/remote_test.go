@@ -204,7 +204,8 @@ func TestRequestsOfControllers(t *testing.T) {
 	}
 }
 
-// TestAWatcherSeesATaskEnd notices a client that looks on and takes the place of the one that has asked.
+// TestAWatcherSeesATaskEnd notices a client that looks on and takes the place of the one that has asked,
+// or that is not told how a step has ended while it came.
 func TestAWatcherSeesATaskEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
@@ -212,20 +213,25 @@ func TestAWatcherSeesATaskEnd(t *testing.T) {
 		if err != nil || !p.read(stream.Stdout) {
 			t.Fatal(err)
 		}
-		j, err := l.m.find(first)
-		if err != nil {
-			t.Fatal(err)
+		s := l.step(0)
+		watch := func() *person {
+			w := &person{l: l}
+			var c *client
+			w.conn, c = l.connect(watcherRoom)
+			go s.watch(c)
+			return w
 		}
-		w := &person{l: l}
-		var c *client
-		w.conn, c = l.connect(watcherRoom)
-		go j.steps[0].watch(c)
+		w := watch()
 		if !w.read(stream.Begun) || w.of.Step != 0 {
 			t.Errorf("it sees %+v", w.of)
 		}
 		l.endPart(0, 0, container.Exit{Code: 6})
 		if !p.read(stream.End) || !w.read(stream.End) || w.end.Code != 6 || p.end.Code != 6 {
 			t.Errorf("they see %+v and %+v", p.end, w.end)
+		}
+		<-s.over
+		if late := watch(); !late.read(stream.End) || late.end.Code != 6 {
+			t.Errorf("one that comes late sees %+v", late.end)
 		}
 	})
 }

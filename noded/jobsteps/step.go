@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -61,6 +62,7 @@ type step struct {
 	watching  chan *client // clients that only look on
 	orders    chan order
 	over      chan struct{} // closed when run has returned
+	how       api.StepEnd   // how it has ended, once over is closed
 
 	client   *client
 	watchers []*client
@@ -173,7 +175,10 @@ func (s *step) begun() api.StepBegun {
 // run follows the parts until all have ended and a client knows, or none comes back. With ctx it
 // returns at once, and the step goes on.
 func (s *step) run(ctx context.Context) {
-	defer close(s.over)
+	defer func() {
+		s.how = s.end()
+		close(s.over)
+	}()
 	parts, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, p := range s.parts {
@@ -225,7 +230,11 @@ func (s *step) turn(ctx context.Context) {
 	case a := <-s.attaching:
 		s.attach(a)
 	case w := <-s.watching:
-		s.watchers = append(s.watchers, w)
+		if s.allEnded() {
+			w.tellEnd(s.end())
+		} else {
+			s.watchers = append(s.watchers, w)
+		}
 	case o := <-s.orders:
 		s.carryOut(o)
 	case <-s.gone:
@@ -259,16 +268,11 @@ func (s *step) missed() {
 }
 
 // finished reports whether all parts have ended, and nothing is left to be told.
-func (s *step) finished() bool {
-	for _, p := range s.parts {
-		if !p.ended {
-			return false
-		}
-	}
-	if s.client == nil {
-		return s.draining
-	}
-	return false
+func (s *step) finished() bool { return s.allEnded() && s.client == nil && s.draining }
+
+// allEnded reports whether all parts have ended.
+func (s *step) allEnded() bool {
+	return !slices.ContainsFunc(s.parts, func(p *part) bool { return !p.ended })
 }
 
 // end returns how the step has ended.
@@ -420,10 +424,8 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	if s.draining {
 		s.acknowledge(p)
 	}
-	for _, other := range s.parts {
-		if !other.ended {
-			return
-		}
+	if !s.allEnded() {
+		return
 	}
 	if s.ended == 0 { // the end may be read again
 		s.ended = clock.Wall().UnixMilli()
@@ -445,6 +447,10 @@ func (s *step) carryOut(o order) {
 		s.last = true
 		s.draining = s.draining || s.client == nil
 		s.kill("its job has ended")
+		return
+	}
+	if o.signal == unix.SignalName(unix.SIGKILL) {
+		s.kill("it was cancelled")
 		return
 	}
 	s.signal(o.signal)
@@ -757,6 +763,9 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 		}
 		p.mu.Unlock()
 		if f.Kind == stream.End {
+			// The connection stays for the acknowledgement of all: without it the shim waits before it records the
+			// end. It closes the connection then.
+			_, _ = conn.Read()
 			return gen, true, nil
 		}
 	}

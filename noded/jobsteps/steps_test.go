@@ -3,6 +3,7 @@ package jobsteps
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ func succeeds(container.ID) containertest.Program {
 
 func runsOn(container.ID) containertest.Program { return containertest.Program{} }
 
-// TestAStepOnTwoNodes notices a step of which a part does not run, whose output or end is lost, that has
-// no row, or of which something is left.
+// TestAStepOnTwoNodes notices a step of which a part does not run, whose output or end is lost or is not
+// acknowledged, that has no row, or of which something is left.
 func TestAStepOnTwoNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, succeeds, "a", "b")
@@ -50,6 +51,11 @@ func TestAStepOnTwoNodes(t *testing.T) {
 		s := l.parts[container.ID{Job: 7, Attempt: 1, Worker: 1}.OfStep(0)]
 		if !reflect.DeepEqual(s.Tasks, []int{2, 3}) || s.Node != 1 || !reflect.DeepEqual(s.GPUs, []int{4, 5}) {
 			t.Errorf("the second part is %+v", s)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.written) != 2 || !maps.Equal(l.acked, l.written) {
+			t.Errorf("parts have written %v bytes, and %v were acknowledged", l.written, l.acked)
 		}
 	})
 }
@@ -194,6 +200,8 @@ func TestWhatEndsAStep(t *testing.T) {
 		"a signal": {do: func(_ *lab, p *person) {
 			_ = p.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGINT")})
 		}, want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 2}}},
+		"scancel": {do: func(l *lab, _ *person) { l.step(0).ask(l.ctx, order{signal: "SIGKILL"}) },
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "it was cancelled"}},
 		"its job": {do: func(l *lab, _ *person) { go l.m.Finish(l.ctx, first) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its job has ended"}},
 	} {

@@ -354,4 +354,6 @@ func (in taskInput) numbersRanks() bool {
 func itoa(n int) string { return fmt.Sprint(n) }
 
 // Commands are the other names of the command rota in containers: those of Slurm's commands.
-func Commands() []string { return []string{"sacct", "scontrol", "sinfo", "squeue", "srun"} }
+func Commands() []string {
+	return []string{"sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun", "sstat"}
+}

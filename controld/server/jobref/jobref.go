@@ -97,9 +97,9 @@ func (f *Finder) Resolve(ctx context.Context, text string) (*Ref, error) {
 		return r, nil
 	case r.Job == nil:
 		return nil, problem.NotFound("there is no job %d", r.ID)
-	case rest[0] == '_':
+	case rest[0] == '_' && len(rest) > 1:
 		r.Members, err = elementsOf(r.Job, rest[1:])
-	case rest[0] == '.':
+	case rest[0] == '.' && len(rest) > 1:
 		r.Members, err = groupOf(r.Job, rest[1:])
 	default:
 		err = problem.Invalid("%q is not a job: what follows %d is neither _INDEX nor .GROUP", text, r.ID)

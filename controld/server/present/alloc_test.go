@@ -175,3 +175,33 @@ func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
 		}
 	}
 }
+
+// TestCapacity notices a job that has its nodes for itself and is shown with what it has asked for, or with
+// a node's cores once for each worker there.
+func TestCapacity(t *testing.T) {
+	ask := model.Request{Active: model.VectorOf(1, int64(jobspec.GiB), 2000)}
+	node := model.VectorOf(8, int64(64*jobspec.GiB), 4000)
+	at := func(name string, whole model.Vector) model.Worker {
+		w := model.Worker{Whole: whole}
+		w.Node = name
+		return w
+	}
+	shared := []model.Worker{at("a", model.Vector{}), at("b", model.Vector{})}
+	whole := []model.Worker{at("a", node), at("a", node), at("b", node)}
+	for name, c := range map[string]struct {
+		state   model.JobState
+		workers []model.Worker
+		want    model.Vector
+	}{
+		"pending":         {model.Pending, whole, model.VectorOf(3, int64(3*jobspec.GiB), 6000)},
+		"on shared nodes": {model.Running, shared, model.VectorOf(2, int64(2*jobspec.GiB), 4000)},
+		"on whole nodes":  {model.Running, whole, model.VectorOf(16, int64(128*jobspec.GiB), 6000)},
+		"ended":           {model.Completed, whole, model.VectorOf(16, int64(128*jobspec.GiB), 6000)},
+	} {
+		j := &model.Job{Spec: &jobspec.Job{}, State: c.state, Request: ask, Workers: len(c.workers),
+			Attempts: []model.Attempt{{N: 1, Workers: c.workers}}}
+		if got := capacity(j); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}

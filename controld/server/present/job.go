@@ -30,7 +30,7 @@ const milli = 1000
 // Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
 // nil for a job of the history.
 func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
-	all, at := j.Total(), instantOf(v, now)
+	all, at := capacity(j), instantOf(v, now)
 	state := j.ShownState(at)
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, GID: j.Owner.GID,
@@ -82,6 +82,33 @@ func instantOf(v *state.View, wall model.UnixMS) model.Instant {
 }
 
 // attempt is the attempt of a job at an index. The view is nil for a job of the history.
+// capacity returns what all workers of a job have together or, before they are placed, ask for. Those
+// that have their nodes for themselves have all cores and all memory there.
+func capacity(j *model.Job) model.Vector {
+	n := len(j.Attempts)
+	if n == 0 || j.State == model.Pending {
+		return j.Total()
+	}
+	workers := j.Attempts[n-1].Workers
+	if !slices.ContainsFunc(workers, func(w model.Worker) bool { return w.Whole != (model.Vector{}) }) {
+		return j.Total()
+	}
+	var sum model.Vector
+	counted := map[string]bool{} // whole nodes
+	for i := range workers {
+		has := j.RequestOf(i).Active
+		if w := &workers[i]; w.Whole != (model.Vector{}) {
+			has.Cores, has.Memory = 0, 0
+			if !counted[w.Node] {
+				has.Cores, has.Memory = w.Whole.Cores, w.Whole.Memory
+			}
+			counted[w.Node] = true
+		}
+		sum = sum.Plus(has)
+	}
+	return sum
+}
+
 func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt {
 	a := &j.Attempts[i]
 	cause := a.Cause

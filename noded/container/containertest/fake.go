@@ -58,9 +58,6 @@ type Fake struct {
 
 var _ container.Runtime = (*Fake)(nil)
 
-// New returns a Runtime on a machine of its own.
-func New() *Fake { return (&World{}).Open() }
-
 // Open returns another Runtime on the same machine, as after a restart of the daemon.
 func (w *World) Open() *Fake {
 	w.mu.Lock()

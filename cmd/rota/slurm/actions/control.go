@@ -156,7 +156,7 @@ func readLimit(change *api.UpdateRequest, sign, value string) error {
 	limit, err := command.ParseLimit(value)
 	switch {
 	case err != nil:
-		return fmt.Errorf("Invalid time limit specification: %w", err)
+		return fmt.Errorf("Invalid time limit specification: %q: write minutes, HH:MM:SS or D-HH, up to 3650 days", value)
 	case sign == "-":
 		limit = -limit
 		fallthrough

@@ -143,8 +143,11 @@ func (s *selection) named(rows []*fields.JobRow) []*fields.JobRow {
 			return !some[*r.Array.Index]
 		}
 		some := s.tasks[r.ID]
-		if some == nil || r.Array.Indices == "" {
+		switch {
+		case some == nil:
 			return false
+		case r.Array.Indices == "":
+			return true // it has no tasks
 		}
 		indices, most, _ := strings.Cut(r.Array.Indices, "%")
 		runs, err := jobspec.ParseIndices(indices)

@@ -178,6 +178,8 @@ func TestSrunAsks(t *testing.T) {
 		"--open-mode=x a":            "srun: error: Invalid --open-mode specification",
 		"--pty -o x a":               "srun: error: --error/--input/--output are incompatible with --pty\n",
 		"-i /nowhere/at/all a":       "srun: error: Could not open stdin file: ",
+		"-o /nowhere/at/all a":       "srun: error: Could not open file for output: open /nowhere/at/all: no such file",
+		"-e /dev/null/%t a":          "srun: error: Could not open file for output: open /dev/null/0: permission denied",
 		"-I60 a":                     "srun: error: --immediate=60: a step waits",
 		"-C a100 a":                  "srun: error: --constraint=a100 is not supported in a step: ",
 		"--reservation=r a":          "srun: error: --reservation=r is not supported in a step: ",
@@ -344,16 +346,21 @@ func TestSrunRefused(t *testing.T) {
 	d := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
 		begin(t, c, []string{"n1"}, 1)
 		for {
-			if f, err := c.Read(); err != nil || f.Kind == stream.Signal {
-				killed <- err
-				return
+			f, err := c.Read()
+			if err == nil && f.Kind != stream.Signal {
+				continue
 			}
+			for range 64 { // one that does not wait for the end takes no more
+				err = errors.Join(err, c.Write(stream.Frame{Kind: stream.Message, Data: make([]byte, stream.MaxData)}))
+			}
+			killed <- errors.Join(err, c.WriteJSON(stream.End, all, api.StepEnd{}))
+			return
 		}
 	})
-	code, _, said = run(t, d.URL, inJob, "srun", "-o", "/nowhere/at/all", "a")
+	code, _, said = run(t, d.URL, inJob, "srun", "-o", "/nowhere/%s/all", "a")
 	if err := <-killed; err != nil || code != 1 ||
 		!strings.HasPrefix(said, "srun: error: Could not open file for output: ") {
-		t.Errorf("no file: %d %s, and the step is not killed: %v", code, said, err)
+		t.Errorf("no file: %d %s, and the step is not killed and waited for: %v", code, said, err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
@@ -83,12 +85,34 @@ func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutpu
 		return nil, errors.New("--error/--input/--output are incompatible with --pty")
 	}
 	for _, s := range []spec{o.stdout, o.stderr} {
-		if _, err := o.expand(s.pattern, 0, 0, "n"); err != nil {
+		path, err := o.expand(s.pattern, 0, 0, "n")
+		if err == nil {
+			err = writable(path, s.pattern)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return o, nil
 }
+
+// writable refuses a pattern whose directory is literal and takes no files, so that no step runs for
+// nothing. path is one of its files.
+func writable(path, pattern string) error {
+	if pattern == "" || strings.Contains(filepath.Dir(pattern), "%") {
+		return nil
+	}
+	var mode uint32 = unix.X_OK
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && !strings.Contains(pattern, "%") {
+		mode |= unix.W_OK // it is to be made
+	}
+	if err := unix.Access(filepath.Dir(path), mode); err != nil {
+		return cannotOpen(&os.PathError{Op: "open", Path: path, Err: err})
+	}
+	return nil
+}
+
+func cannotOpen(err error) error { return fmt.Errorf("Could not open file for output: %w", err) }
 
 // begin opens the files of all tasks of a step that has begun.
 func (o *stepOutput) begin(b api.StepBegun) error {
@@ -165,7 +189,7 @@ func (o *stepOutput) open(path string) (io.Writer, error) {
 	}
 	f, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("Could not open file for output: %w", err)
+		return nil, cannotOpen(err)
 	}
 	o.files[path] = f
 	return f, nil

@@ -186,7 +186,7 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 				continue
 			}
 			if a.err != nil {
-				_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
+				s.giveUp(arrivals)
 				return a.err
 			}
 			if s.begun && s.request.Terminal != nil && sizes == nil {
@@ -198,6 +198,26 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 		}
 	}
 	return s.ended()
+}
+
+// endPatience is how long srun waits for the end of a step that it cannot go on with.
+const endPatience = 10 * time.Second
+
+// giveUp kills a step that srun cannot go on with, and waits for its end: a connection that is closed at
+// once may take the signal with it, and the next step may need what this one has.
+func (s *stepRun) giveUp(arrivals <-chan arrival) {
+	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
+	late := time.After(endPatience)
+	for {
+		select {
+		case a := <-arrivals:
+			if a.err != nil || a.frame.Kind == stream.End {
+				return
+			}
+		case <-late:
+			return
+		}
+	}
 }
 
 // receive reads a connection until it ends.

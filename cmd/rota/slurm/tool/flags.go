@@ -39,7 +39,7 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		t.About("--help")
 		return nil, errHelp
 	case err != nil:
-		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
+		return nil, fmt.Errorf("%w: \"%s --help\" says what there is, and \"rota help\" what rota has", err, t.Name)
 	}
 	for _, name := range []string{"help", "usage", "version"} {
 		if given, _ := f.GetBool(name); given {
