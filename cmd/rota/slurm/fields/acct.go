@@ -12,9 +12,12 @@ import (
 )
 
 // AcctColumns reads fields of sacct, each with an optional width as State%20 or NodeList%-256. A part
-// of a name that begins one is enough. table: in columns of their own width.
+// of a name that begins one is enough, and ALL names all. table: in columns of their own width.
 func AcctColumns(text string, table bool) ([]Column[*JobRow], error) {
 	var columns []Column[*JobRow]
+	if strings.EqualFold(text, "all") {
+		text = strings.Join(AcctNames(), ",")
+	}
 	for _, word := range command.SplitList(text) {
 		name, form, has := strings.Cut(word, "%")
 		f := acctField(name)

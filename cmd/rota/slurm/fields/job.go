@@ -96,7 +96,7 @@ var Jobs = []Field[*JobRow]{
 	{json: "state_description", needs: "reason", text: func(r *JobRow) string { return r.Reason.Text }},
 	{letter: 'R', long: "ReasonList", title: "NODELIST(REASON)", needs: "nodes reason array code",
 		text: func(r *JobRow) string {
-			if len(r.Nodes) == 0 {
+			if len(r.Nodes) == 0 || slices.Contains(failedCodes, r.Code) {
 				return "(" + reasonCode(r.Job) + ")"
 			}
 			return show.Hosts(r.Nodes)
@@ -348,6 +348,9 @@ var Jobs = []Field[*JobRow]{
 		value: func(r *JobRow) any { return int64(r.suspended()) }},
 	{past: "steps", needs: "attempts started", text: none, value: stepList},
 }
+
+// failedCodes are the states of which squeue shows the reason in place of the nodes.
+var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
 
 // notOfSteps is a text that steps do not have.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {

@@ -159,7 +159,7 @@ func (a *acctList) selectJobs() error {
 	for _, jobs := range a.jobs {
 		refs, err := command.JobRefs([]string{jobs})
 		if err != nil {
-			return fmt.Errorf("Invalid job id: %s", jobs)
+			return fmt.Errorf("Bad job/step specified: %s", jobs)
 		}
 		for _, ref := range refs {
 			job, step := tool.CutStep(ref)
@@ -202,8 +202,9 @@ func (a *acctList) readTimes() error {
 		a.till, err = readTime(a.finish, now)
 	}
 	if err == nil && !a.till.IsZero() && a.till.Before(a.from) {
-		err = fmt.Errorf("Start time (%s) requested is after end time (%s)", a.from.Local().Format(time.DateTime),
-			a.till.Local().Format(time.DateTime))
+		const form = "2006-01-02T15:04:05"
+		err = fmt.Errorf("Start time (%s) requested is after end time (%s).", a.from.Local().Format(form),
+			a.till.Local().Format(form))
 	}
 	return err
 }
