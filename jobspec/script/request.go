@@ -146,7 +146,19 @@ func (a *request) keep(s setting) {
 func (a *request) wckey(s setting) { a.keep(s) }
 
 // mail keeps what is wanted, and says once that nothing is sent.
+// mailTypes are the events that --mail-type may name.
+var mailTypes = []string{"NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT", "TIME_LIMIT",
+	"TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"}
+
 func (a *request) mail(s setting) {
+	if s.spec.Name == "mail-type" {
+		for word := range strings.SplitSeq(s.value, ",") {
+			if !slices.Contains(mailTypes, strings.ToUpper(word)) {
+				a.badValue(s, "write some of "+strings.Join(mailTypes, ","), "%q is no event", word)
+				return
+			}
+		}
+	}
 	if a.keep(s); !a.mailTold && !strings.EqualFold(s.value, "none") {
 		a.mailTold = true
 		a.addFlag(Warning, CodeIgnored, s, "rota wait ID && mail ..., or rota events -f",
