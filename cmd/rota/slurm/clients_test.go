@@ -97,6 +97,7 @@ func TestClients(t *testing.T) {
 		{"sinfo", "-p", "gpu", "-n", "gpu[01-03]", "-o", "%R %D %t %G"}, {"sinfo", "-e", "-o", "%D %c"}, {"sinfo", "-e"},
 		{"sinfo", "-V"},
 		{"sacct", "-X", "-j", "5", "-o", "jobname%3,state%-20"}, {"scontrol", "ping"},
+		{"sacct", "-a", "-S", "12:00", "-P", "-o", "jobid,planned,totalcpu,systemcpu,usercpu"},
 		{"scontrol", "show", "job", "7"}, {"scontrol", "-o", "show", "job", "8"}, {"scontrol", "show", "partition", "gpu"},
 		{"scontrol", "show", "nodes", "cpu01,gpu02", "-o"},
 		{"scontrol", "update", "NodeName=gpu01", "State=DRAIN", "Reason=new disk"},

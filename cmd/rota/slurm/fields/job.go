@@ -330,6 +330,10 @@ var Jobs = []Field[*JobRow]{
 	{acct: "TotalCPU", past: "time.total", needs: "attempts",
 		text:  func(r *JobRow) string { return CPUClock(r.cpuSeconds()) },
 		value: func(r *JobRow) any { return splitSeconds(r.cpuSeconds()) }},
+	{acct: "SystemCPU", needs: "attempts", text: func(r *JobRow) string { return CPUClock(r.systemSeconds()) }},
+	{acct: "UserCPU", needs: "attempts",
+		text: func(r *JobRow) string { return CPUClock(r.cpuSeconds() - r.systemSeconds()) }},
+	{acct: "Planned", needs: "eligible submitted started ended array code", text: notOfSteps((*JobRow).waited)},
 	{acct: "MaxRSS", needs: "attempts", text: func(r *JobRow) string {
 		if r.step == nil {
 			return ""
@@ -559,6 +563,21 @@ func (r *JobRow) eligible() *api.Time {
 		return r.Eligible
 	}
 	return r.Submitted
+}
+
+// waited is how long a job that could start has waited, or had when it started or ended.
+func (r *JobRow) waited() string {
+	from, until := r.eligible(), &api.Time{Time: r.Now}
+	switch {
+	case r.Started != nil:
+		until = r.Started
+	case r.Ended != nil:
+		until = r.Ended
+	}
+	if from == nil {
+		return clock(0)
+	}
+	return clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
 }
 
 // end returns when a job ended, or will have to.
