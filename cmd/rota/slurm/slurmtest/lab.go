@@ -79,7 +79,7 @@ func EndedJobs() []api.Job {
 				[]string{"gpu02"}
 			j.ExitCode, j.Signal = code, signal
 			j.Attempts = []api.Attempt{{N: 1, Start: j.Started, End: j.Ended, Nodes: j.Nodes,
-				Usage: &api.Usage{CPUSeconds: 4000, PeakMemory: 2 * jobspec.GiB}}}
+				Usage: &api.Usage{CPUSeconds: 4000, SystemSeconds: 400, PeakMemory: 2 * jobspec.GiB}}}
 		}
 	}
 	return []api.Job{

@@ -49,7 +49,8 @@ func TestSrunOutside(t *testing.T) {
 		t.Errorf("at a terminal: %d %q, the job is %+v", code, said, got)
 	}
 	s.Does.Attached = func(context.Context, *command.Session, *jobspec.Job) error {
-		return fmt.Errorf("submit true: %w", &api.Problem{Code: api.CodeInvalid, Detail: "no such queue", Hint: "name another"})
+		return fmt.Errorf("submit true: %w",
+			&api.Problem{Code: api.CodeInvalid, Detail: "no such queue", Hint: "name another"})
 	}
 	if code, _, said := s.Call("srun", "true"); code != 1 ||
 		said != "srun: error: Unable to allocate resources: no such queue (name another)\n" {
