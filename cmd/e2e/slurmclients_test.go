@@ -116,7 +116,7 @@ srun ended with 3
 sbatch ended with 5
 of rota
 CANCELLED
-scancel ended with 1
+scancel ended with 0
 `
 	const unknown = "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
 	if out != want || !strings.Contains(said, unknown) {

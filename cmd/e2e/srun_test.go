@@ -144,7 +144,7 @@ func TestSrunFromOutside(t *testing.T) {
 		t.Errorf("a step on both nodes wrote %q", got)
 	}
 	if _, errs, code := w.slurm("srun", "--jobid=9999", "true"); code != 1 ||
-		!strings.HasPrefix(errs, "srun: error: Unable to create step for job 9999: ") {
+		!strings.HasPrefix(errs, "srun: error: Unable to confirm allocation for job 9999: Invalid job id specified\n") {
 		t.Errorf("of no job: exit %d %s", code, errs)
 	}
 	w.must(w.client.SignalStep(w.ctx, id, 0, "SIGUSR1"))

@@ -313,6 +313,7 @@ type HistoryFilter struct {
 	Since   time.Time // ended at or after
 	Until   time.Time // ended before
 	Steps   bool      // with the steps of their attempts
+	Fields  []string  // as JobFilter's
 	Limit   int       // of one page; the server's default is 1,000 and its maximum 10,000
 	Page    string
 }
@@ -320,7 +321,7 @@ type HistoryFilter struct {
 // History returns one page of finished jobs, the last to end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
 	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States,
-		Limit: f.Limit, Page: f.Page, Steps: f.Steps}.values()
+		Limit: f.Limit, Page: f.Page, Steps: f.Steps, Fields: f.Fields}.values()
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(timeLayout))
 	}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -11,7 +13,30 @@ import (
 )
 
 // listHistory answers GET /v1/history, the last to end first.
-func listHistory(x *exchange) (*api.List[api.Job], error) {
+func listHistory(x *exchange) (any, error) {
+	fields, err := fieldsOf(splitAll(x.query["fields"]))
+	if err != nil {
+		return nil, err
+	}
+	list, err := endedJobs(x)
+	if err != nil || fields == nil {
+		return list, err
+	}
+	part := newList[json.RawMessage]("JobList", x.view)
+	part.Next = list.Next
+	w := rowWriter{fields: fields}
+	for i := range list.Items {
+		row, err := w.row(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		part.Items = append(part.Items, bytes.Clone(row))
+	}
+	return part, nil
+}
+
+// endedJobs returns a page of jobs that have ended.
+func endedJobs(x *exchange) (*api.List[api.Job], error) {
 	f, err := x.jobFilter()
 	if err != nil {
 		return nil, err

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
@@ -38,11 +40,24 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 		rt: &route{rule: with(seeJobs, partEnded, partDetails)}, roles: access.User, caller: &identity.Caller{},
 		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(model.DefaultConfig()).View(),
 	}
-	list, err := listHistory(x)
+	list, err := endedJobs(x)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != maxList || list.Next != "2" {
 		t.Errorf("%d items, next %q", len(list.Items), list.Next)
+	}
+	x.query = url.Values{"limit": {"2"}, "fields": {"id,name"}}
+	some, err := listHistory(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"items":[{"id":10001,"name":"j"},{"id":10000,"name":"j"}],"next":"10000"`
+	if text, err := json.Marshal(some); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+	x.query = url.Values{"fields": {"colour"}}
+	if _, err := listHistory(x); err == nil {
+		t.Error("a field that there is not was not refused")
 	}
 }

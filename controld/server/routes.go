@@ -102,7 +102,8 @@ func jobRoutes() []route {
 	}
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"),
-		inQuery(openapi.Boolean, "steps"), paging)
+		inQuery(openapi.Boolean, "steps"), inQuery(openapi.Array, "fields"), paging)
+	finished.Out = reflect.TypeFor[api.List[api.Job]]()
 	process := post("/v1/jobs/{id}/exec", "Start a process in a running job; the answer is a stream of frames", pathID)
 	process.In, process.Media = reflect.TypeFor[api.ExecRequest](), streamMedia
 	terminal := post("/v1/jobs/{id}/attach", "Go on with the terminal of a job; the answer is a stream of frames", pathID)
@@ -154,7 +155,7 @@ func jobRoutes() []route {
 			rule: actOnJob, place: onLeader, inJob: itsOwn}, getSeries),
 		taking(route{Operation: post("/v1/plan", "Whether a job would start now"), rule: with(forUsers, partDepend),
 			token: model.ScopeSubmit, quiet: true}, plan),
-		returning(route{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true}, listHistory),
+		{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true, handle: listHistory},
 		returning(route{Operation: poll("/v1/priorities", "Jobs that wait, in the order of the scheduler"),
 			rule: with(seeJobs, partJobs)}, listPriorities),
 		returning(route{Operation: poll("/v1/shares", "What each account holds", inQuery(openapi.String, "explain")),

@@ -101,6 +101,7 @@ var mistakes = []struct {
 	{name: "licences of a server", src: "#!/bin/bash\n#SBATCH -L matlab@flexlm:2\n./x\n"},
 	{name: "licences without a name", src: "#!/bin/bash\n#SBATCH -L matlab:2,:1\n./x\n"},
 	{name: "licences without a number", src: "#!/bin/bash\n#SBATCH -L matlab:some\n./x\n"},
+	{name: "mail", src: "#!/bin/bash\n#SBATCH --mail-type=END,FAILED\n"},
 	{name: "nodelist", src: "#!/bin/bash\n#SBATCH -w gpu[01 -x /etc/hosts\n"},
 	{name: "nodelist count", src: "#!/bin/bash\n#SBATCH -w gpu[01-04]\n./x\n"},
 	{name: "exclusive", src: "#!/bin/bash\n#SBATCH --exclusive=user\n"},

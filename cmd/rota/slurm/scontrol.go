@@ -36,8 +36,8 @@ func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 }
 
 // scontrolHelp says in a line what scontrol knows.
-const scontrolHelp = "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
-	"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
+const scontrolHelp = "show job|node|partition|config|hostnames|hostlist, ping, requeue, hold, release, " +
+	"update JobId=ID Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
 
 // control has scontrol alone, which shows and changes.
 var control = tool.Commands{"scontrol": {Does: scontrol, Help: scontrolHelp}}
@@ -68,6 +68,8 @@ func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
 	case "version":
 		t.About("--version")
 		return nil
+	case "ping":
+		return queries.Ping(ctx, t)
 	case "requeue", "hold", "release":
 		return actions.Control(ctx, t, model.Verb(verb), words[1:])
 	case "update":

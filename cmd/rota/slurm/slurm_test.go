@@ -82,7 +82,7 @@ func TestScontrol(t *testing.T) {
 		"suspend 7":                  "scontrol: error: invalid keyword: suspend",
 		"show step 7.0":              "scontrol: error: invalid entity: step",
 		"show job 99":                "slurm_load_jobs error: Invalid job id specified\n",
-		"show hostnames":             "scontrol: error: show hostnames needs a list",
+		"show hostnames":             "scontrol: error: host list is empty",
 		"show hostlist":              "scontrol: error: Invalid hostlist",
 		"show job 7 8":               "scontrol: error: too many arguments for keyword: show job\n",
 		"update JobId=7":             "scontrol: error: no update specified",

@@ -36,11 +36,8 @@ type cancelling struct {
 	session *command.Session
 }
 
-// Words of Slurm for why a job cannot be cancelled or signalled.
-const (
-	alreadyEnded = "Job/step already completing or completed"
-	stillPending = "Job is pending execution"
-)
+// stillPending is why Slurm does not signal a job that waits.
+const stillPending = "Job is pending execution"
 
 // scancel cancels jobs, or signals what runs of them.
 func scancel(ctx context.Context, t *tool.Tool, args []string) error {
@@ -241,8 +238,8 @@ func (c *cancelling) tell(format string, args ...any) {
 	}
 }
 
-// said prints why something was not done to a job. It reports whether it is no failure: a job that is
-// to be cancelled and has ended is as it should be.
+// said prints why something was not done to a job. It reports whether it is no failure, as in Slurm: a
+// job that is to be cancelled and has ended, or is not there, is as it should be.
 func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 	what := "job"
 	job, step := tool.CutStep(ref)
@@ -250,14 +247,14 @@ func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 		what = "job step"
 	}
 	text := c.inSlurmsWords(ctx, job, err)
-	if step != "" && text == alreadyEnded {
+	if step != "" && text == tool.AlreadyEnded {
 		text = tool.NoSuchJob
 	}
-	ended := text == alreadyEnded
-	if !c.quiet || !ended && text != tool.NoSuchJob {
+	gone := text == tool.AlreadyEnded || text == tool.NoSuchJob
+	if !c.quiet || !gone {
 		c.Errorf("Kill job error on %s id %s: %s", what, ref, show.Clean(text))
 	}
-	return ended && c.signal == ""
+	return gone && !strings.Contains(ref, ".") && c.signal == ""
 }
 
 func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) string {
@@ -275,7 +272,7 @@ func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) s
 		switch {
 		case err != nil: // several tasks
 		case j.Code.Final():
-			return alreadyEnded
+			return tool.AlreadyEnded
 		case j.Code == model.Pending:
 			return stillPending
 		}

@@ -178,9 +178,14 @@ type Lines[T any] struct {
 	Out     *bufio.Writer
 }
 
-// Header writes the titles.
+// Header writes the titles. They are cut without a mark.
 func (l *Lines[T]) Header() {
-	l.line(func(c *Column[T]) string { return c.title })
+	l.line(func(c *Column[T]) string {
+		if title := []rune(c.title); c.width > 0 && len(title) > c.width {
+			return string(title[:c.width])
+		}
+		return c.title
+	})
 }
 
 // Row writes the values of a row.

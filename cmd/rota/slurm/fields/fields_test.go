@@ -29,6 +29,55 @@ func TestSpecOfAJob(t *testing.T) {
 	}
 }
 
+// TestReasonInPlaceOfNodes: a job that has failed is shown with its reason, and others with their nodes.
+func TestReasonInPlaceOfNodes(t *testing.T) {
+	for code, want := range map[model.JobState]string{model.Running: "n1", model.Completed: "n1", model.Cancelled: "n1",
+		model.Failed: "(NonZeroExitCode)", model.TimedOut: "(NonZeroExitCode)"} {
+		job := &api.Job{Code: code, Nodes: []string{"n1"}, Reason: api.Reason{Code: "NonZeroExitCode"}}
+		columns, err := ParseLetters(Jobs, "%R")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := columns[0].Field.text(&JobRow{Source: &Source{}, Job: job}); got != want {
+			t.Errorf("%s: %s, want %s", code, got, want)
+		}
+	}
+}
+
+// TestExactRows: nodes that differ in an amount are apart, and those that differ in their names or in
+// what jobs have of them are not.
+func TestExactRows(t *testing.T) {
+	node := func(name string, cores, used int64) *api.Node {
+		return &api.Node{Name: name, State: "idle", Cores: cores, CoresUsed: used}
+	}
+	p := &Partition{Name: "default", Nodes: []*api.Node{node("n1", 4, 0), node("n2", 4, 1), node("n3", 8, 0)}}
+	columns, err := ParseLetters(Nodes, "%P %D %N %C %c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := Join(&Source{}, []*Partition{p}, columns, Joining{Exact: true, Wanted: func(*api.Node) bool { return true }})
+	if len(rows) != 2 || len(rows[0].nodes) != 2 {
+		t.Errorf("%d rows, of which the first has %v", len(rows), rows[0].names())
+	}
+}
+
+// TestAllFieldsOfSacct: ALL names all, and a title that is too long is cut without a mark.
+func TestAllFieldsOfSacct(t *testing.T) {
+	var s Sheet[*JobRow]
+	if err := s.Choose(Jobs, "all"); err != nil || len(s.Columns) != len(Titles(Jobs)) {
+		t.Errorf("%d fields of %d, %v", len(s.Columns), len(Titles(Jobs)), err)
+	}
+	s.Columns = nil
+	if err := s.Choose(Jobs, "jobname%3"); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	err := s.Print(&text, slices.Values([]*JobRow{{Source: &Source{}, Job: &api.Job{Name: "train"}}}))
+	if err != nil || text.String() != "Job \n--- \ntr+ \n" {
+		t.Errorf("%q, %v", text.String(), err)
+	}
+}
+
 // TestValuesOfJSON: what is written without reflection is what encoding/json writes.
 func TestValuesOfJSON(t *testing.T) {
 	for _, v := range []any{"", "plain",

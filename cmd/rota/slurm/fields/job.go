@@ -96,7 +96,7 @@ var Jobs = []Field[*JobRow]{
 	{json: "state_description", needs: "reason", text: func(r *JobRow) string { return r.Reason.Text }},
 	{letter: 'R', long: "ReasonList", title: "NODELIST(REASON)", needs: "nodes reason array code",
 		text: func(r *JobRow) string {
-			if len(r.Nodes) == 0 {
+			if len(r.Nodes) == 0 || slices.Contains(failedCodes, r.Code) {
 				return "(" + reasonCode(r.Job) + ")"
 			}
 			return show.Hosts(r.Nodes)
@@ -330,6 +330,10 @@ var Jobs = []Field[*JobRow]{
 	{acct: "TotalCPU", past: "time.total", needs: "attempts",
 		text:  func(r *JobRow) string { return CPUClock(r.cpuSeconds()) },
 		value: func(r *JobRow) any { return splitSeconds(r.cpuSeconds()) }},
+	{acct: "SystemCPU", needs: "attempts", text: func(r *JobRow) string { return CPUClock(r.systemSeconds()) }},
+	{acct: "UserCPU", needs: "attempts",
+		text: func(r *JobRow) string { return CPUClock(r.cpuSeconds() - r.systemSeconds()) }},
+	{acct: "Planned", needs: "eligible submitted started ended array code", text: notOfSteps((*JobRow).waited)},
 	{acct: "MaxRSS", needs: "attempts", text: func(r *JobRow) string {
 		if r.step == nil {
 			return ""
@@ -348,6 +352,9 @@ var Jobs = []Field[*JobRow]{
 		value: func(r *JobRow) any { return int64(r.suspended()) }},
 	{past: "steps", needs: "attempts started", text: none, value: stepList},
 }
+
+// failedCodes are the states of which squeue shows the reason in place of the nodes.
+var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
 
 // notOfSteps is a text that steps do not have.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
@@ -556,6 +563,21 @@ func (r *JobRow) eligible() *api.Time {
 		return r.Eligible
 	}
 	return r.Submitted
+}
+
+// waited is how long a job that could start has waited, or had when it started or ended.
+func (r *JobRow) waited() string {
+	from, until := r.eligible(), &api.Time{Time: r.Now}
+	switch {
+	case r.Started != nil:
+		until = r.Started
+	case r.Ended != nil:
+		until = r.Ended
+	}
+	if from == nil {
+		return clock(0)
+	}
+	return clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
 }
 
 // end returns when a job ended, or will have to.

@@ -27,7 +27,7 @@ func Join(src *Source, parts []*Partition, columns []Column[*NodeRow], o Joining
 			continue
 		}
 		if byPart = byPart || f.letter == 'P' || f.letter == 'R' || f.letter == 'l' || f.letter == 'L'; !f.joins ||
-			o.Exact {
+			o.Exact && f.letter != 'N' && f.letter != 'C' {
 			split = append(split, f)
 		}
 	}

@@ -19,7 +19,7 @@ var jobLines = []string{
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
 	"Partition", "ReqNodeList ExcNodeList", "NodeList", "BatchHost", "NumNodes NumCPUs NumTasks CPUs/Task", "ReqTRES",
 	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir",
-	"StdErr StdIn StdOut", "Comment",
+	"StdErr", "StdIn", "StdOut", "Comment",
 	"TresPerNode",
 }
 
@@ -123,8 +123,11 @@ func (p *Partition) Record() []string {
 		"PartitionName=" + p.Name,
 		"AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
 		fmt.Sprintf("AllocNodes=ALL Default=%s QoS=N/A", isDefault),
-		fmt.Sprintf("DefaultTime=%s DisableRootJobs=NO ExclusiveUser=NO GraceTime=%d Hidden=NO", def, p.MaxGrace),
-		fmt.Sprintf("MaxNodes=UNLIMITED MaxTime=%s MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED", limit(p.MaxTime)),
+		fmt.Sprintf("DefaultTime=%s DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=%d Hidden=NO", def,
+			p.MaxGrace),
+		fmt.Sprintf("MaxNodes=UNLIMITED MaxTime=%s MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=UNLIMITED",
+			limit(p.MaxTime)),
+		"NodeSets=ALL",
 		"Nodes=" + orNull(show.Hosts(p.NodeNames())),
 		"PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO",
 		"OverTimeLimit=NONE PreemptMode=REQUEUE",

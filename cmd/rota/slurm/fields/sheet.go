@@ -39,8 +39,11 @@ func Titled[T any](title string, width int, text func(T) string) Field[T] {
 }
 
 // Choose reads a format: names of fields with commas, each with an optional width, as State%20 or
-// NodeList%-256. The beginning of a name is enough.
+// NodeList%-256. The beginning of a name is enough, and ALL names all.
 func (s *Sheet[T]) Choose(fields []Field[T], format string) error {
+	if strings.EqualFold(format, "all") {
+		format = strings.Join(Titles(fields), ",")
+	}
 	for _, word := range command.SplitList(format) {
 		name, form, has := strings.Cut(word, "%")
 		f := titled(fields, name)

@@ -149,6 +149,22 @@ func (r *JobRow) cpuSeconds() float64 {
 	return sum
 }
 
+// systemSeconds returns the part of cpuSeconds that the system had.
+func (r *JobRow) systemSeconds() float64 {
+	if r.step != nil {
+		return r.step.used.SystemCPU()
+	}
+	var sum float64
+	for i := range r.Attempts {
+		var steps float64
+		for k := range r.Attempts[i].Steps {
+			steps += r.Attempts[i].Steps[k].Usage.SystemCPU()
+		}
+		sum += max(r.Attempts[i].Usage.SystemCPU(), steps)
+	}
+	return min(sum, r.cpuSeconds())
+}
+
 // stepSeconds returns the processor time of all steps of a job that have ended.
 func (r *JobRow) stepSeconds() float64 {
 	var sum float64

@@ -138,7 +138,7 @@ func (a *acctList) selectJobs() error {
 	}
 	refs, err := readJobs(a.jobs...)
 	if err != nil {
-		return err
+		return fmt.Errorf("Bad job/step specified: %s", strings.Join(a.jobs, ","))
 	}
 	for _, ref := range refs {
 		job, step := tool.CutStep(ref)
@@ -179,8 +179,9 @@ func (a *acctList) readTimes() error {
 		a.till, err = readTime(a.finish, now)
 	}
 	if err == nil && !a.till.IsZero() && a.till.Before(a.from) {
-		err = fmt.Errorf("Start time (%s) requested is after end time (%s)", a.from.Local().Format(time.DateTime),
-			a.till.Local().Format(time.DateTime))
+		const form = "2006-01-02T15:04:05"
+		err = fmt.Errorf("Start time (%s) requested is after end time (%s).", a.from.Local().Format(form),
+			a.till.Local().Format(form))
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 		return nil, tool.LoadFailure(err)
 	}
 	live, ended := len(rows), map[model.JobID]bool{}
-	if err := a.eachEnded(ctx, func(j *api.Job) {
+	if err := a.eachEnded(ctx, filter.Fields, func(j *api.Job) {
 		ended[j.ID] = true
 		add(j)
 	}); err != nil && !exit.IsNotFound(err) {
@@ -275,13 +276,14 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 // historyPage is how many ended jobs are asked for at once.
 const historyPage = 1000
 
-// eachEnded visits the ended jobs that may be asked for.
-func (a *acctList) eachEnded(ctx context.Context, visit func(*api.Job)) error {
+// eachEnded visits the ended jobs that may be asked for, with some members of their JSON, all if none
+// are named.
+func (a *acctList) eachEnded(ctx context.Context, members []string, visit func(*api.Job)) error {
 	var narrow api.JobFilter
 	a.which.narrow(&narrow)
 	return eachRef(narrow.Refs, func(refs []string) error {
 		f := api.HistoryFilter{User: narrow.User, Account: narrow.Account, Name: narrow.Name, Refs: refs, Since: a.from,
-			Limit: historyPage, Steps: !a.allocations}
+			Limit: historyPage, Steps: !a.allocations, Fields: members}
 		for {
 			list, _, err := a.session.History(ctx, f, api.Read{})
 			if err != nil {

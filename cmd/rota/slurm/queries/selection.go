@@ -188,6 +188,23 @@ func (s *selection) useAliases(ctx context.Context, session *command.Session) er
 	return nil
 }
 
+// checkNodes refuses nodes that the cluster does not have.
+func (s *selection) checkNodes(ctx context.Context, session *command.Session) error {
+	if len(s.nodes) == 0 {
+		return nil
+	}
+	list, _, err := session.Nodes(ctx, api.Read{})
+	if err != nil {
+		return &tool.LoadError{What: "slurm_load_nodes", Text: show.Clean(tool.AsSlurm(err).Error())}
+	}
+	for _, name := range s.nodes {
+		if !slices.ContainsFunc(list.Items, func(n api.Node) bool { return n.Name == name }) {
+			return fmt.Errorf("Invalid node name %s", name)
+		}
+	}
+	return nil
+}
+
 // narrow has the controllers leave out what one name of each kind leaves out.
 func (s *selection) narrow(f *api.JobFilter) {
 	one := func(into *string, list []string) {

@@ -64,11 +64,44 @@ func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) err
 		what)
 }
 
+// Ping prints which controllers there are, the leader first. It fails if none answers.
+func Ping(ctx context.Context, t *tool.Tool) error {
+	s, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	cluster, _, err := s.Cluster(ctx)
+	if err != nil {
+		return tool.AsSlurm(err)
+	}
+	slices.SortStableFunc(cluster.Controllers, func(a, b api.Controller) int {
+		switch {
+		case a.Leader == b.Leader:
+			return 0
+		case a.Leader:
+			return -1
+		}
+		return 1
+	})
+	for i, c := range cluster.Controllers {
+		role := "primary"
+		if i > 0 {
+			role = fmt.Sprintf("backup%d", i)
+		}
+		state := "UP"
+		if c.HTTP == "" { // a voter of which the others hear nothing
+			state = "DOWN"
+		}
+		fmt.Fprintf(t.Stdout, "Slurmctld(%s) at %s is %s\n", role, show.Clean(c.Name), state)
+	}
+	return nil
+}
+
 // showHostnames prints the names of a list, each on a line of its own.
 func showHostnames(t *tool.Tool, list string) error {
 	list = cmp.Or(list, t.Getenv("SLURM_JOB_NODELIST"))
 	if list == "" {
-		return errors.New("show hostnames needs a list, or SLURM_JOB_NODELIST")
+		return errors.New("host list is empty: name one, or set SLURM_JOB_NODELIST")
 	}
 	names, err := hostlist.Expand(list)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 const (
 	infoFormat        = "%#P %.5a %.10l %.6D %.6t %N"
 	infoLongFormat    = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
-	infoNodeFormat    = "%#N %.6D %#P %6t"
-	infoNodeLong      = "%#N %.6D %#P %.11T %.4c %.8z %.6m %.8d %.6w %.8f %20E"
+	infoNodeFormat    = "%#9N %.6D %#P %6t"
+	infoNodeLong      = "%#9N %.6D %#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
 	infoSummaryFormat = "%#P %.5a %.10l %.16F %N"
 	infoReasonFormat  = "%20E %9u %19H %N"
 	infoReasonLong    = "%20E %12u %19H %6t %N"

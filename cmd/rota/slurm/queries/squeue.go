@@ -23,6 +23,7 @@ import (
 const (
 	queueFormat = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 	longFormat  = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+	stateFormat = "%.18i %.2t"
 	startFormat = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 )
 
@@ -53,7 +54,7 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	f.BoolVar(&o.start, "start", false, "")
 	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden
 	f.BoolVarP(&o.apart, "array", "r", false, "")
-	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what else is asked for is known as well
+	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what a format asks for is known as well
 	f.IntVarP(&o.every, "iterate", "i", 0, "")
 	tool.Aliased(f, "jobs", "job")
 	return o
@@ -140,6 +141,8 @@ func (q *queueList) letters() string {
 		return q.format
 	case q.start:
 		return startFormat
+	case q.stateOnly:
+		return stateFormat
 	case q.long:
 		return longFormat
 	}
@@ -196,6 +199,9 @@ func (q *queueList) selectJobs() error {
 // print prints the list once.
 func (q *queueList) print(ctx context.Context) error {
 	if err := q.resolve(ctx, &q.common); err != nil {
+		return err
+	}
+	if err := q.which.checkNodes(ctx, q.session); err != nil {
 		return err
 	}
 	q.source.Now = q.Now()

@@ -79,7 +79,7 @@ func EndedJobs() []api.Job {
 				[]string{"gpu02"}
 			j.ExitCode, j.Signal = code, signal
 			j.Attempts = []api.Attempt{{N: 1, Start: j.Started, End: j.Ended, Nodes: j.Nodes,
-				Usage: &api.Usage{CPUSeconds: 4000, PeakMemory: 2 * jobspec.GiB}}}
+				Usage: &api.Usage{CPUSeconds: 4000, SystemSeconds: 400, PeakMemory: 2 * jobspec.GiB}}}
 		}
 	}
 	return []api.Job{
@@ -165,8 +165,8 @@ func Lab(t testing.TB) *rotatest.Answers {
 	a.Give("GET /v1/jobs/4/usage", api.JobUsage{Job: 4, Attempt: 1})
 	a.Refuse("GET /v1/jobs/21/usage", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
 	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
-	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota", Controllers: []api.Controller{{Name: "c1"},
-		{Name: "c2"}}})
+	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota",
+		Controllers: []api.Controller{{Name: "c1", HTTP: "c1:7070"}, {Name: "c2"}}})
 	config := model.DefaultConfig()
 	config.Queues = map[string]model.Queue{
 		"default": {DefaultTime: 3600},

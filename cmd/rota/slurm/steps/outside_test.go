@@ -2,12 +2,14 @@ package steps
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -45,6 +47,14 @@ func TestSrunOutside(t *testing.T) {
 	if code, _, said := s.Call("srun", "--pty", "bash", "-l"); code != 3 || got == nil ||
 		!strings.HasSuffix(got.Groups[0].Tasks[0].Script, "exec 'bash' '-l'\n") {
 		t.Errorf("at a terminal: %d %q, the job is %+v", code, said, got)
+	}
+	s.Does.Attached = func(context.Context, *command.Session, *jobspec.Job) error {
+		return fmt.Errorf("submit true: %w",
+			&api.Problem{Code: api.CodeInvalid, Detail: "no such queue", Hint: "name another"})
+	}
+	if code, _, said := s.Call("srun", "true"); code != 1 ||
+		said != "srun: error: Unable to allocate resources: no such queue (name another)\n" {
+		t.Errorf("refused: %d %q", code, said)
 	}
 	got = nil
 	for args, want := range map[string]string{

@@ -3,13 +3,24 @@ package steps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
+
+// asAllocation is the error of a job that was refused, in Slurm's words.
+func asAllocation(err error) error {
+	var p *api.Problem
+	if errors.As(err, &p) && !tool.IsUnreachable(err) {
+		return fmt.Errorf("Unable to allocate resources: %w", tool.AsSlurm(err))
+	}
+	return err
+}
 
 // runAsJob runs a command as a job, shows its output, and ends with its exit code.
 func runAsJob(ctx context.Context, t *tool.Tool, args []string) error {
@@ -48,7 +59,9 @@ func runAsJob(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	if pty {
-		return t.AtTerminal(ctx, session, req.Job)
+		return asAllocation(t.AtTerminal(ctx, session, req.Job))
 	}
-	return req.OnFewestNodes(ctx, session, func(job *jobspec.Job) error { return t.Attached(ctx, session, job) })
+	return asAllocation(req.OnFewestNodes(ctx, session, func(job *jobspec.Job) error {
+		return t.Attached(ctx, session, job)
+	}))
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,20 +59,17 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	if err := a.ownFlags(flags); err != nil {
 		return err
 	}
-	name := "interactive" // as Slurm calls that of a shell
 	switch {
 	case a.noShell && len(words) > 0:
 		return fmt.Errorf("--no-shell and the command %q exclude each other", words[0])
 	case len(words) == 0:
 		a.words = []string{cmp.Or(t.Getenv("SHELL"), "/bin/sh")}
-	default:
-		name = filepath.Base(words[0])
 	}
 	path, err := exec.LookPath(a.words[0])
 	if err != nil && !a.noShell {
 		return fmt.Errorf("Unable to find command \"%s\": %w", a.words[0], err)
 	}
-	if a.req, err = input.Salloc(t.Env, name, a.flags, t.Warner(t.Name)); err != nil {
+	if a.req, err = input.Salloc(t.Env, "interactive", a.flags, t.Warner(t.Name)); err != nil {
 		return t.Unreadable(err)
 	}
 	if a.session, _, err = t.ConnectFor(ctx, a.req.Result.Clusters); err != nil {

@@ -43,8 +43,15 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	list, err := session.StepsBy(ctx, ref)
-	if err != nil {
+	switch {
+	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
+	case exit.IsNotFound(err):
+		return errors.New("Could not get job step info: " + tool.NoSuchJob)
+	case tool.HasEnded(ctx, session, ref, err):
+		return errors.New("Could not get job step info: " + tool.AlreadyEnded)
+	case err != nil:
+		return fmt.Errorf("Could not get job step info: %w", tool.AsSlurm(err))
 	}
 	i := slices.IndexFunc(list.Items, func(s api.StepStatus) bool { return s.Step == step && s.Waits == "" })
 	if i < 0 {

@@ -47,6 +47,9 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 			if seen[id] && !rest {
 				return nil, fmt.Errorf("line %d: task %d is named twice", number, id)
 			}
+			if tasks > 0 && id >= tasks {
+				return nil, fmt.Errorf("line %d: Invalid task id, %d >= ntasks", number, id)
+			}
 			seen[id] = true
 		}
 		programs, err := programsOf(ids, words[1:], rest)
@@ -57,7 +60,7 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 	}
 	for id := range tasks {
 		if !seen[id] && !rest {
-			return nil, fmt.Errorf("No executable program specified for task %d", id)
+			return nil, fmt.Errorf("no record for task id %d", id)
 		}
 	}
 	if len(list) == 0 {

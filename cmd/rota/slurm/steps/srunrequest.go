@@ -419,7 +419,7 @@ func (line *srunLine) readPrograms(r *api.StepRequest) error {
 	}
 	b, err := os.ReadFile(line.words[0])
 	if err != nil {
-		return fmt.Errorf("Unable to open configuration file: %w", err)
+		return fmt.Errorf("Could not open multi_prog config file: %w", err)
 	}
 	if len(line.words) > 1 {
 		return fmt.Errorf("%q behind the configuration file of --multi-prog: write arguments into the file", line.words[1])

@@ -48,9 +48,20 @@ type stepRun struct {
 	received map[string]int64 // bytes of each node's part of the output
 	running  map[uint32]bool
 	worst    int // highest exit code
+	failed   []failure
+	sayFails <-chan time.Time // when those are printed; nil: there are none
 	said     bool
 	end      *api.StepEnd
 }
+
+// failure is how tasks of a node have failed alike.
+type failure struct {
+	node, what string
+	tasks      []int
+}
+
+// failurePause is how long srun waits for further tasks that fail, to name them on one line.
+const failurePause = 100 * time.Millisecond
 
 // pmi2 is the type of --mpi with which srun answers MPI programs.
 const pmi2 = "pmi2"
@@ -151,7 +162,7 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 	defer stop()
 	conn, err := s.session.Stream(ctx, s.base, s.request)
 	if err != nil {
-		return s.notCreated(err)
+		return s.notCreated(ctx, err)
 	}
 	s.conn = conn
 	defer func() { _ = s.conn.Close() }()
@@ -175,6 +186,8 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 			}
 		case <-sizes:
 			s.sendSize()
+		case <-s.sayFails:
+			s.sayFailures()
 		case a := <-arrivals:
 			if a.err == nil {
 				a.err = s.take(a.frame)
@@ -197,7 +210,7 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 			}
 		}
 	}
-	return s.ended()
+	return s.ended(ctx)
 }
 
 // endPatience is how long srun waits for the end of a step that it cannot go on with.
@@ -305,7 +318,7 @@ func (s *stepRun) acknowledged(f stream.Frame) error {
 	return s.input.Taken(offset)
 }
 
-// taskEnded says how a task has ended, if it has failed.
+// taskEnded notes how a task has ended, if it has failed.
 func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	delete(s.running, task)
 	if err := s.output.flushTask(task); err != nil {
@@ -324,8 +337,25 @@ func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	default:
 		return nil
 	}
-	s.Errorf("%s: task %d: %s", s.output.nodeOf(task), task, what)
+	node := s.output.nodeOf(task)
+	i := slices.IndexFunc(s.failed, func(f failure) bool { return f.node == node && f.what == what })
+	if i < 0 {
+		i, s.failed = len(s.failed), append(s.failed, failure{node: node, what: what})
+	}
+	s.failed[i].tasks = append(s.failed[i].tasks, int(task))
+	if s.sayFails == nil {
+		s.sayFails = time.After(failurePause)
+	}
 	return nil
+}
+
+// sayFailures prints how tasks have failed.
+func (s *stepRun) sayFailures() {
+	for _, f := range s.failed {
+		slices.Sort(f.tasks)
+		s.Errorf("%s: %s: %s", f.node, taskText(f.tasks), f.what)
+	}
+	s.failed, s.sayFails = nil, nil
 }
 
 // signalText is what the C library calls a signal, which Slurm prints.
@@ -343,10 +373,11 @@ func signalText(n int) string {
 }
 
 // ended returns the exit code of a step that has ended.
-func (s *stepRun) ended() error {
+func (s *stepRun) ended(ctx context.Context) error {
 	if !s.begun {
-		return s.notCreated(errors.New(s.end.Why))
+		return s.notCreated(ctx, errors.New(s.end.Why))
 	}
+	s.sayFailures()
 	if err := s.output.close(); err != nil {
 		return err
 	}
@@ -361,11 +392,19 @@ func (s *stepRun) ended() error {
 }
 
 // notCreated is the error for a step that has not begun.
-func (s *stepRun) notCreated(err error) error {
-	if tool.IsUnreachable(err) {
+func (s *stepRun) notCreated(ctx context.Context, err error) error {
+	switch {
+	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
+	case exit.IsNotFound(err):
+		s.Errorf("Unable to confirm allocation for job %s: %s", s.job, tool.NoSuchJob)
+	case tool.HasEnded(ctx, s.session, s.job, err):
+		s.Errorf("Slurm job %s has expired", s.job)
+	default:
+		return fmt.Errorf("Unable to create step for job %s: %w", s.job, tool.AsSlurm(err))
 	}
-	return fmt.Errorf("Unable to create step for job %s: %w", s.job, tool.AsSlurm(err))
+	s.Infof("Check SLURM_JOB_ID environment variable. Expired or invalid job %s", s.job)
+	return tool.ErrSaid
 }
 
 // attachPatience is how long srun tries to reach a step again whose node does not answer, beyond what

@@ -1,9 +1,11 @@
 package tool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
@@ -13,6 +15,7 @@ import (
 const (
 	NoSuchJob    = "Invalid job id specified"
 	NotPermitted = "Access/permission denied"
+	AlreadyEnded = "Job/step already completing or completed"
 	noController = "Unable to contact slurm controller (connect failure)"
 )
 
@@ -44,6 +47,16 @@ func LoadFailure(err error) error {
 		return NoJob
 	}
 	return &LoadError{"slurm_load_jobs", show.Clean(AsSlurm(err).Error())}
+}
+
+// HasEnded reports whether an error of a request is about a job that has ended.
+func HasEnded(ctx context.Context, s *command.Session, ref string, err error) bool {
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Code != api.CodeWrongState {
+		return false
+	}
+	j, _, err := s.JobBy(ctx, ref, api.Read{})
+	return err == nil && j.Code.Final()
 }
 
 // IsUnreachable reports whether no controller has answered.
