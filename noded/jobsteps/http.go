@@ -256,7 +256,7 @@ func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTime)
 	defer cancel()
-	s.ask(ctx, order{signal: req.Signal})
+	s.ask(ctx, order{signals: []string{req.Signal}})
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte("{}\n")) // an error: the client is gone
 	return nil

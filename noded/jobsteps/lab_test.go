@@ -41,6 +41,8 @@ type lab struct {
 	refuse  map[string]int // by node: how many more starts it refuses, since its worker only begins
 	paused  bool
 	dropped []container.ID
+	idle    []container.ID // of which the last step has ended
+	signals map[container.ID][]int
 
 	ctx    context.Context
 	kill   context.CancelFunc
@@ -56,6 +58,7 @@ func newLab(t *testing.T, program func(container.ID) containertest.Program, node
 	t.Helper()
 	l := &lab{t: t, dir: t.TempDir(), nodes: nodes, worlds: map[string]*containertest.World{},
 		parts: map[container.ID]oci.Step{}, input: map[container.ID]string{},
+		signals: map[container.ID][]int{},
 		alloc: api.Alloc{Job: 7, Attempt: 1, Nodes: nodes, GPUs: []int{4, 5},
 			Request: model.Request{Active: model.VectorOf(4, int64(8*jobspec.GiB), 2000)},
 			Spec: &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
@@ -141,6 +144,11 @@ func (l *lab) start() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.rows = append(l.rows, r)
+		},
+		Idle: func(id container.ID) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.idle = append(l.idle, id)
 		}})
 }
 
@@ -202,6 +210,14 @@ func (c crashing) Remove(ctx context.Context, id container.ID) error {
 // Kill implements container.Runtime.
 func (c crashing) Kill(ctx context.Context, id container.ID) error {
 	return c.do(func() error { return c.Runtime.Kill(ctx, id) })
+}
+
+// Signal implements container.Runtime.
+func (c crashing) Signal(ctx context.Context, id container.ID, s container.Signal) error {
+	c.l.mu.Lock()
+	c.l.signals[id] = append(c.l.signals[id], s.Number)
+	c.l.mu.Unlock()
+	return c.Runtime.Signal(ctx, id, s)
 }
 
 type crashingJournal struct {

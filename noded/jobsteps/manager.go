@@ -39,7 +39,9 @@ type Config struct {
 	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
 	// rows of a job.
 	Report func(model.StepReport)
-	Log    *slog.Logger
+	// Idle is told that the last step of a job has ended that runs; it may be nil.
+	Idle func(id container.ID)
+	Log  *slog.Logger
 }
 
 // Manager starts and ends the steps of the jobs whose first workers run on this node.
@@ -496,7 +498,11 @@ func (j *job) follow(s *step) {
 	delete(j.steps, s.n)
 	close(j.changed)
 	j.changed = make(chan struct{})
+	idle := len(j.steps) == 0
 	j.mu.Unlock()
+	if idle && j.m.Idle != nil {
+		j.m.Idle(j.id)
+	}
 }
 
 // removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if
@@ -558,27 +564,58 @@ func (j *job) record(s *step, usage *model.Usage) {
 	j.m.Report(r)
 }
 
-// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
-// ctx.
-func (m *Manager) Finish(ctx context.Context, id container.ID) {
+// close has no more steps of a worker that has ended start. It is nil if the worker has none.
+func (m *Manager) close(id container.ID) *job {
 	m.mu.Lock()
 	j := m.jobs[id]
 	m.mu.Unlock()
 	if j == nil {
-		return
+		return nil
 	}
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.closed = true
 	for _, w := range j.waiting {
 		close(w.granted)
 	}
 	j.waiting = nil
+	return j
+}
+
+// End asks the steps of a worker that has ended to end too, by a signal, "" for none. They are to do that
+// within a time, or Finish ends them. Those whose commands have ended with the worker are not ended for that.
+func (m *Manager) End(ctx context.Context, id container.ID, signal string, within time.Duration) {
+	j := m.close(id)
+	if j == nil {
+		return
+	}
+	o := order{last: true, within: within}
+	if signal != "" {
+		o.signals = []string{"SIGCONT", signal}
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(0, within))
+	defer cancel()
+	var all sync.WaitGroup
+	j.mu.Lock()
+	for _, s := range j.steps {
+		all.Go(func() { s.ask(ctx, o) })
+	}
 	j.mu.Unlock()
+	all.Wait()
+}
+
+// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
+// ctx.
+func (m *Manager) Finish(ctx context.Context, id container.ID) {
+	j := m.close(id)
+	if j == nil {
+		return
+	}
 	for {
 		j.mu.Lock()
 		changed, left := j.changed, len(j.steps)
 		for _, s := range j.steps {
-			go s.ask(ctx, order{signal: "SIGKILL", last: true})
+			go s.ask(ctx, order{last: true})
 		}
 		j.mu.Unlock()
 		if left == 0 {

@@ -432,20 +432,29 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	}
 }
 
-// order is a signal that does not come from the client.
+// order is what does not come from the client.
 type order struct {
-	signal string
-	last   bool // its job has ended
+	signals []string
+	last    bool          // its job has ended
+	within  time.Duration // then it is to end in this time; 0: it is ended
 }
 
 func (s *step) carryOut(o order) {
-	if o.last && !s.last {
-		s.last = true
+	if o.last {
+		s.last, s.gone = true, nil
 		s.draining = s.draining || s.client == nil
+	}
+	switch {
+	case o.last && o.within <= 0:
 		s.kill("its job has ended")
 		return
+	case o.last && s.ended == 0:
+		s.tell(stream.Frame{Kind: stream.Message, Task: stream.AllTasks, Data: fmt.Appendf(nil,
+			"Job step aborted: Waiting up to %d seconds for job step to finish.", int(o.within.Round(time.Second).Seconds()))})
 	}
-	s.signal(o.signal)
+	for _, name := range o.signals {
+		s.signal(name)
+	}
 }
 
 // lose notes that the client is gone.

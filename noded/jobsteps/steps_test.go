@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
@@ -144,6 +146,54 @@ func TestWhatEndsAStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAStepThatOutlivesItsScript notices a step that gets no signal at the end of its script, whose person is
+// not told, that is ended because its command was in the script, or whose end nothing waits for; and a step
+// that begins when the script has ended.
+func TestAStepThatOutlivesItsScript(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, func(container.ID) containertest.Program {
+			return containertest.Program{Signals: map[int]*container.Exit{int(unix.SIGCONT): nil, int(unix.SIGUSR1): nil}}
+		}, "a", "b")
+		inside, _ := l.ask(api.StepRequest{Overlap: true})
+		outside, _ := l.ask(api.StepRequest{Overlap: true})
+		for range 4 {
+			inside.read(stream.Stdout)
+			outside.read(stream.Stdout)
+		}
+		inside.conn.Close()
+		l.m.End(l.ctx, first, "SIGUSR1", 30*time.Second)
+		if !outside.read(stream.Message) || outside.got[len(outside.got)-1] !=
+			"Job step aborted: Waiting up to 30 seconds for job step to finish." {
+			t.Errorf("it is told %q", outside.got)
+		}
+		if _, err := l.ask(api.StepRequest{}); !errors.Is(err, errEnds) {
+			t.Errorf("a step that comes late: %v", err)
+		}
+		time.Sleep(2 * clientPatience)
+		synctest.Wait()
+		if left := l.left(); len(left) != 4 || len(l.ended()) != 0 || len(l.idle) != 0 {
+			t.Fatalf("left %v, rows %+v", left, l.ended())
+		}
+		for node := range l.nodes {
+			for step := range 2 {
+				id := container.ID{Job: 7, Attempt: 1, Worker: node}.OfStep(step)
+				got := slices.Sorted(slices.Values(l.signals[id]))
+				if want := []int{int(unix.SIGUSR1), int(unix.SIGCONT)}; !slices.Equal(got, want) {
+					t.Errorf("%s got %v, not %v", id, got, want)
+				}
+				l.endPart(node, step, container.Exit{Code: 2 + step})
+			}
+		}
+		if !outside.read(stream.End) || outside.end.Code != 3 || outside.end.Why != "" {
+			t.Errorf("the second has ended with %+v", outside.end)
+		}
+		synctest.Wait()
+		if rows := l.ended(); len(rows) != 2 || len(l.left()) != 0 || !slices.Equal(l.idle, []container.ID{first}) {
+			t.Errorf("rows %+v, left %v, told %v", rows, l.left(), l.idle)
+		}
+	})
 }
 
 // TestInput notices input that a task gets twice or not at all, or that goes to tasks for which it is not.
