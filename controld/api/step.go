@@ -18,6 +18,13 @@ import (
 
 // StepRequest asks for a step. What is zero is the same as for the job.
 type StepRequest struct {
+	// Key names the request, by a word that is the client's own: when it is sent again because its connection
+	// was lost, it does not start a second step. Without one it does.
+	Key string `json:"key,omitempty"`
+	// Acks: the client says how much of the output it has, by frames [stream.Ack] whose task is the index of
+	// a node of the step, so that nothing is lost with its connection.
+	Acks bool `json:"acks,omitempty"`
+
 	Name     string        `json:"name,omitempty"` // default: the command's
 	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
 	Env      []string      `json:"env"`            // NAME=VALUE
@@ -88,8 +95,9 @@ type StepAttach struct {
 	// From says how much of each node's part of the output was received: the sum of what the frames of its
 	// tasks count, see [stream.Frame.Counts]. Missing: nothing.
 	From map[string]int64 `json:"from,omitempty"`
-	// Watch looks on beside that client, from now on. Nothing is sent but what the tasks write and how they
-	// end.
+	Acks bool             `json:"acks,omitempty"` // as in [StepRequest]
+	// Watch looks on beside that client: at the last 64 KiB that the tasks have written, and at what comes.
+	// Nothing is sent but what the tasks write and how they end.
 	Watch bool `json:"watch,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -88,17 +89,38 @@ func (m *Manager) post(w http.ResponseWriter, r *http.Request, j *job) error {
 	if !api.AsksForStream(r) {
 		return errors.New("the answer is a stream: ask for it by the header Upgrade: " + stream.Protocol)
 	}
+	return j.serve(req, func() *client {
+		conn, err := api.AcceptStream(m.ctx, w, r)
+		if err != nil {
+			return nil // the answer has begun
+		}
+		return newClient(m.ctx, conn, 0)
+	})
+}
+
+// serve starts the step of a request, or goes on with it if the request was sent before. accept returns the
+// client, nil if it is gone.
+func (j *job) serve(req *api.StepRequest, accept func() *client) error {
+	s, err := j.asked(req.Key)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		if c := accept(); c != nil {
+			s.goOnWith(j.m.ctx, &attach{client: c, acks: req.Acks})
+		}
+		return nil
+	}
 	g, waits, err := j.enter(req)
 	if err != nil {
 		return err
 	}
-	conn, err := api.AcceptStream(m.ctx, w, r)
-	if err != nil {
+	c := accept()
+	if c == nil {
 		j.giveUp(g, waits)
-		return nil // the answer has begun
+		return nil
 	}
-	c := newClient(m.ctx, conn, 0)
-	m.runs.Go(func() {
+	j.m.runs.Go(func() {
 		if waits != nil && !j.await(&g, waits, c) {
 			return
 		}
@@ -116,6 +138,8 @@ func (j *job) giveUp(g grant, waits *waiter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.held, g.n)
+	delete(j.begins, g.n)
+	maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n == g.n })
 	j.serveWaiting()
 }
 
@@ -208,14 +232,36 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 		s.watch(newClient(m.ctx, conn, watcherRoom))
 		return nil
 	}
-	c := newClient(m.ctx, conn, 0)
-	select {
-	case s.attaching <- &attach{client: c, from: req.From}:
-	case <-s.over:
-		c.close()
-	case <-m.ctx.Done():
-	}
+	s.goOnWith(m.ctx, &attach{client: newClient(m.ctx, conn, 0), from: req.From, acks: req.Acks})
 	return nil
+}
+
+// goOnWith has a step go on with another client.
+func (s *step) goOnWith(ctx context.Context, a *attach) {
+	select {
+	case s.attaching <- a:
+	case <-s.over:
+		a.client.close()
+	case <-ctx.Done():
+	}
+}
+
+// asked returns the step of a request that was sent before, nil if it has none yet.
+func (j *job) asked(key string) (*step, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, known := j.keys[key]
+	switch {
+	case key == "" || !known:
+		return nil, nil
+	case j.steps[n] != nil:
+		return j.steps[n], nil
+	case j.begins[n]:
+		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: fmt.Sprintf("step %d.%d begins", j.id.Job, n)}
+	}
+	return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+		Detail: fmt.Sprintf("step %d.%d has ended while nothing read its output", j.id.Job, n)}
 }
 
 // watcherRoom is how many frames a client that looks on may be behind.

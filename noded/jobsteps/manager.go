@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -85,14 +86,16 @@ type job struct {
 	steps   map[int]*step
 	held    map[int][]Share // what steps have for themselves, by number
 	waiting []*waiter
-	changed chan struct{} // closed when a step has ended
+	keys    map[string]int // numbers of steps by the keys of their requests
+	begins  map[int]bool   // numbers that are given, of steps that are not there yet
+	changed chan struct{}  // closed when a step has ended
 }
 
 // waiter is a request that waits for room.
 type waiter struct {
 	req     *api.StepRequest
 	name    string
-	granted chan grant // gets one value, or is closed when the job ends
+	granted chan grant // gets one value, or is closed when the job ends, or when the request is sent again
 }
 
 // grant is what a step has got: its number, and what is held for it from then on.
@@ -130,7 +133,7 @@ func (m *Manager) find(id container.ID) (*job, error) {
 
 func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 	j := &job{m: m, id: id, first: id.Worker, alloc: places(a), steps: map[int]*step{}, held: map[int][]Share{},
-		changed: make(chan struct{})}
+		keys: map[string]int{}, begins: map[int]bool{}, changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows
 		j.recover(e.Steps)
@@ -149,6 +152,9 @@ func (j *job) recover(steps []journal.Step) {
 		}
 		one := newStep(j, s.N, st)
 		j.steps[s.N] = one
+		if st.Key != "" {
+			j.keys[st.Key] = s.N
+		}
 		if !st.Overlap {
 			j.held[s.N] = st.Shares
 		}
@@ -221,6 +227,7 @@ const (
 	countMost  = 1 << 20
 	memoryMost = jobspec.Bytes(1) << 40 << 10 // 1 PiB
 	timeMost   = jobspec.Seconds(1) << 31     // 68 years
+	keyMost    = 64                           // bytes
 )
 
 // check refuses a request that makes no sense.
@@ -239,6 +246,9 @@ func check(req *api.StepRequest) error {
 	}
 	if n := max(req.Wait, req.TimeLimit); n > timeMost {
 		return fmt.Errorf("the times of a step are at most %d seconds", int64(timeMost))
+	}
+	if len(req.Key) > keyMost {
+		return fmt.Errorf("the key of a request for a step has at most %d bytes", keyMost)
 	}
 	if len(req.Programs) == 0 {
 		return errors.New("a step needs a program")
@@ -318,9 +328,16 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	if err == nil {
 		err = programsCover(req, tasksOf(shares))
 	}
+	at := slices.IndexFunc(j.waiting, func(w *waiter) bool { return req.Key != "" && w.req.Key == req.Key })
+	if at >= 0 { // it was sent before: that connection is lost
+		close(j.waiting[at].granted)
+		j.waiting = slices.Delete(j.waiting, at, at+1)
+	} else {
+		at = len(j.waiting)
+	}
 	if errors.Is(err, Busy) && !req.NoWait {
 		w := &waiter{req: req, name: nameOf(req), granted: make(chan grant, 1)}
-		j.waiting = append(j.waiting, w)
+		j.waiting = slices.Insert(j.waiting, at, w)
 		return grant{}, w, nil
 	}
 	if err != nil {
@@ -341,8 +358,18 @@ func (j *job) grant(req *api.StepRequest, shares []Share) grant {
 	if !req.Overlap {
 		j.held[g.n] = shares
 	}
+	j.begins[g.n] = true
+	if req.Key != "" {
+		j.keys[req.Key] = g.n
+	}
+	if len(j.keys) > keysMost { // of old ones nothing is sent again
+		maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n <= g.n-keysMost/2 && j.steps[n] == nil })
+	}
 	return g
 }
+
+// keysMost is how many keys of steps are remembered.
+const keysMost = 8 * stepsMost
 
 // leave takes back a request that waits. What it has got meanwhile goes to others.
 func (j *job) leave(w *waiter) {
@@ -353,6 +380,8 @@ func (j *job) leave(w *waiter) {
 	case g, ok := <-w.granted:
 		if ok {
 			delete(j.held, g.n)
+			delete(j.begins, g.n)
+			maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n == g.n })
 			j.serveWaiting()
 		}
 	default:
@@ -399,9 +428,12 @@ func (j *job) serveWaiting() {
 func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
-		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit}
+		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit,
+		Key: req.Key}
 	s := newStep(j, n, st)
+	s.acks = req.Acks
 	j.mu.Lock()
+	delete(j.begins, n)
 	if j.closed {
 		delete(j.held, n)
 		j.mu.Unlock()

@@ -261,7 +261,7 @@ func TestAClientComesBack(t *testing.T) {
 			again := &person{l: l, got: p.got}
 			var c *client
 			again.conn, c = l.connect(0)
-			s.attaching <- &attach{c, received}
+			s.attaching <- &attach{client: c, from: received}
 			for range 3 {
 				again.read(stream.Stdout)
 			}
