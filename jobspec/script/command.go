@@ -100,12 +100,17 @@ var sallocOnly = slices.Concat(
 	specs(Refused, Perhaps, "a step has no display: forward a port with ssh", "x11"),
 )
 
-// holding waits until the job is ended. Signals that are meant for steps do not end it.
+// holding waits until the job is ended, or salloc gives it back by [Release]. Signals that are meant for steps
+// do not end it.
 const holding = `#!/bin/sh
-trap 'exit 0' TERM
+trap 'exit 0' TERM URG
 trap '' HUP INT QUIT USR1 USR2 ALRM
 while :; do sleep 86400 & wait $!; done
 `
+
+// Release is the signal with which salloc gives its allocation back. To a shell that has not begun to wait it
+// does nothing, and is to be sent again.
+const Release = "SIGURG"
 
 // Allocation returns the job that holds what the flags ask for until it is ended, so that steps can be
 // started in it. The variables of salloc are those of sbatch under SALLOC_*.
