@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/steps"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
@@ -30,9 +33,9 @@ const inAJob = "srun in a job"
 // flagsOf returns the flags of a command by asking the command itself.
 func flagsOf(name string) *pflag.FlagSet {
 	var set *pflag.FlagSet
-	t := &tool{name: name, inspect: func(f *pflag.FlagSet) { set = f },
-		Env: &command.Env{Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: io.Discard}}
-	_ = tools[name](t, nil, nil) // it does nothing
+	t := &tool.Tool{Inspect: func(f *pflag.FlagSet) { set = f },
+		Env: &command.Env{Name: name, Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: io.Discard}}
+	_ = tools[name].Does(context.Background(), t, nil) // it does nothing
 	return set
 }
 
@@ -40,22 +43,16 @@ func flagsOf(name string) *pflag.FlagSet {
 func verdict(name, flag string) string {
 	switch long := strings.TrimPrefix(flag, "--"); {
 	case name == inAJob:
-		has := func(list []srunFlag) bool {
-			return slices.ContainsFunc(list, func(f srunFlag) bool {
-				known, letter, _ := strings.Cut(f.name, "/")
-				return f.refused == "" && (known == long || letter != "" && flag == "-"+letter)
-			})
-		}
-		switch {
-		case has(srunFlags) || slices.Contains([]string{"-h", "--help", "--usage", "-V", "--version"}, flag):
+		switch taken, effect := steps.Takes(flag); {
+		case effect || slices.Contains([]string{"-h", "--help", "--usage", "-V", "--version"}, flag):
 			return done
-		case has(srunWithout):
+		case taken:
 			return without
 		}
 		return refused
 	case name == "srun" && flag == "--jobid":
 		return done
-	case tools[name] == nil:
+	case tools[name].Does == nil:
 		return refused
 	case name == "sbatch" || name == "srun" || name == "salloc":
 		table := script.Flags()
@@ -171,13 +168,13 @@ func TestFlagsOfTheManual(t *testing.T) {
 // TestRefusedFlags gives every command each flag that is refused: it ends with exit code 1, names the
 // flag, and asks no controller for anything that changes a job.
 func TestRefusedFlags(t *testing.T) {
-	a := accepting(t)
-	s := shell{T: t, addr: a.URL, stdin: body}
-	s.does.Attached = func(context.Context, *command.Session, *jobspec.Job) error { return nil }
+	a := slurmtest.Accepting(t)
+	s := slurmtest.Shell{T: t, Tools: tools, Addr: a.URL, Stdin: slurmtest.Body}
+	s.Does.Attached = func(context.Context, *command.Session, *jobspec.Job) error { return nil }
 	tried := 0
 	for _, f := range manualFlags(t) {
 		for _, name := range f.names {
-			if tools[f.command] == nil || verdict(f.command, name) != refused {
+			if tools[f.command].Does == nil || verdict(f.command, name) != refused {
 				continue
 			}
 			tried++
@@ -190,7 +187,7 @@ func TestRefusedFlags(t *testing.T) {
 					args = append(args, "1")
 				}
 			}
-			code, out, said := s.run(args...)
+			code, out, said := s.Call(args...)
 			isNamed := func(n string) bool { return strings.Contains(said, strings.TrimLeft(n, "-")) }
 			if code != 1 || out != "" || !strings.HasPrefix(said, f.command+": error: ") ||
 				!slices.ContainsFunc(f.names, isNamed) {
@@ -210,11 +207,11 @@ func TestRefusedFlags(t *testing.T) {
 
 // TestAbout: every command says its version and what it knows.
 func TestAbout(t *testing.T) {
-	s := shell{T: t, addr: "unix:/nowhere/at/all"}
+	s := slurmtest.Shell{T: t, Tools: tools, Addr: "unix:/nowhere/at/all"}
 	for _, name := range Names() {
 		for flag, want := range map[string]string{"--version": "slurm 24.11.0\n", "-V": "slurm 24.11.0\n",
 			"--help": name + " of Rota knows: ", "--usage": name + " of Rota knows: "} {
-			if code, out, said := s.run(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {
+			if code, out, said := s.Call(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {
 				t.Errorf("%s %s: %d %q %q", name, flag, code, out, said)
 			}
 		}

@@ -53,7 +53,7 @@ func withLinks(contents string) string {
 
 // knows says in a few words what a command takes: its flags, if nothing else is written about it.
 func knows(name string) string {
-	if text := help[name]; text != "" {
+	if text := tools[name].Help; text != "" {
 		return text
 	}
 	var all []string

@@ -8,50 +8,57 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rota-hpc/rota/cmd/rota/command"
-	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/actions"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/queries"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // controlOptions are the options of scontrol.
 type controlOptions struct {
-	oneLine, quiet, all, details, asJSON bool
-	clusters                             string
+	queries.ShowOptions
+	quiet, all, details bool
+	clusters            string
 }
 
 // flagsOfScontrol defines the options of scontrol.
 func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 	o := &controlOptions{}
 	f.SetInterspersed(true)
-	f.BoolVarP(&o.oneLine, "oneliner", "o", false, "")
+	f.BoolVarP(&o.OneLine, "oneliner", "o", false, "")
 	f.BoolVarP(&o.quiet, "quiet", "Q", false, "")     // nothing is said of what went well
 	f.BoolVarP(&o.all, "all", "a", false, "")         // no partition is hidden
 	f.BoolVarP(&o.details, "details", "d", false, "") // nothing is left out without it
-	f.BoolVar(&o.asJSON, "json", false, "")
+	f.BoolVar(&o.JSON, "json", false, "")
 	f.StringVarP(&o.clusters, "clusters", "M", "", "")
-	aliased(f, "clusters", "cluster")
+	tool.Aliased(f, "clusters", "cluster")
 	return o
 }
 
+// scontrolHelp says in a line what scontrol knows.
+const scontrolHelp = "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
+	"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
+
+// control has scontrol alone, which shows and changes.
+var control = tool.Commands{"scontrol": {Does: scontrol, Help: scontrolHelp}}
+
 // scontrol carries out one command of scontrol.
-func (t *tool) scontrol(ctx context.Context, args []string) error {
-	f := t.flags()
+func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
+	f := t.Flags()
 	o := flagsOfScontrol(f)
-	words, err := t.parse(f, args)
+	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, errHelp):
+	case errors.Is(err, tool.ErrHelp):
 		return nil
 	case err != nil:
 		return err
 	case len(words) == 0:
-		return errors.New("no command given, and it is not asked for interactively: " + help["scontrol"])
+		return errors.New("no command given, and it is not asked for interactively: " + scontrolHelp)
 	}
 	if o.clusters != "" {
-		s, err := t.connect()
+		s, err := t.Connect()
 		if err == nil {
-			err = t.setCluster(ctx, s, &source{}, o.clusters, true)
+			_, err = tool.ClusterName(ctx, s, o.clusters)
 		}
 		if err != nil {
 			return err
@@ -59,167 +66,14 @@ func (t *tool) scontrol(ctx context.Context, args []string) error {
 	}
 	switch verb := strings.ToLower(words[0]); verb {
 	case "show":
-		return t.show(ctx, words[1:], o)
+		return queries.Show(ctx, t, words[1:], &o.ShowOptions)
 	case "version":
-		t.about("--version")
+		t.About("--version")
 		return nil
 	case "requeue", "hold", "release":
-		return t.control(ctx, model.Verb(verb), words[1:])
+		return actions.Control(ctx, t, model.Verb(verb), words[1:])
 	case "update":
-		return t.update(ctx, words[1:])
+		return actions.Update(ctx, t, words[1:])
 	}
-	return fmt.Errorf("invalid keyword: %s: scontrol of Rota knows: %s", words[0], help["scontrol"])
-}
-
-// control applies a verb to lists of jobs. It goes on after a refusal.
-func (t *tool) control(ctx context.Context, verb model.Verb, words []string) error {
-	if len(words) == 0 {
-		return fmt.Errorf("too few arguments for keyword: %s", verb)
-	}
-	refs, err := command.JobRefs(words)
-	if err != nil {
-		return fmt.Errorf(noSuchJob+": %w", err)
-	}
-	s, err := t.connect()
-	if err != nil {
-		return err
-	}
-	return t.each("job", refs, func(ref string) (*api.ControlResponse, error) { return s.Control(ctx, ref, verb, "") })
-}
-
-// each does something to each job or node. It goes on after a refusal, unless no controller answers.
-func (t *tool) each(what string, refs []string, do func(ref string) (*api.ControlResponse, error)) error {
-	var failure error
-	for _, ref := range refs {
-		resp, err := do(ref)
-		if err == nil {
-			for _, item := range resp.Items {
-				if item.Error != nil {
-					err = item.Error
-				}
-			}
-		}
-		switch {
-		case isUnreachable(err):
-			return asSlurm(err)
-		case exit.IsNotFound(err) && what == "job":
-			t.errorf(noSuchJob+" for job %s", show.Clean(ref)) // clients look for these words
-			failure = errSaid
-		case err != nil:
-			t.errorf("%s", show.Clean(command.About(what+" "+ref, asSlurm(err)).Error()))
-			failure = errSaid
-		}
-	}
-	return failure
-}
-
-// update changes jobs (JobId=7 Name=x TimeLimit=+10) or nodes (NodeName=n[1-2] State=DRAIN Reason=x).
-func (t *tool) update(ctx context.Context, words []string) error {
-	var refs []string
-	var change api.UpdateRequest
-	for _, word := range words {
-		key, value, ok := strings.Cut(word, "=")
-		k := strings.ToLower(key)
-		if !ok || value == "" && k != "comment" {
-			return fmt.Errorf("%q is no KEY=VALUE", word)
-		}
-		sign := ""
-		if last := key[max(len(key)-1, 0):]; last == "+" || last == "-" { // TimeLimit+=10
-			key, k, sign = key[:len(key)-1], k[:len(k)-1], last
-		}
-		var err error
-		switch {
-		case k == "timelimit":
-			err = readLimit(&change, sign, value)
-		case sign != "":
-			err = fmt.Errorf("%s%s= is not supported", key, sign)
-		case k == "nodename":
-			return t.updateNodes(ctx, words)
-		case k == "jobid" || k == "job":
-			refs, err = command.JobRefs([]string{value})
-		case k == "name" || k == "jobname":
-			change.Name = &value
-		case k == "comment":
-			change.Comment = &value
-		default:
-			err = fmt.Errorf("update of %s is not supported: JobId, Name, Comment and TimeLimit are", key)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(refs) == 0:
-		return errors.New("update changes jobs and nodes only, and needs JobId=ID or NodeName=NAMES")
-	case change == (api.UpdateRequest{}):
-		return errors.New("no update specified: write Name=NAME, Comment=TEXT or TimeLimit=TIME")
-	}
-	s, err := t.connect()
-	if err != nil {
-		return err
-	}
-	return t.each("job", refs, func(ref string) (*api.ControlResponse, error) { return s.Update(ctx, ref, change) })
-}
-
-// updateNodes drains nodes, or takes them back.
-func (t *tool) updateNodes(ctx context.Context, words []string) error {
-	var names []string
-	var verb, reason string
-	for _, word := range words {
-		key, value, _ := strings.Cut(word, "=")
-		var err error
-		switch strings.ToLower(key) {
-		case "nodename":
-			names, err = command.NodeRefs(command.SplitOutsideBrackets(value))
-		case "reason":
-			reason = value
-		case "state":
-			switch strings.ToLower(value) {
-			case "drain":
-				verb = "drain"
-			case "resume", "undrain":
-				verb = "resume"
-			default:
-				err = fmt.Errorf("Invalid node state specified: %s: DRAIN and RESUME are supported", value)
-			}
-		default:
-			err = fmt.Errorf("update of %s of a node is not supported: State and Reason are", key)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	switch {
-	case verb == "":
-		return errors.New("no update specified: write State=DRAIN Reason=TEXT, or State=RESUME")
-	case verb == "drain" && reason == "":
-		return errors.New("You must specify a reason when DRAINING a node. Request denied")
-	}
-	s, err := t.connect()
-	if err != nil {
-		return err
-	}
-	return t.each("node", names, func(name string) (*api.ControlResponse, error) {
-		return &api.ControlResponse{}, s.SetNode(ctx, name, verb, reason)
-	})
-}
-
-// readLimit reads a time limit, or by how much to change it.
-func readLimit(change *api.UpdateRequest, sign, value string) error {
-	if sign == "" && strings.ContainsAny(value[:1], "+-") {
-		sign, value = value[:1], value[1:]
-	}
-	limit, err := command.ParseLimit(value)
-	switch {
-	case err != nil:
-		return fmt.Errorf("Invalid time limit specification: %w", err)
-	case sign == "-":
-		limit = -limit
-		fallthrough
-	case sign == "+":
-		change.AddTime = &limit
-	default:
-		change.TimeLimit = &limit
-	}
-	return nil
+	return fmt.Errorf("invalid keyword: %s: scontrol of Rota knows: %s", words[0], scontrolHelp)
 }

@@ -1,0 +1,198 @@
+package fields
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// step is a step of a job in a row.
+type step struct {
+	id    string // behind the job's: batch, 0
+	tasks int
+	used  *api.Usage // nil: nothing is known
+}
+
+// Steps returns the rows of the steps of a job that has begun, of its last attempt. The first is that of
+// its script, with all that was used outside of steps.
+func (r *JobRow) Steps() []*JobRow {
+	if r.Started == nil {
+		return nil
+	}
+	rows := []*JobRow{r.batch()}
+	ended := r.lastSteps()
+	for i := range ended {
+		rows = append(rows, r.ended(&ended[i]))
+	}
+	for i := range r.Running {
+		id := strconv.Itoa(r.Running[i].Step)
+		if !slices.ContainsFunc(rows, func(o *JobRow) bool { return o.step.id == id }) { // else it has ended since
+			rows = append(rows, r.live(&r.Running[i]))
+		}
+	}
+	slices.SortStableFunc(rows[1:], func(a, b *JobRow) int {
+		return cmp.Or(cmp.Compare(len(a.step.id), len(b.step.id)), cmp.Compare(a.step.id, b.step.id))
+	})
+	return rows
+}
+
+// StepID returns the name of the step that a row is about, "" for a job.
+func (r *JobRow) StepID() string {
+	if r.step == nil {
+		return ""
+	}
+	return r.step.id
+}
+
+// alone reports whether a job has no steps beside its script.
+func (r *JobRow) alone() bool { return len(r.Running) == 0 && len(r.lastSteps()) == 0 }
+
+// lastSteps are the steps of the last attempt that have ended.
+func (r *JobRow) lastSteps() []api.Step {
+	if n := len(r.Attempts); n > 0 {
+		return r.Attempts[n-1].Steps
+	}
+	return nil
+}
+
+// batch returns the row of a job's script. The memory of a worker is measured with that of the steps in
+// it, so that it says nothing of the script where there are some.
+func (r *JobRow) batch() *JobRow {
+	job, used := *r.Job, show.Usage(r.Job)
+	job.Name, used.CPUSeconds = tool.BatchStep, r.cpuSeconds()-r.stepSeconds()
+	if !r.alone() {
+		used.PeakMemory, used.Memory, used.Workers = 0, 0, 0
+		for _, s := range r.lastSteps() {
+			used.SystemSeconds -= s.Usage.SystemCPU()
+		}
+		used.SystemSeconds = min(max(0, used.SystemSeconds), used.CPUSeconds)
+		job.Cores, job.GPUs, job.Memory = perNode(job.Cores, r.Job), perNode(job.GPUs, r.Job), perNode(job.Memory, r.Job)
+		job.Nodes = job.Nodes[:min(1, len(job.Nodes))]
+	}
+	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.BatchStep, tasks: 1, used: &used}}
+}
+
+// ofStep returns the row of a step with what all steps have.
+func (r *JobRow) ofStep(id int, name string, nodes []string, start *api.Time) *JobRow {
+	job := *r.Job
+	job.Name, job.Nodes, job.Started, job.Ended, job.Attempts = name, nodes, start, nil, nil
+	job.Submitted, job.Eligible, job.Reason = start, start, api.Reason{}
+	job.Memory, job.ExitCode, job.Signal = 0, 0, 0
+	return &JobRow{Job: &job, Source: r.Source, step: &step{id: strconv.Itoa(id)}}
+}
+
+// ended returns the row of a step that has ended.
+func (r *JobRow) ended(s *api.Step) *JobRow {
+	row := r.ofStep(s.ID, s.Name, s.Nodes, s.Start)
+	row.step.tasks, row.step.used = s.Tasks, s.Usage
+	row.Cores, row.GPUs, row.Ended, row.ExitCode, row.Signal = s.Cores, s.GPUs, s.End, s.ExitCode, s.Signal
+	row.Elapsed = 0
+	if s.Start != nil && s.End != nil {
+		row.Elapsed = jobspec.Seconds(s.End.Sub(s.Start.Time) / time.Second)
+	}
+	switch {
+	case s.OOM:
+		row.Code = model.OutOfMemory
+	case s.Why == api.StepTimedOut:
+		row.Code = model.TimedOut
+	case s.Signal != 0:
+		row.Code = model.Cancelled // as Slurm has it, whatever sent the signal
+	case s.ExitCode != 0:
+		row.Code = model.Failed
+	default:
+		row.Code = model.Completed
+	}
+	row.State = slurmStates[row.Code]
+	return row
+}
+
+// live returns the row of a step that runs.
+func (r *JobRow) live(s *api.StepStatus) *JobRow {
+	row := r.ofStep(s.Step, s.Name, s.Nodes, api.At(s.Started))
+	row.Cores, row.GPUs = s.Cores, s.GPUs
+	for _, n := range s.Tasks {
+		row.step.tasks += n
+	}
+	if r.Code != model.Suspended {
+		row.Code, row.State = model.Running, slurmStates[model.Running]
+	}
+	row.Elapsed = 0
+	if row.Started != nil {
+		row.Elapsed = jobspec.Seconds(max(0, r.Now.Sub(row.Started.Time)) / time.Second)
+	}
+	return row
+}
+
+// cpuSeconds returns the processor time of a step, or of all attempts of a job.
+func (r *JobRow) cpuSeconds() float64 {
+	if r.step != nil {
+		return r.step.used.TotalCPU()
+	}
+	var sum float64
+	for i := range r.Attempts { // of one that runs nothing is known but that of its steps
+		sum += max(r.Attempts[i].Usage.TotalCPU(), stepSeconds(&r.Attempts[i]))
+	}
+	return sum
+}
+
+// stepSeconds returns the processor time of all steps of a job that have ended.
+func (r *JobRow) stepSeconds() float64 {
+	var sum float64
+	for i := range r.Attempts {
+		sum += stepSeconds(&r.Attempts[i])
+	}
+	return sum
+}
+
+func stepSeconds(a *api.Attempt) float64 {
+	var sum float64
+	for i := range a.Steps {
+		sum += a.Steps[i].Usage.TotalCPU()
+	}
+	return sum
+}
+
+// stepTRES writes what a step has or had, as sacct has it.
+func (r *JobRow) stepTRES() string {
+	all := []string{fmt.Sprintf("cpu=%d", r.Cores)}
+	if r.GPUs > 0 {
+		all = append(all, fmt.Sprintf("gres/gpu=%d", r.GPUs))
+	}
+	if r.Memory > 0 {
+		all = append(all, "mem="+memory(r.Memory))
+	}
+	return strings.Join(append(all, fmt.Sprintf("node=%d", r.nodeCount())), ",")
+}
+
+// stepList is the steps of a job in the JSON of sacct.
+func stepList(r *JobRow) any {
+	list := []any{}
+	for _, row := range r.Steps() {
+		mem := func(b jobspec.Bytes) []any {
+			return []any{map[string]any{"type": "mem", "name": "", "id": 2, "count": int64(b)}}
+		}
+		used := row.step.used
+		list = append(list, map[string]any{
+			"step":      map[string]any{"id": row.rawID(), "name": row.Name},
+			"state":     []string{row.State},
+			"exit_code": exitCodeOf(row),
+			"nodes":     map[string]any{"count": len(row.Nodes), "range": show.Hosts(row.Nodes), "list": row.Nodes},
+			"tasks":     map[string]any{"count": row.step.tasks},
+			"time": map[string]any{"elapsed": int64(row.Elapsed), "start": numberOf(stampOf(row.Started)),
+				"end": numberOf(stampOf(row.Ended)), "total": splitSeconds(used.TotalCPU()),
+				"system": splitSeconds(used.SystemCPU()), "user": splitSeconds(used.UserCPU())},
+			"tres": map[string]any{"allocated": tresList(row.allocatedTRES(true)),
+				"requested": map[string]any{"max": mem(used.MaxRSS()), "average": mem(used.AveRSS())}},
+		})
+	}
+	return list
+}

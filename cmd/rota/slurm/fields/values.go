@@ -1,0 +1,91 @@
+package fields
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// reasonCode is Slurm's one word for why a job waits, or ended.
+func reasonCode(j *api.Job) string {
+	if j.Reason.Code == "" {
+		return "None"
+	}
+	return j.Reason.Code
+}
+
+// clock writes a duration as scontrol does: [D-]HH:MM:SS.
+func clock(s jobspec.Seconds) string {
+	days, rest := s/86400, s%86400
+	text := fmt.Sprintf("%02d:%02d:%02d", rest/3600, rest/60%60, rest%60)
+	if days > 0 {
+		return fmt.Sprintf("%d-%s", days, text)
+	}
+	return text
+}
+
+// CPUClock writes a processor time as sacct does: below an hour with thousandths of a second.
+func CPUClock(s float64) string {
+	if s >= 3600 || s == 0 {
+		return clock(jobspec.Seconds(s))
+	}
+	ms := int64(s * 1000)
+	return fmt.Sprintf("%02d:%02d.%03d", ms/60_000, ms/1000%60, ms%1000)
+}
+
+// limit writes a time limit as scontrol does.
+func limit(s jobspec.Seconds) string {
+	if s == 0 {
+		return "UNLIMITED"
+	}
+	return clock(s)
+}
+
+// shortLimit is limit as squeue has it: [D-][H:]M:SS.
+func shortLimit(s jobspec.Seconds) string {
+	if s == 0 {
+		return "UNLIMITED"
+	}
+	return show.Clock(s)
+}
+
+func orNull(text string) string {
+	if text == "" {
+		return "(null)"
+	}
+	return text
+}
+
+// perNode is a job's amount on each of its nodes.
+func perNode[N ~int | ~int64](n N, j *api.Job) N { return n / N(max(show.NodeCount(j), 1)) }
+
+// memory writes a size as Slurm does: the largest unit that leaves a whole number.
+func memory(b jobspec.Bytes) string {
+	n, unit := int64(b/jobspec.MiB), Units[1:]
+	for n >= 1024 && n%1024 == 0 && len(unit) > 1 {
+		n, unit = n/1024, unit[1:]
+	}
+	return fmt.Sprintf("%d%s", n, unit[:1])
+}
+
+// tresCount reads an amount as a job's resources have it; of memory it returns MiB.
+func tresCount(text string) int64 {
+	digits := strings.TrimRight(text, Units)
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	for range max(strings.Index(Units, text[len(digits):]), 1) - 1 {
+		n *= 1024
+	}
+	return n
+}
+
+// stampOf returns a time in seconds since 1970, 0 for none.
+func stampOf(t *api.Time) int64 {
+	if t == nil || t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}

@@ -1,0 +1,364 @@
+package queries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// association is an account, or a user in it.
+type association struct {
+	cluster, account, user string
+	depth                  int // of the account in the tree, from 0
+	api.Fairness
+}
+
+// sharesHint says where more about accounts is, and how they are changed.
+const sharesHint = "rota share shows what accounts and users have, and rota config how they are configured"
+
+// services are the classes of service as Slurm's qos.
+var services = strings.Join([]string{string(jobspec.BE), "normal", string(jobspec.TE)}, ",")
+
+// sacctmgr lists users and accounts. Nothing can be changed by it.
+func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
+	s := sheet[association]{}
+	var format string
+	f := t.Flags()
+	s.sheetFlags(f, &format)
+	f.Lookup("format").Hidden = true
+	f.BoolP("associations", "s", false, "")
+	f.BoolP("readonly", "r", false, "") // it is always so
+	f.BoolP("quiet", "Q", false, "")    // there are no further messages
+	words, err := t.Parse(f, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case len(words) < 2 || !slices.Contains([]string{"list", "show"}, strings.ToLower(words[0])):
+		return errors.New("only lists of users, accounts, associations and clusters are there: " + sharesHint)
+	}
+	q, err := readAccountQuery(words[1], words[2:])
+	if err != nil {
+		return err
+	}
+	s.fields = []sheetField[association]{
+		{"Cluster", 10, func(a association) string { return a.cluster }},
+		{"Account", 10, func(a association) string { return a.account }},
+		{"User", 10, func(a association) string { return a.user }},
+		{"Share", 9, func(a association) string { return strconv.FormatInt(a.Weight, 10) }},
+		{"QOS", 20, func(association) string { return services }},
+		{"Def Acct", 10, func(a association) string { return a.account }},
+		{"DefaultAccount", 10, func(a association) string { return a.account }},
+	}
+	if q.format = cmp.Or(q.format, format); q.format == "" {
+		q.format = q.usual
+	}
+	if err := s.choose(q.format); err != nil {
+		return err
+	}
+	session, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	all, err := associations(ctx, session)
+	if err != nil {
+		return tool.AsSlurm(err)
+	}
+	return s.print(t.Stdout, q.rows(all, f.Changed("associations")))
+}
+
+// accountQuery is what sacctmgr is to list.
+type accountQuery struct {
+	entity, format, usual     string
+	users, accounts, clusters []string
+	whole                     bool // withassoc
+}
+
+// readAccountQuery reads the words behind "list": the entity, names, and conditions.
+func readAccountQuery(entity string, words []string) (*accountQuery, error) {
+	q := &accountQuery{entity: strings.TrimSuffix(strings.ToLower(entity), "s")}
+	var names *[]string
+	switch q.entity {
+	case "user":
+		q.usual, names = "User,DefAcct", &q.users
+	case "account":
+		q.usual, names = "Account,QOS", &q.accounts
+	case "assoc", "association":
+		q.entity, q.usual = "association", "Cluster,Account,User,Share,QOS"
+	case "cluster":
+		q.usual, names = "Cluster", &q.clusters
+	default:
+		return nil, fmt.Errorf("lists of %s are not there: users, accounts, associations and clusters are; %s", entity,
+			sharesHint)
+	}
+	for _, word := range words {
+		key, value, is := strings.Cut(word, "=")
+		switch k := strings.TrimSuffix(strings.ToLower(key), "s"); {
+		case !is && (k == "where" || k == "withas" || k == "withassoc"):
+			q.whole = q.whole || k != "where"
+		case !is && strings.HasPrefix(k, "with"):
+			return nil, fmt.Errorf("%s is not supported: withassoc is; %s", word, sharesHint)
+		case !is && names != nil:
+			*names = append(*names, command.SplitList(word)...)
+		case k == "format":
+			q.format = value
+		case k == "user" || k == "name" && q.entity == "user":
+			q.users = append(q.users, command.SplitList(value)...)
+		case k == "account" || k == "name" && q.entity == "account":
+			q.accounts = append(q.accounts, command.SplitList(value)...)
+		case k == "cluster" || k == "name" && q.entity == "cluster":
+			q.clusters = append(q.clusters, command.SplitList(value)...)
+		default:
+			return nil, fmt.Errorf("Unknown condition: %s: user, account, cluster and format are there", word)
+		}
+	}
+	return q, nil
+}
+
+// rows returns the associations that are asked for: each, or one for each user, account or cluster.
+func (q *accountQuery) rows(all []association, whole bool) []association {
+	var rows []association
+	seen := map[string]bool{}
+	for _, a := range all {
+		key := map[string]string{"user": a.user, "account": a.account, "cluster": a.cluster}[q.entity]
+		switch {
+		case len(q.users) > 0 && !slices.Contains(q.users, a.user),
+			len(q.accounts) > 0 && !slices.Contains(q.accounts, a.account),
+			len(q.clusters) > 0 && !slices.Contains(q.clusters, a.cluster) && !slices.Contains(q.clusters, "all"),
+			q.entity == "user" && a.user == "":
+		case q.entity != "association" && !whole && !q.whole && seen[key]:
+		default:
+			seen[key] = true
+			rows = append(rows, a)
+		}
+	}
+	return rows
+}
+
+// associations lists the accounts as a tree, each followed by its users: those that it is configured
+// for, those that hold something or have used it, and the caller if it is in one of its groups.
+func associations(ctx context.Context, s *command.Session) ([]association, error) {
+	shares, _, err := s.Shares(ctx, api.Read{})
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := s.Config(ctx, api.Read{})
+	if err != nil {
+		return nil, err
+	}
+	me := ownName()
+	var all []association
+	var add func(parent string, depth int)
+	add = func(parent string, depth int) {
+		for i := range shares.Items {
+			share := &shares.Items[i]
+			if share.Parent != parent || depth > model.MaxAccounts {
+				continue
+			}
+			all = append(all, association{cluster: cfg.ClusterName, account: share.Account, depth: depth,
+				Fairness: share.Fairness})
+			known := map[string]api.Fairness{}
+			for _, name := range namedUsers(cfg.Accounts[share.Account], me) {
+				known[name] = api.Fairness{Weight: 1}
+			}
+			for _, u := range share.Users {
+				known[u.User] = u.Fairness
+			}
+			for _, name := range slices.Sorted(maps.Keys(known)) {
+				all = append(all, association{cfg.ClusterName, share.Account, name, depth, known[name]})
+			}
+			add(share.Account, depth+1)
+		}
+	}
+	add("", 0)
+	return all, nil
+}
+
+// namedUsers returns the users that the configuration of an account names, and the caller if it names
+// one of its groups.
+func namedUsers(a model.Account, me string) []string {
+	names := slices.Sorted(maps.Keys(a.Users))
+	for _, member := range a.Members {
+		group, is := strings.CutPrefix(member, "%")
+		switch {
+		case !is:
+			names = append(names, member)
+		case inGroup(group):
+			names = append(names, me)
+		}
+	}
+	return names
+}
+
+// inGroup reports whether this process is in a group.
+func inGroup(name string) bool {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return false
+	}
+	ids, err := os.Getgroups()
+	own := func(id int) bool { return strconv.Itoa(id) == g.Gid }
+	return err == nil && slices.ContainsFunc(append(ids, os.Getgid()), own)
+}
+
+// ownName is the name of the user of this process, its number if it has none.
+func ownName() string {
+	uid := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(uid); err == nil {
+		return u.Username
+	}
+	return uid
+}
+
+// sshare lists what accounts and users are to have and have had.
+func sshare(ctx context.Context, t *tool.Tool, args []string) error {
+	s := sheet[association]{fields: []sheetField[association]{
+		{"Cluster", 10, func(a association) string { return a.cluster }},
+		{"Account", -20, func(a association) string { return strings.Repeat(" ", a.depth) + a.account }},
+		{"User", 10, func(a association) string { return a.user }},
+		{"RawShares", 10, func(a association) string { return strconv.FormatInt(a.Weight, 10) }},
+		{"NormShares", 11, func(a association) string { return fmt.Sprintf("%.6f", float64(a.Deserved)/1000) }},
+		{"RawUsage", 11, func(a association) string { return strconv.FormatInt(a.Usage, 10) }},
+		{"EffectvUsage", 13, func(a association) string { return fmt.Sprintf("%.6f", usedPart(a)) }},
+		{"FairShare", 10, func(a association) string {
+			if a.Ratio < 0 {
+				return "0.000000"
+			}
+			return fmt.Sprintf("%.6f", math.Pow(2, -float64(a.Ratio)/1000)) // as in Slurm without its tree
+		}},
+	}}
+	var format, accounts, users, clusters string
+	f := t.Flags()
+	s.sheetFlags(f, &format)
+	f.StringVarP(&accounts, "accounts", "A", "", "")
+	f.StringVarP(&users, "users", "u", "", "")
+	f.StringVarP(&clusters, "clusters", "M", "", "")
+	everyone := f.BoolP("all", "a", false, "")
+	only := f.BoolP("Users", "U", false, "")
+	f.CountP("verbose", "v", "") // there are no further messages
+	words, err := t.Parse(f, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case len(words) > 0:
+		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
+	}
+	if err := s.choose(cmp.Or(format, "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare")); err != nil {
+		return err
+	}
+	session, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	if clusters != "" {
+		if _, err := session.InCluster(ctx, clusters); err != nil {
+			return tool.AsSlurm(err)
+		}
+	}
+	all, err := associations(ctx, session)
+	if err != nil {
+		return tool.AsSlurm(err)
+	}
+	wanted := command.SplitList(users)
+	if len(wanted) == 0 {
+		wanted = []string{ownName()}
+	}
+	named := command.SplitList(accounts)
+	var rows []association
+	for _, a := range all {
+		switch {
+		case len(named) > 0 && !slices.Contains(named, a.account):
+		case a.user == "" && *only, a.user != "" && !*everyone && !slices.Contains(wanted, a.user):
+		default:
+			rows = append(rows, a)
+		}
+	}
+	return s.print(t.Stdout, rows)
+}
+
+// usedPart is the part of the cluster that an account or user has held while it had jobs.
+func usedPart(a association) float64 {
+	return float64(max(a.Ratio, 0)) / 1000 * float64(a.Deserved) / 1000
+}
+
+// sprio lists the jobs that wait with their place in the order.
+func sprio(ctx context.Context, t *tool.Tool, args []string) error {
+	type row struct {
+		*api.Priority
+		places int // how many there are
+	}
+	fields := []sheetField[row]{
+		{"JOBID", 15, func(r row) string { return r.Ref }},
+		{"USER", 8, func(r row) string { return r.User }},
+		{"ACCOUNT", 10, func(r row) string { return r.Account }},
+		{"QOS", 8, func(r row) string { return string(r.Class) }},
+		{"PRIORITY", 10, func(r row) string {
+			if r.Position == 0 {
+				return "0"
+			}
+			return strconv.Itoa(r.places - r.Position + 1)
+		}},
+		{"SITE", 10, func(r row) string { return strconv.Itoa(r.Priority.Priority) }},
+		{"AGE", 10, func(r row) string { return strconv.FormatInt(r.Age, 10) }},
+	}
+	s := sheet[row]{fields: fields}
+	f := t.Flags()
+	f.BoolVarP(&s.noHeader, "noheader", "h", false, "")
+	jobs := f.StringP("jobs", "j", "", "")
+	users := f.StringP("user", "u", "", "")
+	f.CountP("verbose", "v", "") // there are no further messages
+	words, err := t.Parse(f, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w (rota prio has more about the order)", err)
+	case len(words) > 0:
+		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
+	}
+	session, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	list, _, err := session.Priorities(ctx)
+	if err != nil {
+		return tool.AsSlurm(err)
+	}
+	for _, field := range fields {
+		s.columns = append(s.columns, sheetColumn[row]{field, field.width})
+	}
+	refs, names := command.SplitOutsideBrackets(*jobs), command.SplitList(*users)
+	var rows []row
+	for i := range list.Items {
+		p := &list.Items[i]
+		base, _, _ := strings.Cut(p.Ref, "_")
+		listed := *jobs == "" || slices.Contains(refs, p.Ref) || slices.Contains(refs, base) ||
+			slices.Contains(refs, show.ID(p.ID))
+		if listed && (len(names) == 0 || slices.Contains(names, p.User)) {
+			rows = append(rows, row{p, len(list.Items)})
+		}
+	}
+	if !s.noHeader { // without the line below the titles that sheets have
+		fmt.Fprintln(t.Stdout, s.line(func(c sheetColumn[row]) string { return c.title }))
+	}
+	s.noHeader = true
+	return s.print(t.Stdout, rows)
+}

@@ -1,0 +1,383 @@
+package queries
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Fields of sacct: the usual ones, those of --brief, and those of --long.
+const (
+	acctFormat  = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+	briefFormat = "JobID,State,ExitCode"
+	wideFormat  = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxRSS,AveRSS,AllocCPUS,Elapsed,State,ExitCode,ReqMem," +
+		"AllocTRES"
+)
+
+// acctOptions are the options of sacct.
+type acctOptions struct {
+	common
+	formats, jobs                                                          []string
+	users, accounts, called, queues, classes, nodes, states, start, finish string
+	delimiter, units                                                       string
+	everyone, allocations, brief, long, ended, parsed, anywhere, names     bool
+}
+
+// flagsOfSacct defines the options of sacct.
+func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
+	o := &acctOptions{}
+	o.add(f, "n")
+	f.BoolP("help", "h", false, "")
+	f.StringArrayVarP(&o.formats, "format", "o", nil, "")
+	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
+	f.StringVarP(&o.users, "user", "u", "", "")
+	f.StringVarP(&o.accounts, "accounts", "A", "", "")
+	f.StringVar(&o.called, "name", "", "")
+	f.StringVarP(&o.queues, "partition", "r", "", "")
+	f.StringVarP(&o.classes, "qos", "q", "", "")
+	f.StringVarP(&o.nodes, "nodelist", "N", "", "")
+	f.StringVarP(&o.states, "state", "s", "", "")
+	f.StringVarP(&o.start, "starttime", "S", "", "")
+	f.StringVarP(&o.finish, "endtime", "E", "", "")
+	f.StringVar(&o.delimiter, "delimiter", "|", "")
+	f.StringVar(&o.units, "units", "", "")
+	f.BoolVarP(&o.everyone, "allusers", "a", false, "")
+	f.BoolVarP(&o.allocations, "allocations", "X", false, "")
+	f.BoolVarP(&o.brief, "brief", "b", false, "")
+	f.BoolVarP(&o.long, "long", "l", false, "")
+	f.BoolVarP(&o.ended, "parsable", "p", false, "")
+	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
+	f.BoolVarP(&o.names, "helpformat", "e", false, "")
+	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is one
+	tool.Aliased(f, "jobs", "job")
+	tool.Aliased(f, "user", "uid", "users")
+	tool.Aliased(f, "accounts", "account")
+	tool.Aliased(f, "partition", "partitions")
+	tool.Aliased(f, "state", "states")
+	tool.Aliased(f, "nodelist", "nodes")
+	return o
+}
+
+// variablesOfSacct name the environment variables that stand for options which are not given.
+var variablesOfSacct = map[string]string{"format": "SACCT_FORMAT", "clusters": "SLURM_CLUSTERS"}
+
+// acctList is one call of sacct.
+type acctList struct {
+	*tool.Tool
+	*acctOptions
+	session    *command.Session
+	source     *fields.Source
+	columns    []fields.Column[*fields.JobRow]
+	which      selection
+	onlySteps  []stepRef // nil: all, and the jobs
+	from, till time.Time // a job was there between them; zero: at any time
+}
+
+// sacct lists jobs, also those that have ended.
+func sacct(ctx context.Context, t *tool.Tool, args []string) error {
+	f := t.Flags()
+	o := flagsOfSacct(f)
+	if done, err := begin(t, f, &o.common, args, variablesOfSacct); done || err != nil {
+		return err
+	}
+	if o.names {
+		fields.PrintNames(t.Stdout, fields.AcctNames())
+		return nil
+	}
+	a := &acctList{Tool: t, acctOptions: o}
+	var err error
+	if a.source, err = fields.NewSource(t.Env); err != nil {
+		return err
+	}
+	a.source.Past, a.source.Never = true, "Unknown"
+	a.source.Exact, a.source.Unit = o.exact, strings.ToUpper(o.units)
+	if a.source.Unit != "" && (len(a.source.Unit) != 1 || !strings.Contains(fields.Units, a.source.Unit)) {
+		return fmt.Errorf("Invalid unit type %s: --units is one of K, M, G, T and P", o.units)
+	}
+	if a.columns, err = fields.AcctColumns(a.fieldNames(), !o.ended && !o.parsed); err != nil {
+		return err
+	}
+	if err := a.selectJobs(); err != nil {
+		return err
+	}
+	if a.session, err = t.Connect(); err != nil {
+		return err
+	}
+	return a.print(ctx)
+}
+
+// fieldNames returns the fields that are asked for.
+func (a *acctList) fieldNames() string {
+	switch {
+	case len(a.formats) > 0:
+		return strings.Join(a.formats, ",")
+	case a.brief:
+		return briefFormat
+	case a.long:
+		return wideFormat
+	}
+	return acctFormat
+}
+
+// selectJobs reads which jobs are asked for, as sacct does: those of today, and of the caller unless
+// it is root or names jobs.
+func (a *acctList) selectJobs() error {
+	var all bool
+	var err error
+	w := &a.which
+	w.users, w.accounts, w.names = command.SplitList(a.users), command.SplitList(a.accounts), command.SplitList(a.called)
+	w.queues, w.classes = command.SplitList(a.queues), command.SplitList(a.classes)
+	if w.states, all, err = fields.ReadStates(a.states); err != nil {
+		return err
+	}
+	if all {
+		w.states = nil
+	}
+	if a.nodes != "" {
+		if w.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(a.nodes)); err != nil {
+			return fmt.Errorf("Invalid node name %s: %w", a.nodes, err)
+		}
+	}
+	named := 0
+	for _, jobs := range a.jobs {
+		refs, err := command.JobRefs([]string{jobs})
+		if err != nil {
+			return fmt.Errorf("Invalid job id: %s", jobs)
+		}
+		for _, ref := range refs {
+			job, step := tool.CutStep(ref)
+			named++
+			if err := w.addRefs([]string{job}); err != nil {
+				return err
+			}
+			if step == "" {
+				continue
+			}
+			one := stepRef{id: step}
+			if err := one.of.addRefs([]string{job}); err != nil {
+				return err
+			}
+			a.onlySteps = append(a.onlySteps, one)
+		}
+	}
+	if n := len(a.onlySteps); n > 0 && n < named {
+		return errors.New("jobs and steps cannot be named together: ask for them apart")
+	}
+	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
+		w.users = []string{strconv.Itoa(uid)}
+	}
+	return a.readTimes()
+}
+
+// readTimes reads between when a job was there.
+func (a *acctList) readTimes() error {
+	now, err := a.Now(), error(nil)
+	switch {
+	case a.start != "":
+		a.from, err = readTime(a.start, now)
+	case len(a.which.refs) > 0:
+	case len(a.which.states) > 0:
+		a.from = now
+	default:
+		a.from, err = readTime("midnight", now)
+	}
+	if err == nil && a.finish != "" {
+		a.till, err = readTime(a.finish, now)
+	}
+	if err == nil && !a.till.IsZero() && a.till.Before(a.from) {
+		err = fmt.Errorf("Start time (%s) requested is after end time (%s)", a.from.Local().Format(time.DateTime),
+			a.till.Local().Format(time.DateTime))
+	}
+	return err
+}
+
+// print prints the list.
+func (a *acctList) print(ctx context.Context) error {
+	needed := a.asJSON || fields.Shows(a.columns, "Cluster")
+	if err := setCluster(ctx, a.session, a.source, a.clusters, needed); err != nil {
+		return err
+	}
+	if err := a.which.useAliases(ctx, a.session); err != nil {
+		return err
+	}
+	rows, err := a.rows(ctx)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(a.Stdout, 1<<16)
+	if a.asJSON {
+		d, tree := fields.NewDocument(out, "jobs"), fields.PastTree()
+		for _, r := range rows {
+			if err := fields.AddRow(d, tree, r); err != nil {
+				return err
+			}
+		}
+		return d.End(a.Tool, a.source.Cluster)
+	}
+	if a.parsed || a.ended {
+		fields.Separate(a.columns, a.delimiter, a.ended)
+	}
+	l := fields.Lines[*fields.JobRow]{Columns: a.columns, Out: out}
+	if !a.noHeader {
+		l.Header()
+		if !a.parsed && !a.ended {
+			l.Rule()
+		}
+	}
+	for _, r := range rows {
+		if a.onlySteps == nil || a.allocations {
+			l.Row(r)
+		}
+		if a.allocations {
+			continue
+		}
+		for _, s := range r.Steps() {
+			if a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, func(one stepRef) bool { return one.names(s) }) {
+				l.Row(s)
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// rows returns the rows of allocations, in order of their ids. A job that ends between the two
+// requests is in both answers.
+func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
+	var rows []*fields.JobRow
+	add := func(j *api.Job) {
+		for _, r := range a.which.named(a.source.Unfold(j, false)) {
+			if a.which.selects(r) && a.isThere(r) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	filter := api.JobFilter{Steps: !a.allocations}
+	a.which.narrow(&filter)
+	if !a.asJSON {
+		filter.Fields = show.Distinct(append(a.which.needs(), append(fields.Members(a.columns), "id", "started", "submitted",
+			"elapsed", "attempts")...))
+		if a.allocations && !slices.Contains(fields.Members(a.columns), "attempts") {
+			filter.Fields = slices.DeleteFunc(filter.Fields, func(name string) bool { return name == "attempts" })
+		}
+	}
+	filter.Spec = a.asJSON || slices.Contains(filter.Fields, "spec")
+	if err := eachJob(ctx, a.session, filter, func(j *api.Job) error {
+		kept := *j
+		add(&kept)
+		return nil
+	}); err != nil && !exit.IsNotFound(err) {
+		return nil, tool.LoadFailure(err)
+	}
+	live, ended := len(rows), map[model.JobID]bool{}
+	if err := a.eachEnded(ctx, func(j *api.Job) {
+		ended[j.ID] = true
+		add(j)
+	}); err != nil && !exit.IsNotFound(err) {
+		return nil, tool.LoadFailure(err)
+	}
+	late := rows[live:]
+	rows = slices.DeleteFunc(slices.Clone(rows[:live]), func(r *fields.JobRow) bool { return ended[r.ID] })
+	rows = append(rows, late...)
+	slices.SortStableFunc(rows, func(x, y *fields.JobRow) int { return cmp.Compare(x.ID, y.ID) })
+	if a.allocations {
+		return rows, nil
+	}
+	return rows, askRunning(ctx, a.Tool, a.session, rows)
+}
+
+// historyPage is how many ended jobs are asked for at once.
+const historyPage = 1000
+
+// eachEnded visits the ended jobs that may be asked for.
+func (a *acctList) eachEnded(ctx context.Context, visit func(*api.Job)) error {
+	var narrow api.JobFilter
+	a.which.narrow(&narrow)
+	return eachRef(narrow.Refs, func(refs []string) error {
+		f := api.HistoryFilter{User: narrow.User, Account: narrow.Account, Name: narrow.Name, Refs: refs, Since: a.from,
+			Limit: historyPage, Steps: !a.allocations}
+		for {
+			list, _, err := a.session.History(ctx, f, api.Read{})
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				visit(&list.Items[i])
+			}
+			if f.Page = list.Next; f.Page == "" {
+				return nil
+			}
+		}
+	})
+}
+
+// isThere reports whether a job was there between the times that are asked for.
+func (a *acctList) isThere(r *fields.JobRow) bool {
+	if !a.till.IsZero() && r.Submitted != nil && r.Submitted.After(a.till) {
+		return false
+	}
+	return a.from.IsZero() || r.Ended == nil || !r.Ended.Before(a.from)
+}
+
+// readTime reads a time as sacct does: also midnight, noon, now-2hours, now+60 and 0926 for a date.
+func readTime(text string, now time.Time) (time.Time, error) {
+	local := now.Local()
+	at := func(hour int) time.Time {
+		return time.Date(local.Year(), local.Month(), local.Day(), hour, 0, 0, 0, time.Local)
+	}
+	switch strings.ToLower(text) {
+	case "midnight", "today":
+		return at(0), nil
+	case "noon":
+		return at(12), nil
+	case "tomorrow":
+		return at(24), nil
+	}
+	if rest, ok := strings.CutPrefix(text, "now"); ok && rest != "" {
+		n, unit, digits := command.LeadingInt(rest[1:])
+		d, known := spans[strings.TrimSuffix(unit, "s")]
+		switch {
+		case !digits || !known:
+		case rest[0] == '-':
+			return now.Add(-time.Duration(n) * d), nil
+		case rest[0] == '+':
+			return now.Add(time.Duration(n) * d), nil
+		}
+	}
+	for _, layout := range []string{"01/02/06", "01/02/06-15:04", "01/02/06-15:04:05", "01.02.06", "2006-01-02T15",
+		"2006-01-02T15:04:05Z07:00"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"01/02", "01/02-15:04", "0102", "01.02"} { // of this year
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t.AddDate(local.Year(), 0, 0), nil
+		}
+	}
+	if t, err := command.ParseWhen(text, now, false); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("Invalid time specification (pos=0): %s: write 2026-11-21, 2026-11-21T08:00, 08:00, "+
+		"midnight, or now-2days", text)
+}
+
+// spans are what can be added to now, with or without an s behind it.
+var spans = map[string]time.Duration{"": time.Second, "second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour}

@@ -1,0 +1,224 @@
+package queries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// statFormat are the usual fields of sstat that are known. As far as memory is concerned, the part of a
+// step on a node stands for Slurm's task: it is measured as one.
+const statFormat = "JobID,Nodelist,MaxRSS,MaxRSSNode,AveRSS,AveCPU,NTasks"
+
+// statRow is what a step uses.
+type statRow struct {
+	id, node string // node: where the most memory is
+	nodes    []string
+	tasks    int
+	used     *api.Usage // nil: it is not known
+}
+
+// statFields are all fields of sstat. Those that are not measured are empty, as Slurm has them then.
+func statFields(src *fields.Source) []sheetField[statRow] {
+	fields := []sheetField[statRow]{
+		{"JobID", -12, func(r statRow) string { return r.id }},
+		{"Nodelist", 20, func(r statRow) string { return show.Hosts(r.nodes) }},
+		{"NTasks", 8, func(r statRow) string { return strconv.Itoa(r.tasks) }},
+		{"MaxRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.MaxRSS()) }},
+		{"MaxRSSNode", 10, func(r statRow) string { return r.node }},
+		{"AveRSS", 10, func(r statRow) string { return src.PeakOrNone(r.used.AveRSS()) }},
+		{"AveCPU", 10, func(r statRow) string {
+			if r.used == nil {
+				return ""
+			}
+			return fields.CPUClock(r.used.TotalCPU() / float64(max(r.tasks, 1)))
+		}},
+		{"TRESUsageInTot", 20, func(r statRow) string {
+			if r.used.MaxRSS() == 0 {
+				return ""
+			}
+			return r.used.TRESUsageInTot()
+		}},
+	}
+	for _, name := range strings.Fields(`MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxPages MaxPagesNode
+		MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask MaxDiskRead MaxDiskReadNode MaxDiskReadTask AveDiskRead
+		MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask AveDiskWrite ConsumedEnergy AveCPUFreq ReqCPUFreqMin ReqCPUFreqMax
+		ReqCPUFreqGov Pids`) {
+		fields = append(fields, sheetField[statRow]{name, 10, func(statRow) string { return "" }})
+	}
+	return fields
+}
+
+// statOptions are the options of sstat.
+type statOptions struct {
+	format                string
+	jobs                  []string
+	all, names, noConvert bool
+}
+
+func (o *statOptions) add(f *pflag.FlagSet, s *sheet[statRow]) {
+	s.sheetFlags(f, &o.format)
+	tool.Aliased(f, "format", "fields")
+	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
+	f.BoolVarP(&o.all, "allsteps", "a", false, "")
+	f.BoolVarP(&o.names, "helpformat", "e", false, "")
+	f.BoolVar(&o.noConvert, "noconvert", false, "")
+	f.BoolP("help", "h", false, "")
+	f.CountP("verbose", "v", "") // there are no further messages
+}
+
+// sstat shows what steps that run have used by now, as their nodes say.
+func sstat(ctx context.Context, t *tool.Tool, args []string) error {
+	src := &fields.Source{} // there are no times
+	o, s, f := statOptions{}, sheet[statRow]{fields: statFields(src)}, t.Flags()
+	o.add(f, &s)
+	words, err := t.Parse(f, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case o.names:
+		var all []string
+		for _, field := range s.fields {
+			all = append(all, field.title)
+		}
+		fields.PrintNames(t.Stdout, all)
+		return nil
+	}
+	src.Exact = o.noConvert
+	if err := s.choose(cmp.Or(o.format, statFormat)); err != nil {
+		return err
+	}
+	var refs []string
+	for _, word := range append(o.jobs, words...) {
+		some, err := command.JobRefs([]string{word})
+		if err != nil {
+			return fmt.Errorf("Invalid job id: %s", word)
+		}
+		refs = append(refs, some...)
+	}
+	if len(refs) == 0 {
+		return errors.New("You didn't give me any jobs to stat.")
+	}
+	session, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	var rows []statRow
+	var failure error
+	for _, ref := range refs {
+		some, err := stat(ctx, t, session, ref, o.all)
+		switch {
+		case tool.IsUnreachable(err):
+			return tool.AsSlurm(err)
+		case err != nil:
+			failure = tool.ErrSaid
+			t.Errorf("problem getting step_layout for %s: %s", ref, show.Clean(statProblem(err)))
+		}
+		rows = append(rows, some...)
+	}
+	return cmp.Or(s.print(t.Stdout, rows), failure)
+}
+
+// statProblem says in Slurm's words why nothing is known of a job.
+func statProblem(err error) string {
+	var p *api.Problem
+	if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
+		return tool.NoSuchJob
+	}
+	if errors.As(err, &p) && p.Code == api.CodeDenied {
+		return tool.NotPermitted
+	}
+	return tool.AsSlurm(err).Error()
+}
+
+// stat returns what a step, or the steps of a job, use. Without a step it is the first that runs, or the
+// script if none does; all: every one.
+func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref string, all bool) ([]statRow, error) {
+	job, step := tool.CutStep(ref)
+	u, _, err := session.UsageBy(ctx, job, 0)
+	if err != nil {
+		return nil, err
+	}
+	if !u.Live {
+		return nil, &api.Problem{Code: api.CodeWrongState}
+	}
+	list, err := session.StepsBy(ctx, job)
+	if err != nil && !hasNoSteps(err) {
+		return nil, err
+	}
+	rows := []statRow{scriptStat(job, u)}
+	if err == nil {
+		for i := range list.Items {
+			if one := &list.Items[i]; one.Waits == "" {
+				rows = append(rows, stepStat(job, one, u))
+			}
+		}
+	}
+	if u.Missing > 0 {
+		t.Errorf("of %d workers of job %s it is not known what they use: %s", u.Missing, job, show.Clean(u.Error))
+	}
+	switch {
+	case all && step == "":
+		return rows, nil
+	case step == "":
+		return rows[min(1, len(rows)-1):][:1], nil
+	}
+	rows = slices.DeleteFunc(rows, func(r statRow) bool { return r.id != job+"."+step })
+	if len(rows) == 0 {
+		return nil, &api.Problem{Code: api.CodeNotFound}
+	}
+	return rows, nil
+}
+
+// scriptStat is what the processes of a job outside of its steps use: of its memory nothing is known if
+// steps run beside it.
+func scriptStat(job string, u *api.JobUsage) statRow {
+	row := statRow{id: job + "." + tool.BatchStep, tasks: 1}
+	for _, w := range u.Workers {
+		row.nodes = append(row.nodes, w.Node)
+	}
+	if u.Usage == nil {
+		return row
+	}
+	used := *u.Usage
+	row.used = &used
+	if len(u.Steps) == 0 {
+		row.node = row.nodes[slices.IndexFunc(u.Workers, func(w api.WorkerUsage) bool {
+			return w.Usage.MaxRSS() == used.MaxRSS()
+		})]
+		return row
+	}
+	row.nodes = row.nodes[:1]
+	used.PeakMemory, used.Memory = 0, 0
+	for i := range u.Steps {
+		used.CPUSeconds -= u.Steps[i].Usage.TotalCPU()
+	}
+	used.CPUSeconds = max(0, used.CPUSeconds)
+	return row
+}
+
+// stepStat is what a step uses, as far as its nodes have said.
+func stepStat(job string, s *api.StepStatus, u *api.JobUsage) statRow {
+	row := statRow{id: fmt.Sprintf("%s.%d", job, s.Step), nodes: s.Nodes}
+	for _, n := range s.Tasks {
+		row.tasks += n
+	}
+	if at := slices.IndexFunc(u.Steps, func(o api.StepUsage) bool { return o.Step == s.Step }); at >= 0 {
+		row.used, row.node = u.Steps[at].Usage, u.Steps[at].PeakNode
+	}
+	return row
+}

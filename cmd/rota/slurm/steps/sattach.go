@@ -1,0 +1,133 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/cmd/rota/terminal"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
+)
+
+// sattach shows what the tasks of a running step write from now on. It sends them nothing: Ctrl-C ends
+// sattach alone.
+func sattach(ctx context.Context, t *tool.Tool, args []string) error {
+	f := t.Flags()
+	f.SetInterspersed(false)
+	f.BoolP("help", "h", false, "")
+	f.BoolP("usage", "u", false, "")
+	label := f.BoolP("label", "l", false, "")
+	f.BoolP("quiet", "Q", false, "") // there are no messages to leave out
+	f.CountP("verbose", "v", "")
+	words, err := t.Parse(f, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case len(words) != 1:
+		return errors.New("one step is needed: sattach JOB.STEP, such as 7.0")
+	}
+	ref, step, err := stepOf(words[0])
+	if err != nil {
+		return err
+	}
+	session, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	list, err := session.StepsBy(ctx, ref)
+	if err != nil {
+		return tool.AsSlurm(err)
+	}
+	i := slices.IndexFunc(list.Items, func(s api.StepStatus) bool { return s.Step == step && s.Waits == "" })
+	if i < 0 {
+		return fmt.Errorf("StepId=%s.%d: no such step is running", ref, step)
+	}
+	line := &srunLine{Tool: t, values: map[string]string{}}
+	if *label {
+		line.values["label"] = "1"
+	}
+	out, err := newStepOutput(t, line, &api.StepRequest{})
+	if err != nil {
+		return err
+	}
+	if err := out.begin(list.Items[i].StepBegun); err != nil {
+		return err
+	}
+	ctx, stop := command.Interruptible(ctx)
+	defer stop()
+	conn, err := session.Stream(ctx, fmt.Sprintf("/v1/jobs/%s/steps/%d/attach", ref, step), api.StepAttach{Watch: true})
+	if err != nil {
+		return fmt.Errorf("StepId=%s.%d: %w", ref, step, tool.AsSlurm(err))
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the read below ends
+	err = watchStep(t, conn, out)
+	if left := out.close(); err == nil {
+		err = left
+	}
+	var code *exit.CodeError
+	switch {
+	case errors.Is(context.Cause(ctx), exit.ErrInterrupted):
+		return nil
+	case err != nil && !errors.As(err, &code):
+		return fmt.Errorf("StepId=%s.%d goes on, and the connection to it is lost: %w", ref, step, err)
+	}
+	return err
+}
+
+// stepOf reads JOB.STEP.
+func stepOf(text string) (ref string, step int, err error) {
+	job, number, _ := strings.Cut(text, ".")
+	refs, err := command.JobRefs([]string{job})
+	if err != nil || len(refs) != 1 {
+		return "", 0, fmt.Errorf(tool.NoSuchJob+": %q: write JOB.STEP, such as 7.0", text)
+	}
+	switch step, err = strconv.Atoi(number); {
+	case number == "batch" || number == "extern" || number == "interactive":
+		return "", 0, fmt.Errorf("the output of step %s is that of the script: \"rota logs -f %s\" shows it", text, job)
+	case err != nil || step < 0:
+		return "", 0, fmt.Errorf("Invalid job step id specified: %q: write JOB.STEP, such as 7.0", text)
+	}
+	return refs[0], step, nil
+}
+
+// watchStep shows a step until it has ended, and returns its exit code.
+func watchStep(t *tool.Tool, conn *stream.Conn, out *stepOutput) error {
+	worst := 0
+	for {
+		f, err := conn.Read()
+		if err != nil {
+			return err
+		}
+		switch f.Kind {
+		case stream.Stdout, stream.Stderr:
+			if err := out.write(from{f.Task, f.Kind == stream.Stderr}, f.Data); err != nil {
+				return err
+			}
+		case stream.Exit:
+			var x api.StepTaskExit
+			if err := json.Unmarshal(f.Data, &x); err != nil {
+				return fmt.Errorf("the end of task %d cannot be read: %w", f.Task, err)
+			}
+			worst = max(worst, terminal.Code(x))
+			if err := out.flushTask(f.Task); err != nil {
+				return err
+			}
+		case stream.End:
+			var end api.StepEnd
+			if err := json.Unmarshal(f.Data, &end); err != nil {
+				return fmt.Errorf("the end of the step cannot be read: %w", err)
+			}
+			return exit.WithCode(max(worst, terminal.Code(end.StepTaskExit)))
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+)
+
+// srunFlag is a flag of srun for a step. NAME/LETTER names it, VARIABLES say the same with less weight,
+// the later ones with more.
+type srunFlag struct {
+	name      string
+	takes     srunTakes
+	usually   string // of a flag that may have a value: what it stands for without one
+	variables []string
+	refused   string // why it is, and what to do; "": it is not
+	noted     bool   // that it has no effect is said, as the step differs from what was meant
+}
+
+type srunTakes int
+
+const (
+	takesValue srunTakes = iota
+	takesNothing
+	takesPerhaps
+)
+
+// srunFlags are the flags that have an effect on a step.
+var srunFlags = []srunFlag{
+	{name: "nodes/N", variables: []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
+	{name: "ntasks/n", variables: []string{"SLURM_NPROCS", "SLURM_NTASKS"}},
+	{name: "ntasks-per-node", variables: []string{"SLURM_NTASKS_PER_NODE"}},
+	{name: "nodelist/w"},
+	{name: "exclude/x"},
+	{name: "relative/r"},
+	{name: "distribution/m", variables: []string{"SLURM_DISTRIBUTION"}},
+	{name: "cpus-per-task/c", variables: []string{"SRUN_CPUS_PER_TASK"}},
+	{name: "mem"},
+	{name: "mem-per-cpu"},
+	{name: "gpus/G", variables: []string{"SLURM_GPUS"}},
+	{name: "gpus-per-node", variables: []string{"SLURM_GPUS_PER_NODE"}},
+	{name: "gpus-per-task", variables: []string{"SLURM_GPUS_PER_TASK"}},
+	{name: "gres", variables: []string{"SLURM_STEP_GRES"}},
+	{name: "exclusive", takes: takesPerhaps, usually: "node", variables: []string{"SLURM_EXCLUSIVE"}},
+	{name: "exact", takes: takesNothing, variables: []string{"SLURM_EXACT"}},
+	{name: "whole", takes: takesNothing, variables: []string{"SLURM_WHOLE"}},
+	{name: "overlap", takes: takesNothing, variables: []string{"SLURM_OVERLAP"}},
+	{name: "immediate/I", takes: takesPerhaps, usually: "1", variables: []string{"SLURM_IMMEDIATE"}},
+	{name: "time/t", variables: []string{"SLURM_TIMELIMIT"}},
+	{name: "wait/W", variables: []string{"SLURM_WAIT"}},
+	{name: "kill-on-bad-exit/K", takes: takesPerhaps, usually: "1", variables: []string{"SLURM_KILL_BAD_EXIT"}},
+	{name: "jobid"},
+	{name: "job-name/J"},
+	{name: "chdir/D", variables: []string{"SLURM_REMOTE_CWD", "SLURM_WORKING_DIR"}},
+	{name: "export", variables: []string{"SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV"}},
+	{name: "multi-prog", takes: takesNothing, variables: []string{"SLURM_SRUN_MULTI"}},
+	{name: "pty", takes: takesNothing},
+	{name: "label/l", takes: takesNothing, variables: []string{"SLURM_LABELIO"}},
+	{name: "unbuffered/u", takes: takesNothing, variables: []string{"SLURM_UNBUFFEREDIO"}},
+	{name: "output/o", variables: []string{"SLURM_STDOUTMODE"}},
+	{name: "error/e", variables: []string{"SLURM_STDERRMODE"}},
+	{name: "input/i", variables: []string{"SLURM_STDINMODE"}},
+	{name: "open-mode", variables: []string{"SLURM_OPEN_MODE"}},
+	{name: "container-image"},
+	{name: "container-workdir"},
+	{name: "container-mounts"},
+	{name: "gpu-bind", variables: []string{"SLURM_GPU_BIND"}},
+	{name: "mpi", variables: []string{"SLURM_MPI_TYPE"}},
+	{name: "quiet/Q", takes: takesNothing},
+	{name: "disable-status/X", takes: takesNothing, variables: []string{"SLURM_DISABLE_STATUS"}},
+	{name: "quit-on-interrupt", takes: takesNothing},
+}
+
+// srunWithout are flags that need no effect: they tune how cores are bound or how srun itself works, say
+// what holds for every step, or are about a job that is there already.
+var srunWithout = []srunFlag{
+	{name: "cpu-bind"}, {name: "mem-bind"}, {name: "hint"}, {name: "accel-bind"}, {name: "cpu-freq", noted: true},
+	{name: "gpu-freq", noted: true}, {name: "threads-per-core"}, {name: "cores-per-socket"}, {name: "sockets-per-node"},
+	{name: "ntasks-per-core", noted: true}, {name: "ntasks-per-socket", noted: true},
+	{name: "extra-node-info/B", noted: true}, {name: "comment"},
+	{name: "acctg-freq"}, {name: "profile"}, {name: "wckey"}, {name: "account/A"}, {name: "partition/p"},
+	{name: "qos/q"}, {name: "constraint/C", refused: "a step has the nodes of its job: choose among them by --nodelist"},
+	{name: "network", noted: true}, {name: "threads/T"}, {name: "msg-timeout"},
+	{name: "slurmd-debug"}, {name: "mincpus", noted: true}, {name: "tmp", noted: true}, {name: "gres-flags"},
+	{name: "switches"},
+	{name: "mail-type"}, {name: "mail-user"},
+	{name: "reservation", refused: "a step is in its job, and there are no reservations"},
+	{name: "priority"},
+	{name: "nice", takes: takesPerhaps},
+	{name: "spread-job", takes: takesNothing}, {name: "propagate", takes: takesPerhaps, noted: true},
+	{name: "resv-ports", takes: takesPerhaps, noted: true}, {name: "no-kill/k", takes: takesPerhaps},
+	{name: "verbose/v", takes: takesNothing}, {name: "preserve-env/E", takes: takesNothing},
+	{name: "use-min-nodes", takes: takesNothing}, {name: "contiguous", takes: takesNothing, noted: true},
+	{name: "oversubscribe/s", takes: takesNothing},
+	{name: "container-name", noted: true},
+	{name: "container-remap-root", takes: takesNothing, noted: true},
+	{name: "no-container-remap-root", takes: takesNothing},
+	{name: "no-container-mount-home", takes: takesNothing, noted: true},
+	{name: "no-container-entrypoint", takes: takesNothing},
+	{name: "container-writable", takes: takesNothing, noted: true},
+	{name: "container-readonly", takes: takesNothing, noted: true},
+}
+
+// Takes reports whether srun takes a flag, such as -n or --ntasks, for a step of a job, and whether it has
+// an effect there.
+func Takes(flag string) (taken, effect bool) {
+	has := func(list []srunFlag) bool {
+		return slices.ContainsFunc(list, func(f srunFlag) bool {
+			name, letter, _ := strings.Cut(f.name, "/")
+			return f.refused == "" && ("--"+name == flag || letter != "" && flag == "-"+letter)
+		})
+	}
+	effect = has(srunFlags)
+	return effect || has(srunWithout), effect
+}
+
+// srunLine is a command line of srun that was read.
+type srunLine struct {
+	*tool.Tool
+	values map[string]string // of flags that are given, in the command line or by variables
+	typed  map[string]bool   // in the command line
+	words  []string          // the command
+}
+
+func (line *srunLine) has(name string) bool { _, given := line.values[name]; return given }
+
+// is reports whether a flag without a value is given. A variable switches it off by 0 or no.
+func (line *srunLine) is(name string) bool {
+	switch v, given := line.values[name]; strings.ToLower(v) {
+	case "0", "no", "false":
+		return false
+	default:
+		return given
+	}
+}
+
+// number returns the number of a flag, 0 for none.
+func (line *srunLine) number(name string, least int) (int, error) {
+	text, given := line.values[name]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > 1<<20 {
+		return 0, fmt.Errorf("Invalid numeric value \"%s\" for --%s.", text, name)
+	}
+	return n, nil
+}
+
+// attached finds values that are written to the letter of a flag that may have none, which pflag does
+// not know.
+var attached = regexp.MustCompile(`^-([KI])([0-9]+)$`)
+
+// readSrun reads the command line and the variables of srun.
+func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
+	args = slices.Clone(args)
+	for i, word := range args {
+		m := attached.FindStringSubmatch(word)
+		if m == nil {
+			continue
+		}
+		before := srunSet(t)
+		if before.Parse(args[:i]) == nil && before.NArg() == 0 && !slices.Contains(args[:i], "--") {
+			args[i] = "-" + m[1] + "=" + m[2]
+		}
+	}
+	set := srunSet(t)
+	words, err := t.Parse(set, args)
+	if err != nil {
+		return nil, err
+	}
+	line := &srunLine{Tool: t, values: map[string]string{}, typed: map[string]bool{}, words: words}
+	for _, f := range srunFlags {
+		name, _, _ := strings.Cut(f.name, "/")
+		for _, variable := range f.variables {
+			v, _ := t.LookupEnv(variable)
+			if v != "" && f.takes == takesNothing {
+				if _, err := tool.ReadSwitch(variable, v); err != nil {
+					return nil, err
+				}
+			}
+			if v != "" {
+				line.values[name] = v
+			}
+		}
+	}
+	set.Visit(func(f *pflag.Flag) {
+		line.values[f.Name], line.typed[f.Name] = f.Value.String(), true
+	})
+	return line, line.refuseFlags()
+}
+
+// refuseFlags refuses flags that a step cannot honour, and says which have no effect.
+func (line *srunLine) refuseFlags() error {
+	for _, f := range srunWithout {
+		name, _, _ := strings.Cut(f.name, "/")
+		switch {
+		case !line.typed[name]:
+		case f.refused != "":
+			return fmt.Errorf("--%s=%s is not supported in a step: %s", name, line.values[name], f.refused)
+		case f.noted && !line.is("quiet"):
+			line.Infof("warning: --%s has no effect on a step", name)
+		}
+	}
+	return nil
+}
+
+// srunSet returns srun's flags. As with getopt, a long one may be shortened, and some have an older
+// name with underscores.
+func srunSet(t *tool.Tool) *pflag.FlagSet {
+	set := t.Flags()
+	set.SetInterspersed(false)
+	var names []string
+	for _, f := range slices.Concat(srunFlags, srunWithout) {
+		name, letter, _ := strings.Cut(f.name, "/")
+		names = append(names, name)
+		switch f.takes {
+		case takesNothing:
+			set.BoolP(name, letter, false, "")
+		default:
+			set.StringP(name, letter, "", "")
+			if f.takes == takesPerhaps {
+				set.Lookup(name).NoOptDefVal = f.usually
+				if f.usually == "" {
+					set.Lookup(name).NoOptDefVal = "yes"
+				}
+			}
+		}
+	}
+	set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		name = strings.ReplaceAll(name, "_", "-")
+		var fit []string
+		for _, known := range names {
+			if known == name {
+				return pflag.NormalizedName(name)
+			}
+			if strings.HasPrefix(known, name) {
+				fit = append(fit, known)
+			}
+		}
+		if len(fit) == 1 {
+			name = fit[0]
+		}
+		return pflag.NormalizedName(name)
+	})
+	return set
+}
+
+// jobOf returns the job that a step is for, and whether it is this process's own.
+func (line *srunLine) jobOf() (ref string, own bool, err error) {
+	mine := line.OwnJob()
+	given, named := line.values["jobid"]
+	if !named {
+		if mine == "" { // as Slurm: the variable names the job, also in a shell that salloc has started
+			given = line.Getenv("SLURM_JOB_ID")
+		}
+		if given == "" {
+			return mine, mine != "", nil
+		}
+	}
+	refs, err := command.JobRefs([]string{given})
+	if err != nil || len(refs) != 1 {
+		return "", false, errors.New(tool.NoSuchJob)
+	}
+	return refs[0], refs[0] == mine, nil
+}

@@ -1,0 +1,175 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// mostTasks bounds how many tasks a configuration file can name.
+const mostTasks = 1 << 16
+
+// readMultiProg reads a configuration file of --multi-prog: on each line tasks, such as 0-3,7 or *, then
+// a program with its arguments. In these %t is the number of the task, and %o its place among those of
+// the line. tasks is how many the step has, 0 if that is not known here.
+func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
+	var list []api.StepProgram
+	seen := map[int]bool{}
+	rest := false
+	for number, line := range joinedLines(text) {
+		words, err := splitQuoted(line)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
+			continue
+		case len(words) == 1:
+			return nil, fmt.Errorf("line %d: a program is missing", number)
+		case rest:
+			return nil, fmt.Errorf("line %d: * names all tasks that are left, and must be last", number)
+		}
+		var ids []int
+		if rest = words[0] == "*"; rest {
+			for id := range tasks {
+				if !seen[id] {
+					ids = append(ids, id)
+				}
+			}
+		} else if ids, err = readTaskNumbers(words[0]); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		for _, id := range ids {
+			if seen[id] && !rest {
+				return nil, fmt.Errorf("line %d: task %d is named twice", number, id)
+			}
+			seen[id] = true
+		}
+		programs, err := programsOf(ids, words[1:], rest)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		list = append(list, programs...)
+	}
+	for id := range tasks {
+		if !seen[id] && !rest {
+			return nil, fmt.Errorf("No executable program specified for task %d", id)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("it names no program")
+	}
+	return list, nil
+}
+
+// programsOf returns one program for tasks, or one for each if they differ.
+func programsOf(ids []int, argv []string, rest bool) ([]api.StepProgram, error) {
+	differ := slices.ContainsFunc(argv, func(a string) bool {
+		return strings.Contains(a, "%t") || strings.Contains(a, "%o")
+	})
+	switch {
+	case !differ && rest:
+		return []api.StepProgram{{Argv: argv}}, nil
+	case !differ:
+		return []api.StepProgram{{Tasks: ids, Argv: argv}}, nil
+	case rest && len(ids) == 0:
+		return nil, errors.New("%t and %o of the tasks * need the number of tasks: give it with -n")
+	}
+	var list []api.StepProgram
+	for i, id := range ids {
+		own := make([]string, len(argv))
+		for k, a := range argv {
+			own[k] = strings.NewReplacer("%t", strconv.Itoa(id), "%o", strconv.Itoa(i)).Replace(a)
+		}
+		list = append(list, api.StepProgram{Tasks: []int{id}, Argv: own})
+	}
+	return list, nil
+}
+
+// joinedLines visits the lines of a text with their numbers. A backslash at the end goes on in the next.
+func joinedLines(text string) func(yield func(int, string) bool) {
+	return func(yield func(int, string) bool) {
+		begin, whole := 0, ""
+		for i, line := range strings.Split(text, "\n") {
+			if whole == "" {
+				begin = i + 1
+			}
+			if more, found := strings.CutSuffix(line, `\`); found {
+				whole += more + " "
+				continue
+			}
+			if !yield(begin, whole+line) {
+				return
+			}
+			whole = ""
+		}
+		if whole != "" {
+			yield(begin, whole)
+		}
+	}
+}
+
+// readTaskNumbers reads 0-3,7.
+func readTaskNumbers(text string) ([]int, error) {
+	var ids []int
+	for part := range strings.SplitSeq(text, ",") {
+		least, most, isRange := strings.Cut(part, "-")
+		low, err := strconv.Atoi(least)
+		high := low
+		if err == nil && isRange {
+			high, err = strconv.Atoi(most)
+		}
+		if err != nil || low < 0 || high < low || high >= mostTasks {
+			return nil, fmt.Errorf("%q are no tasks: write 0-3,7", part)
+		}
+		for id := low; id <= high; id++ {
+			ids = append(ids, id)
+		}
+		if len(ids) > mostTasks {
+			return nil, fmt.Errorf("more than %d tasks", mostTasks)
+		}
+	}
+	return ids, nil
+}
+
+// splitQuoted splits a line at blanks. Quotes and a backslash keep them.
+func splitQuoted(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	open, quote := false, rune(0)
+	escaped := false
+	for _, c := range line {
+		switch {
+		case escaped:
+			word.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			open, escaped = true, true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '"' || c == '\'':
+			open, quote = true, c
+		case c == ' ' || c == '\t' || c == '\r':
+			if open {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			open = false
+		default:
+			open = true
+			word.WriteRune(c)
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, errors.New("a quote or a backslash is not closed")
+	}
+	if open {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

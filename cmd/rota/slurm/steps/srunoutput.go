@@ -1,0 +1,345 @@
+package steps
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// stepOutput takes what the tasks of a step write.
+type stepOutput struct {
+	tool  *tool.Tool
+	line  *srunLine
+	dir   string // of relative paths
+	begun api.StepBegun
+	nodes []int // of each task, an index in begun.Nodes
+
+	stdout, stderr spec
+	label          bool
+	files          map[string]*os.File
+	sinks          map[from]*sink
+}
+
+// from names one stream of one task.
+type from struct {
+	task   uint32
+	stderr bool
+}
+
+// spec is where a stream of all tasks goes.
+type spec struct {
+	none    bool
+	only    int    // with none: the one task whose output is shown; -1: none of them
+	pattern string // of files; "": to srun's own
+}
+
+// sink is where one stream of one task goes.
+type sink struct {
+	to    io.Writer
+	label string // in front of each line
+	whole bool   // only whole lines are written, as others write there too
+	part  []byte // of a line that has not ended
+}
+
+// readSpec reads what --output or --error says.
+func readSpec(text string) spec {
+	switch {
+	case text == "" || strings.EqualFold(text, "all"):
+		return spec{}
+	case strings.EqualFold(text, "none"):
+		return spec{none: true, only: -1}
+	}
+	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+		return spec{none: true, only: n}
+	}
+	return spec{pattern: text}
+}
+
+// newStepOutput reads where the output goes, and refuses what it cannot do.
+func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutput, error) {
+	o := &stepOutput{tool: t, line: line, dir: r.Workdir, label: line.is("label"),
+		stdout: readSpec(line.values["output"]), files: map[string]*os.File{}, sinks: map[from]*sink{}}
+	if o.stderr = o.stdout; line.has("error") {
+		o.stderr = readSpec(line.values["error"])
+	} else if o.stdout.none {
+		o.stderr = spec{}
+	}
+	switch mode := line.values["open-mode"]; mode {
+	case "", "a", "append", "t", "truncate":
+	default:
+		return nil, fmt.Errorf("Invalid --open-mode specification: %q: write append or truncate", mode)
+	}
+	if line.is("pty") && (line.has("output") || line.has("error") || line.has("input")) {
+		return nil, errors.New("--error/--input/--output are incompatible with --pty")
+	}
+	for _, s := range []spec{o.stdout, o.stderr} {
+		if _, err := o.expand(s.pattern, 0, 0, "n"); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// begin opens the files of all tasks of a step that has begun.
+func (o *stepOutput) begin(b api.StepBegun) error {
+	o.begun, o.nodes = b, taskNodes(b.Tasks, b.Cyclic)
+	for task := range o.nodes {
+		for _, stderr := range []bool{false, true} {
+			if _, err := o.sinkOf(from{uint32(task), stderr}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// taskNodes returns on which node each task is, as they follow from how many a node has.
+func taskNodes(counts []int, cyclic bool) []int {
+	var nodes []int
+	if !cyclic {
+		for i, n := range counts {
+			for range n {
+				nodes = append(nodes, i)
+			}
+		}
+		return nodes
+	}
+	for turn := 0; ; turn++ {
+		before := len(nodes)
+		for i, n := range counts {
+			if turn < n {
+				nodes = append(nodes, i)
+			}
+		}
+		if len(nodes) == before {
+			return nodes
+		}
+	}
+}
+
+// nodeOf returns the name of a task's node.
+func (o *stepOutput) nodeOf(task uint32) string {
+	if int(task) >= len(o.nodes) || o.nodes[task] >= len(o.begun.Nodes) {
+		return "unknown"
+	}
+	return o.begun.Nodes[o.nodes[task]]
+}
+
+// sinkOf returns where a stream of a task goes.
+func (o *stepOutput) sinkOf(f from) (*sink, error) {
+	if s := o.sinks[f]; s != nil {
+		return s, nil
+	}
+	where, own := o.stdout, o.tool.Stdout
+	if f.stderr {
+		where, own = o.stderr, o.tool.Stderr
+	}
+	tasks := len(o.nodes)
+	s := &sink{to: own, whole: tasks > 1 && !o.line.is("unbuffered")}
+	switch {
+	case where.none && where.only != int(f.task):
+		s.to, s.whole = io.Discard, false
+	case where.pattern != "":
+		node := 0
+		if int(f.task) < tasks {
+			node = o.nodes[f.task]
+		}
+		path, err := o.expand(where.pattern, int(f.task), node, o.nodeOf(f.task))
+		if err != nil {
+			return nil, err
+		}
+		if s.to, err = o.open(path); err != nil {
+			return nil, err
+		}
+		if other, err := o.expand(where.pattern, int(f.task)+1, node, o.nodeOf(f.task)); err == nil && other != path {
+			s.whole = false // it is the task's own
+			o.sinks[f] = s
+			return s, nil
+		}
+	}
+	if o.label {
+		width := len(strconv.Itoa(max(tasks-1, 0)))
+		s.label, s.whole = fmt.Sprintf("%*d: ", width, f.task), true
+	}
+	o.sinks[f] = s
+	return s, nil
+}
+
+// open opens a file once.
+func (o *stepOutput) open(path string) (io.Writer, error) {
+	if f := o.files[path]; f != nil {
+		return f, nil
+	}
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	mode := o.line.values["open-mode"]
+	// What a job has written before it was requeued stays, as with its own output.
+	again := o.tool.Getenv("SLURM_RESTART_COUNT")
+	if strings.HasPrefix(mode, "t") || mode == "" && (again == "" || again == "0") {
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, flags, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("Could not open file for output: %w", err)
+	}
+	o.files[path] = f
+	return f, nil
+}
+
+// expand replaces the letters of a pattern: as in batch scripts, and %t, %n and %N of the task.
+func (o *stepOutput) expand(pattern string, task, node int, name string) (string, error) {
+	if plain, found := strings.CutPrefix(pattern, `\`); found {
+		return o.absolute(strings.ReplaceAll(plain, `\`, "")), nil
+	}
+	job := strconv.FormatInt(int64(o.begun.Job), 10)
+	step := strconv.Itoa(o.begun.Step)
+	env := o.tool.Getenv
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] != '%' {
+			b.WriteByte(pattern[i])
+			continue
+		}
+		digits := i + 1
+		for digits < len(pattern) && pattern[digits] >= '0' && pattern[digits] <= '9' {
+			digits++
+		}
+		if digits == len(pattern) {
+			return "", fmt.Errorf("the pattern %q ends in a %%", pattern)
+		}
+		width, _ := strconv.Atoi(pattern[i+1 : digits])
+		number, text := "", ""
+		switch pattern[digits] {
+		case '%':
+			text = "%"
+		case 'j':
+			number = job
+		case 'J':
+			text = job + "." + step
+		case 's':
+			number = step
+		case 't':
+			number = strconv.Itoa(task)
+		case 'n':
+			number = strconv.Itoa(node)
+		case 'N':
+			text, _, _ = strings.Cut(name, ".")
+		case 'x':
+			text = env("SLURM_JOB_NAME")
+		case 'u':
+			text = env("USER")
+		case 'A':
+			if number = env("SLURM_ARRAY_JOB_ID"); number == "" {
+				number = job
+			}
+		case 'a':
+			if number = env("SLURM_ARRAY_TASK_ID"); number == "" {
+				number = "4294967294" // as Slurm writes it without an array
+			}
+		default:
+			return "", fmt.Errorf("the pattern %q has an unknown letter: %%%c", pattern, pattern[digits])
+		}
+		if number != "" {
+			text = strings.Repeat("0", max(min(width, 10)-len(number), 0)) + number
+		}
+		b.WriteString(text)
+		i = digits
+	}
+	return o.absolute(b.String()), nil
+}
+
+func (o *stepOutput) absolute(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(o.dir, path)
+}
+
+// write takes output of a task.
+func (o *stepOutput) write(f from, data []byte) error {
+	s, err := o.sinkOf(f)
+	if err != nil {
+		return err
+	}
+	return s.write(data)
+}
+
+// mostLine is how much of a line without an end is kept.
+const mostLine = 1 << 20
+
+func (s *sink) write(data []byte) error {
+	if !s.whole {
+		_, err := s.to.Write(data)
+		return err
+	}
+	s.part = append(s.part, data...)
+	end := bytes.LastIndexByte(s.part, '\n') + 1
+	if end == 0 && len(s.part) < mostLine {
+		return nil
+	}
+	if end == 0 {
+		return s.flush()
+	}
+	err := s.put(s.part[:end])
+	s.part = append(s.part[:0], s.part[end:]...)
+	return err
+}
+
+// put writes whole lines at once, each behind the label.
+func (s *sink) put(lines []byte) error {
+	if s.label != "" {
+		var b bytes.Buffer
+		for line := range bytes.SplitAfterSeq(lines, []byte("\n")) {
+			if len(line) > 0 {
+				b.WriteString(s.label)
+				b.Write(line)
+			}
+		}
+		lines = b.Bytes()
+	}
+	_, err := s.to.Write(lines)
+	return err
+}
+
+// flush writes the rest of a line. Behind a label it gets an end, so that the next one begins a line.
+func (s *sink) flush() error {
+	if len(s.part) == 0 {
+		return nil
+	}
+	if s.label != "" {
+		s.part = append(s.part, '\n')
+	}
+	err := s.put(s.part)
+	s.part = s.part[:0]
+	return err
+}
+
+// flushTask writes what is left of the lines of a task that has ended.
+func (o *stepOutput) flushTask(task uint32) error {
+	var errs []error
+	for _, stderr := range []bool{false, true} {
+		if s := o.sinks[from{task, stderr}]; s != nil {
+			errs = append(errs, s.flush())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// close writes what is left, and closes the files.
+func (o *stepOutput) close() error {
+	var errs []error
+	for task := range o.nodes {
+		errs = append(errs, o.flushTask(uint32(task)))
+	}
+	for _, f := range o.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,423 @@
+package steps
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
+)
+
+// stepRequest returns what a command line asks for. own says that it is in the job that it is about.
+func (line *srunLine) stepRequest(own bool) (*api.StepRequest, error) {
+	r := &api.StepRequest{Name: line.values["job-name"]}
+	if len(line.words) == 0 {
+		return nil, errors.New("No command given to execute.")
+	}
+	for _, read := range []func(*api.StepRequest) error{
+		line.readNodes, line.readTasks, line.readAmounts, line.readGPUs, line.readSharing, line.readEnding,
+		line.readEnvironment, line.readPrograms,
+	} {
+		if err := read(r); err != nil {
+			return nil, err
+		}
+	}
+	if image, job := line.values["container-image"], line.Getenv(slurm.ImageVariable); image != "" && image != job {
+		return nil, fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
+			"the script, with #SBATCH --container-image", image, job)
+	}
+	if err := line.checkMounts(line.values["container-mounts"], own); err != nil {
+		return nil, err
+	}
+	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
+	if err := line.setWorkdir(r, dir, own, line.has("jobid")); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. From
+// outside of the job they are not known.
+func (line *srunLine) checkMounts(list string, own bool) error {
+	if list == "" {
+		return nil
+	}
+	if !own {
+		line.Infof("warning: --container-mounts has no effect: a step has the mounts of its job")
+		return nil
+	}
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", err)
+	}
+	there := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		if words := strings.Fields(line); len(words) > 4 {
+			there[words[4]] = true
+		}
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		parts := strings.Split(item, ":")
+		target := filepath.Clean(parts[min(1, len(parts)-1)])
+		if !there[strings.ReplaceAll(target, " ", `\040`)] {
+			return fmt.Errorf("--container-mounts=%s: a step has the mounts of its job, in which nothing is mounted at %s: "+
+				"name it in the script, with #SBATCH --container-mounts", list, target)
+		}
+	}
+	return nil
+}
+
+// setWorkdir sets where the tasks start: in a directory that is named, in this one within the job, and in
+// that of the job elsewhere. In a shell of salloc it is this one too, once the user has changed it.
+func (line *srunLine) setWorkdir(r *api.StepRequest, dir string, own, elsewhere bool) error {
+	here, err := os.Getwd()
+	switch {
+	case filepath.IsAbs(dir):
+		r.Workdir = filepath.Clean(dir)
+	case own && err != nil:
+		return err
+	case own:
+		r.Workdir = filepath.Join(here, dir)
+	case dir != "": // the working directory of this machine says nothing of the job's
+		return fmt.Errorf("--chdir=%s: name an absolute path of the job's nodes", dir)
+	case !elsewhere && err == nil && line.Getenv("SLURM_SUBMIT_DIR") != "" && here != line.Getenv("SLURM_SUBMIT_DIR"):
+		r.Workdir = here
+	}
+	return nil
+}
+
+// nodes of the job in which this process runs, 0 if in none.
+func (line *srunLine) jobNodes() int {
+	n, _ := strconv.Atoi(line.Getenv("SLURM_JOB_NUM_NODES"))
+	return n
+}
+
+// readNodes reads which nodes of the job the step is to have.
+func (line *srunLine) readNodes(r *api.StepRequest) (err error) {
+	if text, given := line.values["nodes"]; given {
+		least, most, isRange := strings.Cut(text, "-")
+		low, err := strconv.Atoi(least)
+		high := low
+		if err == nil && isRange {
+			high, err = strconv.Atoi(most)
+		}
+		if err != nil || low < 1 || high < low || high > 1<<20 {
+			return fmt.Errorf("Invalid node count: \"%s\"", text)
+		}
+		if r.Nodes = low; line.jobNodes() > 0 {
+			r.Nodes = max(low, min(high, line.jobNodes()))
+		}
+	}
+	if r.Relative, err = line.number("relative", 0); err != nil {
+		return err
+	}
+	if line.has("relative") && (line.has("nodelist") || line.has("exclude")) {
+		return errors.New("-r,--relative not allowed with -w,--nodelist or -x,--exclude.")
+	}
+	if r.NodeList, err = readHosts(line.values["nodelist"]); err != nil {
+		return err
+	}
+	if r.Exclude, err = readHosts(line.values["exclude"]); err != nil {
+		return err
+	}
+	if most := r.Nodes; line.typed["nodes"] && len(r.NodeList) > most {
+		line.Errorf("Required nodelist includes more nodes than permitted by max-node count (%d > %d). Eliminating nodes "+
+			"from the nodelist.", len(r.NodeList), most)
+		r.NodeList = r.NodeList[:most]
+	}
+	r.Nodes = max(r.Nodes, len(r.NodeList))
+	// A number that is only the job's does not count where the nodes are chosen.
+	if !line.typed["nodes"] && (line.typed["relative"] || len(r.Exclude) > 0) {
+		r.Nodes = 0
+	}
+	return nil
+}
+
+// readHosts reads a list of nodes, or the name of a file with one, which has a slash.
+func readHosts(text string) ([]string, error) {
+	if strings.Contains(text, "/") {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return nil, fmt.Errorf("Invalid node list: %w", err)
+		}
+		text = strings.Join(strings.Fields(string(b)), ",")
+	}
+	names, err := hostlist.Expand(text)
+	if err != nil {
+		return nil, fmt.Errorf("Invalid node list: %q: %w", text, err)
+	}
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once, nil
+}
+
+// readTasks reads how many tasks there are, and how they lie on the nodes.
+func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
+	if r.Tasks, err = line.number("ntasks", 1); err != nil {
+		return err
+	}
+	if r.TasksPerNode, err = line.number("ntasks-per-node", 1); err != nil {
+		return err
+	}
+	// A batch script always has the number of the job's tasks, in Slurm only if it asked for one.
+	if line.typed["nodes"] && !line.typed["ntasks"] && r.Nodes != line.jobNodes() {
+		r.Tasks = 0
+	}
+	if r.Tasks > 0 && r.Nodes > r.Tasks {
+		if !line.is("quiet") {
+			line.Infof("Warning: can't run %d processes on %d nodes, setting nnodes to %d", r.Tasks, r.Nodes, r.Tasks)
+		}
+		r.Nodes = r.Tasks
+		r.NodeList = r.NodeList[:min(len(r.NodeList), r.Nodes)]
+	}
+	if r.Tasks > 0 && r.TasksPerNode > 0 && r.Nodes > 0 && r.TasksPerNode*r.Nodes != r.Tasks {
+		if line.typed["ntasks-per-node"] && r.Tasks > r.TasksPerNode && !line.is("quiet") {
+			//nolint:misspell // Slurm's words
+			line.Infof("Warning: can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the "+
+				"number of requested nodes %d. Ignoring --ntasks-per-node.", r.TasksPerNode, r.Tasks, r.Nodes)
+		}
+		r.TasksPerNode = 0
+	}
+	kind, _, _ := strings.Cut(line.values["distribution"], ":")
+	kind, _, _ = strings.Cut(kind, ",") // block,NoPack
+	switch strings.ToLower(kind) {
+	case "", "block", "*":
+	case "cyclic":
+		r.Cyclic = true
+	default:
+		return fmt.Errorf("--distribution=%s is not supported: block and cyclic are", line.values["distribution"])
+	}
+	return nil
+}
+
+// readAmounts reads cores and memory.
+func (line *srunLine) readAmounts(r *api.StepRequest) (err error) {
+	if r.CoresPerTask, err = line.number("cpus-per-task", 1); err != nil {
+		return err
+	}
+	if line.has("mem") && line.has("mem-per-cpu") {
+		return errors.New("--mem and --mem-per-cpu are mutually exclusive.")
+	}
+	for name, field := range map[string]*jobspec.Bytes{"mem": &r.Memory, "mem-per-cpu": &r.MemoryPerCore} {
+		text, given := line.values[name]
+		if !given {
+			continue
+		}
+		size, err := slurm.Memory(text)
+		if err != nil {
+			return fmt.Errorf("Invalid --%s specification: %w", name, err)
+		}
+		*field = size // 0 is all that the job has
+	}
+	return nil
+}
+
+// readGPUs reads how many GPUs the step has. What the command line says outweighs variables.
+func (line *srunLine) readGPUs(r *api.StepRequest) error {
+	fields := map[string]*int{"gpus": &r.GPUs, "gpus-per-node": &r.GPUsPerNode, "gpus-per-task": &r.GPUsPerTask,
+		"gres": &r.GPUsPerNode}
+	names := []string{"gpus", "gpus-per-node", "gres", "gpus-per-task"}
+	typed := slices.ContainsFunc(names, func(n string) bool { return line.typed[n] })
+	for _, name := range names {
+		text, given := line.values[name]
+		if !given || typed && !line.typed[name] {
+			continue
+		}
+		if name == "gpus" && !typed && r.Nodes < line.jobNodes() {
+			continue // those of the whole job are not meant for a part of its nodes
+		}
+		n, found, err := countGPUs(name, text)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+		case n == 0:
+			r.GPUs = -1
+		default:
+			*fields[name] = n
+		}
+	}
+	switch bind := strings.TrimPrefix(line.values["gpu-bind"], "verbose,"); bind {
+	case "", "closest", "verbose":
+	case "none":
+		if r.GPUsPerTask > 0 { // each task is to see all that they have together
+			return errors.New("--gpu-bind=none with --gpus-per-task is not supported in a step: ask for --gpus-per-node")
+		}
+	default:
+		return fmt.Errorf("--gpu-bind=%s is not supported: tasks see their own GPUs with --gpus-per-task", bind)
+	}
+	if r.GPUs < 0 && r.GPUsPerNode+r.GPUsPerTask > 0 {
+		return errors.New("no GPUs and some GPUs are asked for")
+	}
+	return nil
+}
+
+// countGPUs reads [TYPE:]N, or with --gres a list that has gpu[:TYPE][:N]. What else can be counted by
+// --gres no job has, so that it is an error.
+func countGPUs(flag, text string) (n int, found bool, err error) {
+	invalid := fmt.Errorf("Invalid --%s specification: %q", flag, text)
+	for item := range strings.SplitSeq(text, ",") {
+		if flag == "gres" {
+			kind, rest, more := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
+			switch {
+			case strings.EqualFold(item, "none"):
+				return 0, true, nil
+			case kind != "gpu":
+				return 0, false, fmt.Errorf("--gres=%s: only GPUs are counted: write gpu:N", text)
+			case !more:
+				rest = "1"
+			}
+			item = rest
+		}
+		if item = item[strings.LastIndex(item, ":")+1:]; item == "" {
+			return 0, false, invalid
+		}
+		one, err := strconv.Atoi(item)
+		if err != nil && flag == "gres" {
+			one, err = 1, nil // gpu:a100
+		}
+		if err != nil || one < 0 || one > 1<<16 {
+			return 0, false, invalid
+		}
+		n += one
+	}
+	return n, true, nil
+}
+
+// readSharing reads what the step shares with others, and whether it waits for them.
+func (line *srunLine) readSharing(r *api.StepRequest) error {
+	if line.is("exact") && line.is("whole") {
+		return errors.New("--exact and --whole are mutually exclusive.")
+	}
+	r.Overlap = line.is("overlap")
+	// As in Slurm, --exclusive and a number of cores for each task imply --exact.
+	r.Exact = !line.is("whole") && (line.is("exact") || line.is("exclusive") || line.has("cpus-per-task"))
+	if text := line.values["immediate"]; line.is("immediate") && text != "1" && text != "yes" && text != "true" {
+		return fmt.Errorf("--immediate=%s: a step waits as long as it takes, or with --immediate not at all", text)
+	}
+	r.NoWait = line.is("immediate")
+	return nil
+}
+
+// readEnding reads what ends the step.
+func (line *srunLine) readEnding(r *api.StepRequest) error {
+	if text, given := line.values["time"]; given {
+		limit, unlimited, ok := slurm.TimeLimit(text)
+		if !ok {
+			return fmt.Errorf("Invalid --time specification: %q", text)
+		}
+		if r.TimeLimit = limit; unlimited {
+			r.TimeLimit = 0
+		}
+	}
+	wait, err := line.number("wait", 0)
+	if err != nil {
+		return err
+	}
+	r.Wait = jobspec.Seconds(wait)
+	r.KillOnBad = line.is("kill-on-bad-exit")
+	return nil
+}
+
+// ownVariables are those that a task gets from its node, and not from what asks for the step.
+var ownVariables = []string{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS",
+	"SLURMD_NODENAME", "SLURM_STEP_ID", "SLURM_STEPID", "ROTA_RANK", "ROTA_LOCAL_RANK", "ROTA_NODE"}
+
+// rankVariables are set for the tasks of a step. A batch script may set them itself.
+var rankVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+
+// readEnvironment reads which variables the tasks get.
+func (line *srunLine) readEnvironment(r *api.StepRequest) error {
+	text := cmp.Or(line.values["export"], "ALL")
+	all := false
+	var chosen, set []string
+	not := ownVariables
+	if line.Getenv("SLURM_STEP_ID") != "" { // this is within a step, whose ranks are others
+		not = slices.Concat(not, rankVariables)
+	}
+	for item := range splitExport(text) {
+		name, _, has := strings.Cut(item, "=")
+		switch {
+		case has:
+			set = append(set, item)
+		case strings.EqualFold(item, "ALL"):
+			all = true
+		case (strings.EqualFold(item, "NONE") || strings.EqualFold(item, "NIL")) && item == text:
+		case item != "":
+			chosen = append(chosen, name)
+		}
+	}
+	for _, entry := range line.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if line.OwnJob() == "" && !slices.Contains(chosen, name) && (name == "ROTA_ADDR" || name == "ROTA_TOKEN") {
+			continue // tasks have a way to the controllers of their own
+		}
+		// Those of the job are there whatever is chosen, as in Slurm.
+		if (all || slices.Contains(chosen, name) || strings.HasPrefix(name, "SLURM_")) && !slices.Contains(not, name) {
+			r.Env = append(r.Env, entry)
+		}
+	}
+	for _, entry := range set {
+		name, _, _ := strings.Cut(entry, "=")
+		r.Env = slices.DeleteFunc(r.Env, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+		r.Env = append(r.Env, entry)
+	}
+	return nil
+}
+
+// splitExport splits what --export says at its commas. Within quotes they belong to a value.
+func splitExport(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		var word strings.Builder
+		quote := rune(0)
+		for _, c := range text {
+			switch {
+			case quote == 0 && (c == '\'' || c == '"'):
+				quote = c
+			case c == quote:
+				quote = 0
+			case c == ',' && quote == 0:
+				if !yield(word.String()) {
+					return
+				}
+				word.Reset()
+			default:
+				word.WriteRune(c)
+			}
+		}
+		yield(word.String())
+	}
+}
+
+// readPrograms reads what the tasks run.
+func (line *srunLine) readPrograms(r *api.StepRequest) error {
+	if !line.is("multi-prog") {
+		r.Programs = []api.StepProgram{{Argv: line.words}}
+		r.Name = cmp.Or(r.Name, filepath.Base(line.words[0]))
+		return nil
+	}
+	b, err := os.ReadFile(line.words[0])
+	if err != nil {
+		return fmt.Errorf("Unable to open configuration file: %w", err)
+	}
+	if len(line.words) > 1 {
+		return fmt.Errorf("%q behind the configuration file of --multi-prog: write arguments into the file", line.words[1])
+	}
+	if r.Programs, err = readMultiProg(string(b), cmp.Or(r.Tasks, r.TasksPerNode*r.Nodes)); err != nil {
+		return fmt.Errorf("Configuration file %s invalid: %w", line.words[0], err)
+	}
+	r.Name = cmp.Or(r.Name, filepath.Base(line.words[0]))
+	return nil
+}

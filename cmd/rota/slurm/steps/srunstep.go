@@ -1,0 +1,493 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/steps/pmi"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/cmd/rota/terminal"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+)
+
+// stepRun is a step that this srun has asked for.
+type stepRun struct {
+	*tool.Tool
+	session *command.Session
+	base    string // of the job's steps, in the API
+	job     string // for messages
+	quiet   bool
+	request *api.StepRequest
+	output  *stepOutput
+	input   *stream.Input // nil: the tasks read nothing of this
+
+	pmi *pmi.Listener // nil: without --mpi=pmi2
+
+	conn     *stream.Conn
+	resumed  *stream.Conn // over which input is sent
+	waited   bool         // before it began
+	begun    bool
+	received map[string]int64 // bytes of each node's part of the output
+	running  map[uint32]bool
+	worst    int // highest exit code
+	said     bool
+	end      *api.StepEnd
+}
+
+// pmi2 is the type of --mpi with which srun answers MPI programs.
+const pmi2 = "pmi2"
+
+// runStep runs a step of a job, shows its output, and ends with its exit code.
+func runStep(ctx context.Context, t *tool.Tool, args []string) error {
+	line, err := readSrun(t, args)
+	switch {
+	case errors.Is(err, tool.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	}
+	mpi := line.values["mpi"]
+	switch mpi {
+	case "", "none", pmi2:
+	case "list":
+		fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
+		return nil
+	default:
+		return fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and its like, and "+
+			"OpenMPI's own mpirun starts its programs in a batch script", mpi)
+	}
+	ref, own, err := line.jobOf()
+	if err != nil {
+		return err
+	}
+	s := &stepRun{Tool: t, job: ref, base: "/v1/steps", quiet: line.is("quiet"), received: map[string]int64{},
+		running: map[uint32]bool{}}
+	if !own {
+		s.base = "/v1/jobs/" + ref + "/steps"
+	}
+	if s.request, err = line.stepRequest(own); err != nil {
+		return err
+	}
+	if line.is("pty") {
+		size := terminal.Size(t.Env)
+		s.request.Terminal, line.values["unbuffered"] = &size, "1"
+	}
+	if s.output, err = newStepOutput(t, line, s.request); err != nil {
+		return err
+	}
+	stdin, err := s.openInput(line)
+	if err != nil {
+		return err
+	}
+	if s.session, err = t.Connect(); err != nil {
+		return err
+	}
+	if mpi == pmi2 {
+		stop, err := s.offerPMI()
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	signals, stop := watchSignals()
+	defer stop()
+	return s.run(ctx, stdin, signals)
+}
+
+// openInput opens what the tasks read, as --input says.
+func (s *stepRun) openInput(line *srunLine) (io.Reader, error) {
+	task := uint32(stream.AllTasks)
+	text := line.values["input"]
+	n, err := strconv.Atoi(text)
+	switch {
+	case err == nil && n >= 0:
+		s.request.Stdin, task = text, uint32(n)
+	case strings.EqualFold(text, "none"):
+		s.request.Stdin = "none"
+		return nil, nil
+	case text != "" && !strings.EqualFold(text, "all"):
+		path, err := s.output.expand(text, 0, 0, "n")
+		if err != nil {
+			return nil, err
+		}
+		if other, _ := s.output.expand(text, 1, 1, "m"); other != path {
+			return nil, fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("Could not open stdin file: %w", err)
+		}
+		s.input = stream.NewInput(task)
+		return f, nil
+	}
+	s.input = stream.NewInput(task)
+	return s.Stdin, nil
+}
+
+// arrival is what comes over the connection: a frame, or its end.
+type arrival struct {
+	frame stream.Frame
+	err   error
+}
+
+// run asks for the step, and goes on until it has ended.
+func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	conn, err := s.session.Stream(ctx, s.base, s.request)
+	if err != nil {
+		return s.notCreated(err)
+	}
+	s.conn = conn
+	defer func() { _ = s.conn.Close() }()
+	restore := func() {}
+	defer func() { restore() }()
+	var sizes <-chan os.Signal // once the terminal is the step's
+	if s.input != nil {
+		defer s.input.Close()
+		go func() {
+			_, _ = io.Copy(s.input, stdin) // a step that reads no more takes no more
+			s.input.End()
+		}()
+	}
+	arrivals := s.receive(conn)
+	var in interrupts
+	for s.end == nil {
+		select {
+		case sig := <-signals:
+			if err := s.signalled(&in, sig); err != nil {
+				return err
+			}
+		case <-sizes:
+			s.sendSize()
+		case a := <-arrivals:
+			if a.err == nil {
+				a.err = s.take(a.frame)
+			} else if conn, err = s.again(ctx, a.err, signals); err != nil {
+				return err
+			} else {
+				arrivals = s.receive(conn)
+				s.sendSize()
+				continue
+			}
+			if a.err != nil {
+				_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
+				return a.err
+			}
+			if s.begun && s.request.Terminal != nil && sizes == nil {
+				if sizes, restore, err = s.useTerminal(); err != nil {
+					return err
+				}
+				s.sendSize() // it may have changed while the step waited
+			}
+		}
+	}
+	return s.ended()
+}
+
+// receive reads a connection until it ends.
+func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
+	s.conn = conn
+	to := make(chan arrival)
+	go func() {
+		for {
+			f, err := conn.Read()
+			f.Data = append([]byte(nil), f.Data...)
+			to <- arrival{f, err}
+			if err != nil || f.Kind == stream.End {
+				return
+			}
+		}
+	}()
+	return to
+}
+
+// take does what a frame says.
+func (s *stepRun) take(f stream.Frame) error {
+	if n := f.Counts(); n > 0 && int(f.Task) < len(s.output.nodes) {
+		s.received[s.output.nodeOf(f.Task)] += n
+	}
+	switch f.Kind {
+	case stream.Stdout, stream.Stderr:
+		if err := s.output.write(from{f.Task, f.Kind == stream.Stderr}, f.Data); err != nil {
+			if errors.Is(err, syscall.EPIPE) {
+				return exit.WithCode(exit.Pipe)
+			}
+			return err
+		}
+	case stream.Ack:
+		return s.acknowledged(f)
+	case stream.Message:
+		if s.waited = s.waited || !s.begun; !s.quiet {
+			s.Infof("%s", show.Clean(string(f.Data)))
+		}
+	case stream.Begun:
+		var b api.StepBegun
+		if err := json.Unmarshal(f.Data, &b); err != nil {
+			return fmt.Errorf("the beginning of the step cannot be read: %w", err)
+		}
+		if s.begun {
+			return nil
+		}
+		s.begun, s.job = true, strconv.FormatInt(int64(b.Job), 10)
+		if s.waited && !s.quiet {
+			s.Infof("Step created for StepId=%s.%d", s.job, b.Step)
+		}
+		if err := s.output.begin(b); err != nil {
+			return err
+		}
+		for task := range s.output.nodes {
+			s.running[uint32(task)] = true
+		}
+		if s.pmi != nil {
+			s.beginPMI(b)
+		}
+	case stream.Exit:
+		var x api.StepTaskExit
+		if err := json.Unmarshal(f.Data, &x); err != nil {
+			return fmt.Errorf("the end of task %d cannot be read: %w", f.Task, err)
+		}
+		return s.taskEnded(f.Task, x)
+	case stream.End:
+		s.end = &api.StepEnd{}
+		if err := json.Unmarshal(f.Data, s.end); err != nil {
+			return fmt.Errorf("the end of the step cannot be read: %w", err)
+		}
+	}
+	return nil
+}
+
+// acknowledged notes how much of the input was taken. After a new connection the rest is sent again.
+func (s *stepRun) acknowledged(f stream.Frame) error {
+	offset, err := f.Offset()
+	if err != nil || s.input == nil {
+		return err
+	}
+	if s.resumed != s.conn {
+		s.resumed = s.conn
+		return s.input.Resume(s.conn, offset)
+	}
+	return s.input.Taken(offset)
+}
+
+// taskEnded says how a task has ended, if it has failed.
+func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
+	delete(s.running, task)
+	if err := s.output.flushTask(task); err != nil {
+		return err
+	}
+	code := terminal.Code(x)
+	s.worst = max(s.worst, code)
+	what := ""
+	switch {
+	case x.OOM:
+		what = "Out Of Memory"
+	case x.Signal != 0:
+		what = signalText(x.Signal)
+	case x.Code != 0:
+		what = fmt.Sprintf("Exited with exit code %d", x.Code)
+	default:
+		return nil
+	}
+	s.Errorf("%s: task %d: %s", s.output.nodeOf(task), task, what)
+	return nil
+}
+
+// signalText is what the C library calls a signal, which Slurm prints.
+func signalText(n int) string {
+	names := map[syscall.Signal]string{syscall.SIGHUP: "Hangup", syscall.SIGINT: "Interrupt", syscall.SIGQUIT: "Quit",
+		syscall.SIGILL: "Illegal instruction", syscall.SIGABRT: "Aborted", syscall.SIGBUS: "Bus error",
+		syscall.SIGFPE: "Floating point exception", syscall.SIGKILL: "Killed", syscall.SIGSEGV: "Segmentation fault",
+		syscall.SIGUSR1: "User defined signal 1", syscall.SIGUSR2: "User defined signal 2",
+		syscall.SIGPIPE: "Broken pipe", syscall.SIGALRM: "Alarm clock", syscall.SIGTERM: "Terminated",
+		syscall.SIGXCPU: "CPU time limit exceeded"}
+	if name := names[syscall.Signal(n)]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("Unknown signal %d", n)
+}
+
+// ended returns the exit code of a step that has ended.
+func (s *stepRun) ended() error {
+	if !s.begun {
+		return s.notCreated(errors.New(s.end.Why))
+	}
+	if err := s.output.close(); err != nil {
+		return err
+	}
+	if s.end.Why != "" {
+		s.Errorf("Job step aborted: %s", show.Clean(s.end.Why))
+	}
+	code := max(s.worst, terminal.Code(s.end.StepTaskExit))
+	if code == 0 && s.end.Why != "" {
+		code = tool.Failed
+	}
+	return exit.WithCode(code)
+}
+
+// notCreated is the error for a step that has not begun.
+func (s *stepRun) notCreated(err error) error {
+	if tool.IsUnreachable(err) {
+		return tool.AsSlurm(err)
+	}
+	return fmt.Errorf("Unable to create step for job %s: %w", s.job, tool.AsSlurm(err))
+}
+
+// attachPatience is how long srun tries to reach a step again whose node does not answer, beyond what
+// each request waits.
+const attachPatience = 10 * time.Minute
+
+// again attaches again after the connection was lost: the daemon of the node was restarted. A signal that
+// would end a program ends that.
+func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signal) (*stream.Conn, error) {
+	if !s.begun {
+		return nil, fmt.Errorf("Unable to create step for job %s: the connection was lost before the step began: %w", s.job,
+			lost)
+	}
+	_ = s.conn.Close() // it is lost
+	until := s.Now().Add(attachPatience)
+	path := fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
+	for {
+		conn, err := s.attach(ctx, path, signals)
+		if err == nil || !tool.IsUnreachable(err) || ctx.Err() != nil || s.Now().After(until) {
+			var own *exit.CodeError
+			if err != nil && !errors.As(err, &own) {
+				err = fmt.Errorf("StepId=%s.%d was lost: %w", s.job, s.output.begun.Step, tool.AsSlurm(err))
+			}
+			return conn, err
+		}
+		if !s.said && !s.quiet {
+			s.said = true
+			s.Infof("StepId=%s.%d goes on without a connection, which is tried again", s.job, s.output.begun.Step)
+		}
+	}
+}
+
+// attach tries to attach again, until a signal that would end a program.
+func (s *stepRun) attach(ctx context.Context, path string, signals <-chan os.Signal) (*stream.Conn, error) {
+	type answer struct {
+		conn *stream.Conn
+		err  error
+	}
+	from := maps.Clone(s.received)
+	answers := make(chan answer, 1)
+	go func() {
+		conn, err := s.session.Stream(ctx, path, api.StepAttach{From: from})
+		answers <- answer{conn, err}
+	}()
+	for {
+		select {
+		case a := <-answers:
+			return a.conn, a.err
+		case sig := <-signals:
+			number, _ := sig.(syscall.Signal) // there are no others
+			if !endsStep(number) {
+				s.Errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
+					unix.SignalName(number))
+				continue
+			}
+			s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
+			return nil, exit.WithCode(128 + int(number))
+		}
+	}
+}
+
+// endsStep reports whether a signal ends srun while its step cannot have it.
+func endsStep(number syscall.Signal) bool {
+	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, number)
+}
+
+// interrupts is when Ctrl-C was pressed.
+type interrupts struct{ last, sent time.Time }
+
+// interruptPause is how soon a second Ctrl-C must follow to end the step.
+const interruptPause = time.Second
+
+// signalled does what Slurm does for a signal: the first Ctrl-C tells how far the step is, and one that
+// follows at once goes to its tasks, and then kills them. Others go to the tasks.
+func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
+	number, _ := sig.(syscall.Signal) // there are no others
+	if !s.begun && endsStep(number) {
+		s.Infof("Cancelled pending step for job %s", s.job)
+		return exit.WithCode(128 + int(number))
+	}
+	now := s.Now()
+	switch {
+	case number != syscall.SIGINT, s.output.line.is("disable-status"):
+	case s.output.line.is("quit-on-interrupt"):
+		number = syscall.SIGKILL
+	case now.Sub(in.last) > interruptPause:
+		in.last = now
+		s.Infof("interrupt (one more within 1 sec to abort)")
+		s.Infof("StepId=%s.%d %s", s.job, s.output.begun.Step, s.state())
+		return nil
+	case now.Sub(in.sent) < interruptPause:
+		s.Infof("forcing job termination")
+		number = syscall.SIGKILL
+	default:
+		in.sent = now
+		s.Infof("sending Ctrl-C to StepId=%s.%d", s.job, s.output.begun.Step)
+	}
+	// A connection that is lost is noticed where it is read.
+	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte(unix.SignalName(number))})
+	return nil
+}
+
+// state says which tasks run and which have ended.
+func (s *stepRun) state() string {
+	var running, ended []int
+	for task := range s.output.nodes {
+		if s.running[uint32(task)] {
+			running = append(running, task)
+		} else {
+			ended = append(ended, task)
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		tasks []int
+		what  string
+	}{{running, "running"}, {ended, "exited"}} {
+		if len(p.tasks) > 0 {
+			parts = append(parts, taskText(p.tasks)+": "+p.what)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// taskText names tasks.
+func taskText(tasks []int) string {
+	word := "tasks"
+	if len(tasks) == 1 {
+		word = "task"
+	}
+	return word + " " + hostlist.Numbers(tasks)
+}
+
+// watchSignals returns the signals that are for the step. Reading a terminal from the background is an
+// error, and does not stop srun.
+func watchSignals() (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGALRM)
+	signal.Ignore(syscall.SIGTTIN, syscall.SIGPIPE)
+	return signals, func() { signal.Stop(signals) }
+}

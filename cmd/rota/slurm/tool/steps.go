@@ -1,0 +1,21 @@
+package tool
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// BatchStep is the name of the step that is a job's script or program itself.
+const BatchStep = "batch"
+
+// CutStep splits 7.batch, 7.0 or 8_3.extern into a job and a step. Other words behind a dot name
+// groups of jobs.
+func CutStep(ref string) (job, step string) {
+	job, step, ok := strings.Cut(ref, ".")
+	if _, err := strconv.ParseUint(step, 10, 32); ok &&
+		(err == nil || slices.Contains([]string{BatchStep, "extern", "interactive"}, step)) {
+		return job, step
+	}
+	return ref, ""
+}
