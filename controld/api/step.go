@@ -122,4 +122,6 @@ type StepStatus struct {
 	GPUs    int          `json:"gpus,omitempty"`
 	Waits   string       `json:"waits,omitempty"` // what for; "": it runs
 	Started model.UnixMS `json:"started,omitempty"`
+
+	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"` // 0: the job's
 }

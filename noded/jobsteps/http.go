@@ -182,7 +182,7 @@ func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
 	out := api.StepList{Items: []api.StepStatus{}}
 	j.mu.Lock()
 	for _, s := range j.steps {
-		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began()}
+		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began(), TimeLimit: s.TimeLimit}
 		one.Cores, one.GPUs = s.holds()
 		out.Items = append(out.Items, one)
 	}

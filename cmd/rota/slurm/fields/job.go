@@ -349,10 +349,10 @@ var Jobs = []Field[*JobRow]{
 	{past: "steps", needs: "attempts started", text: none, value: stepList},
 }
 
-// notOfSteps is a text that steps do not have.
+// notOfSteps is a text that steps do not have in sacct.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	return func(r *JobRow) string {
-		if r.step != nil {
+		if r.step != nil && r.Past {
 			return ""
 		}
 		return text(r)

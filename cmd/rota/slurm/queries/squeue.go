@@ -32,7 +32,7 @@ const minJobAge = 300
 // queueOptions are the options of squeue.
 type queueOptions struct {
 	common
-	format, names                                                       string
+	format, names, steps                                                string
 	jobs, users, accounts, called, queues, classes, nodes, states, sort string
 	me, long, start, all, apart, stateOnly                              bool
 	every                                                               int
@@ -60,6 +60,8 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	f.BoolVarP(&o.apart, "array", "r", false, "")
 	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what else is asked for is known as well
 	f.IntVarP(&o.every, "iterate", "i", 0, "")
+	f.StringVarP(&o.steps, "steps", "s", "", "")
+	f.Lookup("steps").NoOptDefVal = allSteps
 	tool.Aliased(f, "jobs", "job")
 	tool.Aliased(f, "user", "users")
 	tool.Aliased(f, "account", "accounts")
@@ -80,7 +82,7 @@ var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "
 func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSqueue(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSqueue); done || err != nil {
+	if done, err := begin(t, f, &o.common, joinSteps(args), variablesOfSqueue); done || err != nil {
 		return err
 	}
 	q, err := readQueue(t, f, o)
@@ -115,6 +117,8 @@ type queueList struct {
 	keys    []fields.SortKey[*fields.JobRow]
 	which   selection
 	filter  api.JobFilter
+
+	onlySteps []stepRef // nil: all
 }
 
 // readQueue reads what is asked for.
@@ -142,6 +146,12 @@ func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, err
 	if err := q.selectJobs(); err != nil {
 		return nil, err
 	}
+	if o.steps != "" {
+		fields.TitleSteps(q.columns)
+		if err := q.selectSteps(); err != nil {
+			return nil, err
+		}
+	}
 	if q.session, err = t.Connect(); err != nil {
 		return nil, err
 	}
@@ -153,6 +163,8 @@ func (q *queueList) letters() string {
 	switch {
 	case q.format != "":
 		return q.format
+	case q.steps != "":
+		return stepFormat
 	case q.start:
 		return startFormat
 	case q.long:
@@ -237,6 +249,9 @@ func (q *queueList) print(ctx context.Context) error {
 		if q.long || q.every > 0 {
 			fmt.Fprintln(out, q.source.Now.Local().Format("Mon Jan 02 15:04:05 2006"))
 		}
+	}
+	if q.steps != "" {
+		return q.printSteps(ctx, &l)
 	}
 	if len(q.keys) > 0 || l.Fits() {
 		return q.printSorted(ctx, &l)
