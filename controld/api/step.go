@@ -45,10 +45,14 @@ type StepRequest struct {
 	GPUsPerNode   int           `json:"gpus_per_node,omitempty"`   // in place of GPUs
 	GPUsPerTask   int           `json:"gpus_per_task,omitempty"`   // in place of GPUs; each task sees its own
 
+	CoresPerGPU int `json:"cores_per_gpu,omitempty"` // in place of CoresPerTask, for the GPUs that it has on a node
+
 	// Overlap: it shares what other steps hold. Else its cores, GPUs and memory are its own until it ends,
 	// and it waits until they are free. Exact: it gets no more cores than its tasks need.
 	Overlap bool `json:"overlap,omitempty"`
 	Exact   bool `json:"exact,omitempty"`
+	// Overcommit: more tasks than cores may run, which then share them.
+	Overcommit bool `json:"overcommit,omitempty"`
 	// NoWait: it is refused if it cannot start at once.
 	NoWait bool `json:"no_wait,omitempty"`
 
@@ -92,10 +96,10 @@ type StepEnd = stream.StepEnd
 // StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
 // client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of each node's part of the output was received: the sum of what the frames of its
-	// tasks count, see [stream.Frame.Counts]. Missing: nothing.
-	From map[string]int64 `json:"from,omitempty"`
-	Acks bool             `json:"acks,omitempty"` // as in [StepRequest]
+	// From says how much of the output of each node was received, in their order: the sum of what the frames
+	// of its tasks count, see [stream.Frame.Counts]. Missing: nothing.
+	From []int64 `json:"from,omitempty"`
+	Acks bool    `json:"acks,omitempty"` // as in [StepRequest]
 	// Watch looks on beside that client: at the last 64 KiB that the tasks have written, and at what comes.
 	// Nothing is sent but what the tasks write and how they end.
 	Watch bool `json:"watch,omitempty"`

@@ -215,9 +215,9 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 	if err := decode(w, r, req); err != nil {
 		return err
 	}
-	for name, n := range req.From {
+	for _, n := range req.From {
 		if n < 0 {
-			return fmt.Errorf("from %s: %d is no number of bytes", name, n)
+			return fmt.Errorf("from: %d is no number of bytes", n)
 		}
 	}
 	s, err := j.running(r)

@@ -233,12 +233,13 @@ const (
 // check refuses a request that makes no sense.
 func check(req *api.StepRequest) error {
 	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
-		req.GPUsPerTask, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait), int(req.TimeLimit)} {
+		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait), int(req.TimeLimit)} {
 		if n < 0 {
 			return errors.New("a step has no negative numbers")
 		}
 	}
-	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask); n > countMost {
+	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask,
+		req.CoresPerGPU); n > countMost {
 		return fmt.Errorf("a step has at most %d nodes, cores or GPUs", countMost)
 	}
 	if n := max(req.Memory, req.MemoryPerCore); n > memoryMost {

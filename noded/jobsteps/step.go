@@ -127,7 +127,7 @@ type event struct {
 // attach is a client that goes on with a step.
 type attach struct {
 	client *client
-	from   map[string]int64
+	from   []int64
 	acks   bool
 }
 
@@ -517,11 +517,13 @@ func (s *step) attach(a *attach) {
 	if f, err := stream.JSON(stream.Begun, stream.AllTasks, s.begun()); err == nil {
 		s.pending = append(s.pending, f)
 	}
-	for _, p := range s.parts {
+	for i, p := range s.parts {
 		if p.lost {
 			continue
 		}
-		p.offset = a.from[p.name]
+		if p.offset = 0; i < len(a.from) {
+			p.offset = a.from[i]
+		}
 		p.known = p.offset
 		p.ended, p.ready = false, false
 		p.reopen(p.offset)

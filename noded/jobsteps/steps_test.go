@@ -240,8 +240,8 @@ func TestAClientComesBack(t *testing.T) {
 			l := newLab(t, runsOn, "a", "b")
 			p, _ := l.ask(api.StepRequest{})
 			p.read(stream.Stdout)
-			received := map[string]int64{"a": 0, "b": 0}
-			received[map[bool]string{true: "a", false: "b"}[p.got[0] < "task 2"]] = 9 + int64(len(p.got[0]))
+			received := make([]int64, 2)
+			received[map[bool]int{true: 0, false: 1}[p.got[0] < "task 2"]] = 9 + int64(len(p.got[0]))
 			if restart {
 				l.stop()
 				l.start()
