@@ -420,6 +420,7 @@ func TestSrunInput(t *testing.T) {
 // TestSrunGoesOn: a connection that is lost is made again, and the output goes on where it was.
 func TestSrunGoesOn(t *testing.T) {
 	var from [][]int64
+	away := false
 	a := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		send(t, c, frame(t, stream.Stdout, 0, "one\n"), frame(t, stream.Stdout, 1, "two\n"), frame(t, stream.Stdout, 1, "x"))
@@ -427,6 +428,11 @@ func TestSrunGoesOn(t *testing.T) {
 	a.On("POST /v1/steps/2/attach", func(w http.ResponseWriter, r *http.Request) {
 		var req api.StepAttach
 		readLast(t, a, &req)
+		if away { // its node's daemon is restarted
+			away = false
+			api.WriteProblem(w, http.StatusBadGateway, api.CodeInternal, "job 7 is on node n1, which does not answer")
+			return
+		}
 		from = append(from, req.From)
 		c, err := api.AcceptStream(r.Context(), w, r)
 		if err != nil {
@@ -437,13 +443,15 @@ func TestSrunGoesOn(t *testing.T) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		if len(from) == 1 {
 			send(t, c, frame(t, stream.Exit, 0, api.StepTaskExit{}))
+			away = true
 			return
 		}
 		send(t, c, frame(t, stream.Stdout, 1, "yz\n"), frame(t, stream.Exit, 1, api.StepTaskExit{Code: 2}),
 			frame(t, stream.End, all, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 2}}))
 	})
 	code, out, said := run(t, a.URL, inJob, "srun", "-n2", "-i", "none", "a") // no input that is lost with it
-	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: error: n2: task 1: Exited with exit code 2\n" {
+	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: StepId=7.2 goes on without a connection, "+
+		"which is tried again\nsrun: error: n2: task 1: Exited with exit code 2\n" {
 		t.Errorf("%d %q %q", code, out, said)
 	}
 	if got, want := fmt.Sprint(from), "[[13 23] [32 23]]"; got != want {

@@ -367,7 +367,7 @@ func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
 	if !line.typed["ntasks-per-node"] {
 		r.TasksPerNode = 0
 	}
-	tasks := 0 // that somebody has asked for
+	tasks := 0 // those of the command line
 	if line.typed["ntasks"] {
 		tasks = r.Tasks
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -179,7 +180,10 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 			if err := s.signalled(&in, sig); err != nil {
 				return err
 			}
-		case <-sizes:
+		case sig := <-sizes:
+			if sig == syscall.SIGCONT {
+				terminal.Resume(s.Env)
+			}
 			s.sendSize()
 		case a := <-arrivals:
 			if a.err == nil {
@@ -372,7 +376,7 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 		switch {
 		case err == nil || errors.As(err, &own):
 			return conn, err
-		case tool.IsUnreachable(err) && ctx.Err() == nil && !s.Now().After(until):
+		case (tool.IsUnreachable(err) || nodeIsAway(err)) && ctx.Err() == nil && !s.Now().After(until):
 		case !s.begun:
 			return nil, s.notCreated(fmt.Errorf("%w: its connection was lost: %w", err, lost))
 		default:
@@ -384,6 +388,15 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 		}
 	}
 }
+
+// nodeIsAway reports whether a controller does not reach the node of a job: its daemon may be restarted.
+func nodeIsAway(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusBadGateway
+}
+
+// awayPause is how long a node is left alone that a controller does not reach.
+const awayPause = 500 * time.Millisecond
 
 // reopen asks for the step again, or attaches to it, until a signal that would end a program.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
@@ -399,6 +412,9 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	answers := make(chan answer, 1)
 	go func() {
 		conn, err := s.session.Stream(ctx, path, request)
+		if nodeIsAway(err) {
+			<-time.After(awayPause)
+		}
 		answers <- answer{conn, err}
 	}()
 	for {
