@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"io/fs"
+	"net/http"
 	"strings"
 	"syscall"
 
