@@ -212,7 +212,8 @@ func (a *Agent) runsSteps(id container.ID) bool {
 // outlived reports whether a worker has ended before its steps. Those that an earlier daemon has started are
 // in the journal. The mutex is held.
 func (a *Agent) outlived(w *worker) bool {
-	if w.Actual != container.Exited || w.Entry.Final != nil || a.jobSteps.Manager == nil {
+	if w.Actual != container.Exited || w.Entry.Final != nil || a.jobSteps.Manager == nil ||
+		w.Desired != nil && !w.Desired.RunsSteps() {
 		return false
 	}
 	e, _ := a.Journal.Entry(w.id.String())

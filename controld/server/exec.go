@@ -98,7 +98,8 @@ func (x *exchange) passToNode(
 	if err != nil {
 		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
 			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err),
-			Hint:   "`rota nodes` says whether it is down: if only its daemon is, the job goes on, and this works when it is back"}
+			Hint: "`rota nodes` says whether it is down: if only its daemon is, the job goes on, and this works when it " +
+				"is back"}
 	}
 	return resp, nil
 }

@@ -233,7 +233,8 @@ const (
 // check refuses a request that makes no sense.
 func check(req *api.StepRequest) error {
 	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
-		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait), int(req.TimeLimit)} {
+		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait),
+		int(req.TimeLimit)} {
 		if n < 0 {
 			return errors.New("a step has no negative numbers")
 		}

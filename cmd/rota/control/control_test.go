@@ -93,11 +93,13 @@ func TestSignal(t *testing.T) {
 		got := s.Run(strings.Fields(args)...)
 		last := a.Requests()[len(a.Requests())-1]
 		path := map[string]string{"signal 7.3 -s kill": "7/steps/3", "signal 8_2.3 -s 12": "8_2/steps/3"}[args]
-		if got.Code != 0 || last.What != "POST /v1/jobs/"+cmp.Or(path, "7")+"/signal" || strings.TrimSpace(last.Body) != want {
+		if got.Code != 0 || last.What != "POST /v1/jobs/"+cmp.Or(path, "7")+"/signal" ||
+			strings.TrimSpace(last.Body) != want {
 			t.Errorf("rota %s: %+v, asks %s %s", args, got, last.What, last.Body)
 		}
 	}
-	for _, args := range []string{"signal", "signal 7", "signal 7.0 -s 12 --to script", "signal --signal USR1", "signal x -s USR1"} {
+	for _, args := range []string{"signal", "signal 7", "signal 7.0 -s 12 --to script", "signal --signal USR1",
+		"signal x -s USR1"} {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
 			t.Errorf("rota %s: %+v", args, got)
 		}

@@ -15,7 +15,8 @@ func TestExecOnANodeThatIsDown(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	for _, route := range []string{"exec", "attach"} {
 		a.Refuse("POST /v1/jobs/7/"+route, api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
-			Detail: "job 7 is on node n1, which does not answer: no route to host", Hint: "`rota nodes` says whether it is down"})
+			Detail: "job 7 is on node n1, which does not answer: no route to host",
+			Hint:   "`rota nodes` says whether it is down"})
 	}
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	for _, line := range []string{"exec 7 -- true", "shell 7"} {

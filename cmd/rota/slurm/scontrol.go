@@ -36,8 +36,8 @@ func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 }
 
 // scontrolHelp says in a line what scontrol knows.
-const scontrolHelp = "show job|step|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
-	"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
+const scontrolHelp = "show job|step|node|partition|config|hostnames|hostlist, requeue, hold, release, update " +
+	"JobId=ID Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
 
 // control has scontrol alone, which shows and changes.
 var control = tool.Commands{"scontrol": {Does: scontrol, Help: scontrolHelp}}

@@ -125,8 +125,8 @@ func (r *run) setConn(c *stream.Conn) {
 // make no signals: those that come are from elsewhere, and end the connection as a closed terminal does.
 func (r *run) passSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
-		syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
 		for {
 			select {

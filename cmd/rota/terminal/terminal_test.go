@@ -54,7 +54,9 @@ func TestCode(t *testing.T) {
 }
 
 // far is the other end of a terminal's streams: serve answers each that is opened.
-func far(t *testing.T, serve func(n int, from int64, c *stream.Conn)) func(context.Context, int64) (*stream.Conn, error) {
+func far(t *testing.T, serve func(n int, from int64, c *stream.Conn)) func(context.Context, int64) (*stream.Conn,
+	error) {
+	t.Helper()
 	n := 0
 	return func(_ context.Context, from int64) (*stream.Conn, error) {
 		ours, theirs, err := sockets()

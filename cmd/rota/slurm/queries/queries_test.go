@@ -103,7 +103,8 @@ func TestStepsThatRun(t *testing.T) {
 	if got, err := show("7.2", false); err != nil || got != want {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 3 || !strings.Contains(got, "StepId=8_3.batch ") {
+	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 3 ||
+		!strings.Contains(got, "StepId=8_3.batch ") {
 		t.Errorf("all: %v\n%s", err, got)
 	}
 	for text, want := range map[string]string{"7.9": "Job step 7.9 not found", "x": "Invalid job step id specified: x",

@@ -254,7 +254,7 @@ func (a *allocation) noteEnd(ctx context.Context, code, signal int) {
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it is read no more
 	at := int64(0)
 	for {
 		f, err := conn.Read()

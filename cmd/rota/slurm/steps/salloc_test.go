@@ -52,7 +52,8 @@ func allocating(t *testing.T, waits, lasts int) *rotatest.Answers {
 		}
 		rotatest.WhenAsked(0, api.ControlResponse{}, api.ControlResponse{})(w, r)
 	})
-	a.Refuse("POST /v1/jobs/7/exec", api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState, Detail: "no shell"})
+	a.Refuse("POST /v1/jobs/7/exec", api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+		Detail: "no shell"})
 	return a
 }
 
@@ -130,7 +131,8 @@ func TestSalloc(t *testing.T) {
 	}
 	a = allocating(t, 0, always)
 	s = slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL, Environ: []string{"SHELL=/bin/sh"}, Stdin: "kill -9 $$\n"}
-	if code, _, said := runSalloc(s, "-Q"); code != 128+9 || said != "" || !strings.Contains(released(a), "echo signal 9 ") ||
+	if code, _, said := runSalloc(s, "-Q"); code != 128+9 || said != "" ||
+		!strings.Contains(released(a), "echo signal 9 ") ||
 		slurmtest.Submitted(t, a).Name != "interactive" {
 		t.Errorf("a shell: %d %q", code, said)
 	}
