@@ -117,8 +117,11 @@ func TestAConnectionThatIsLost(t *testing.T) {
 	one := stream.Frame{Kind: stream.Stdout, Data: []byte("one\n")}
 	acked := make(chan int64, 1)
 	input := strings.Repeat("0123456789", 20_000)
-	var got bytes.Buffer // of the input, by the program
+	var got bytes.Buffer   // of the input, by the program
+	var serving sync.Mutex // connections follow each other
 	open := far(t, func(n int, from int64, c *stream.Conn) {
+		serving.Lock()
+		defer serving.Unlock()
 		if n == 1 {
 			must(t, c.WriteJSON(stream.Begun, stream.AllTasks, api.AttachBegun{From: from}))
 			must(t, c.Write(stream.Number(0)))
@@ -156,7 +159,10 @@ func TestAConnectionThatIsLost(t *testing.T) {
 		!strings.Contains(said.String(), "the connection is lost, and is tried again for 1m0s") {
 		t.Errorf("%+v, %v, %q %q", how, err, out.String(), said.String())
 	}
-	if left := <-acked; left != 0 || got.String() != input {
+	left := <-acked
+	serving.Lock()
+	defer serving.Unlock()
+	if left != 0 || got.String() != input {
 		t.Errorf("%d bytes are not acknowledged, and %d of %d were read", left, got.Len(), len(input))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -420,7 +421,7 @@ func TestSrunInput(t *testing.T) {
 // TestSrunGoesOn: a connection that is lost is made again, and the output goes on where it was.
 func TestSrunGoesOn(t *testing.T) {
 	var from [][]int64
-	away := false
+	var away atomic.Bool
 	a := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		send(t, c, frame(t, stream.Stdout, 0, "one\n"), frame(t, stream.Stdout, 1, "two\n"), frame(t, stream.Stdout, 1, "x"))
@@ -428,8 +429,7 @@ func TestSrunGoesOn(t *testing.T) {
 	a.On("POST /v1/steps/2/attach", func(w http.ResponseWriter, r *http.Request) {
 		var req api.StepAttach
 		readLast(t, a, &req)
-		if away { // its node's daemon is restarted
-			away = false
+		if away.CompareAndSwap(true, false) { // its node's daemon is restarted
 			api.WriteProblem(w, http.StatusBadGateway, api.CodeInternal, "job 7 is on node n1, which does not answer")
 			return
 		}
@@ -443,7 +443,7 @@ func TestSrunGoesOn(t *testing.T) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		if len(from) == 1 {
 			send(t, c, frame(t, stream.Exit, 0, api.StepTaskExit{}))
-			away = true
+			away.Store(true)
 			return
 		}
 		send(t, c, frame(t, stream.Stdout, 1, "yz\n"), frame(t, stream.Exit, 1, api.StepTaskExit{Code: 2}),
