@@ -428,6 +428,7 @@ func (a *Agent) reconcile(w *worker) {
 	a.queueReport(w)
 	a.queueSwitch(w)
 	w.DesiredUnknown = !a.desiredKnown
+	w.StepsRun = a.outlived(w)
 	now := time.Now()
 	s, again := nextStep(w.facts, now)
 	w.waiting = w.Blocked || w.coresShort

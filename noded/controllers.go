@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -197,8 +198,9 @@ func (c *controllers) proxy(most int64, caller func(*http.Request, *identity.Use
 				identity.Vouch(r.Out.Header, p.user)
 			}
 		},
-		Transport:     &anyController{of: c, next: transport},
-		FlushInterval: -1, // logs and events are streams
+		ModifyResponse: relayStream,
+		Transport:      &anyController{of: c, next: transport},
+		FlushInterval:  -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
 				"this node cannot reach a controller: "+err.Error())
@@ -221,6 +223,16 @@ func (c *controllers) proxy(most int64, caller func(*http.Request, *identity.Use
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedKey{}, p)))
 	})
+}
+
+// relayStream has this daemon speak for a process of this machine over a stream that it is answered with: it
+// may be stopped.
+func relayStream(resp *http.Response) error {
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode == http.StatusSwitchingProtocols && ok {
+		resp.Body = stream.Relay(resp.Request.Context(), conn)
+	}
+	return nil
 }
 
 // anyController sends a request to the first controller that accepts a connection and the caller.

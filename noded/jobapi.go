@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
@@ -105,7 +106,7 @@ func (a *jobAPI) Open(id container.ID) error {
 	if err != nil {
 		return err
 	}
-	srv := serve.NewServer(a.handler, a.log)
+	srv := serve.NewServer(atMost(serve.MaxJobConnections, id.Job, a.handler), a.log)
 	srv.ReadTimeout = bodyTimeout
 	srv.BaseContext = func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), jobPeer{}, socketOf{id, user.UID})
@@ -119,6 +120,22 @@ func (a *jobAPI) Open(id container.ID) error {
 		}()
 	}
 	return nil
+}
+
+// atMost answers that a job has too many requests in progress on a node, if there are more than most.
+func atMost(most, job int64, next http.Handler) http.Handler {
+	var requests atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer requests.Add(-1)
+		if requests.Add(1) <= most {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		api.WriteProblem(w, http.StatusTooManyRequests, api.CodeLimit, fmt.Sprintf("%d commands of job %d on this node ask "+
+			"for something or wait for the end of a step, as many as may do so: wait until one has ended, or start more "+
+			"tasks by one srun", most, job))
+	})
 }
 
 // Close implements [Sockets].

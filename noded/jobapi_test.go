@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -222,4 +224,44 @@ func TestStepsAreAskedForAtTheJobsSocket(t *testing.T) {
 	if status, text := w.ask(own.String(), `{"signal":"SIGTERM"}`); status != http.StatusOK || text != want {
 		t.Errorf("at another worker: %d %s", status, text)
 	}
+}
+
+// TestOneRequestTooMany notices a command that is not told that its job has too many of them on a node, and room
+// that is not free again.
+func TestOneRequestTooMany(t *testing.T) {
+	come, leave := make(chan struct{}), make(chan struct{})
+	srv := httptest.NewServer(atMost(2, 7, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		come <- struct{}{}
+		<-leave
+	})))
+	defer srv.Close()
+	ask := func() (int, string) {
+		resp, err := http.Get(srv.URL) //nolint:noctx // it ends with the server
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	var two sync.WaitGroup
+	for range 2 {
+		two.Go(func() { ask() })
+		<-come
+	}
+	code, said := ask()
+	if code != http.StatusTooManyRequests || !strings.Contains(said, "2 commands of job 7 on this node") ||
+		!strings.Contains(said, api.CodeLimit) {
+		t.Errorf("%d %s", code, said)
+	}
+	close(leave)
+	two.Wait()
+	two.Go(func() {
+		if code, said := ask(); code != http.StatusOK {
+			t.Errorf("with room again: %d %s", code, said)
+		}
+	})
+	<-come
+	two.Wait()
 }

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 	local.Init()
 	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.putStep, Log: a.Log,
+		Idle: a.stepsEnded,
 	})
 }
 
@@ -108,7 +110,7 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 			continue
 		}
 		of := s.ID.OfWorker()
-		if w := a.workers[of]; w != nil && (w.exists() || w.busy) {
+		if w := a.workers[of]; w != nil && (w.exists() || w.busy || w.waitsForSteps()) {
 			count[of]++
 			continue
 		}
@@ -123,6 +125,42 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 	for id, w := range a.workers {
 		w.Steps = count[id]
 	}
+}
+
+// waitsForSteps reports whether a worker has ended before its steps, whose time is not over.
+func (w *worker) waitsForSteps() bool {
+	now := time.Now()
+	return w.Actual == container.Exited && w.Entry.Final == nil && now.Before(w.stepsUntil(now))
+}
+
+// stepsEnded notes that the last step of a job has ended that runs.
+func (a *Agent) stepsEnded(id container.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.workers[id]; w != nil {
+		a.reconcile(w)
+	}
+}
+
+// stepsStop returns the signal that asks the steps of a worker to end with it, and how long they may take.
+func stepsStop(d *api.Alloc) (signal string, grace time.Duration) {
+	t := &jobspec.Task{}
+	if d.Spec != nil && d.Group < len(d.Spec.Groups) {
+		tasks := d.Spec.Groups[d.Group].Tasks
+		t = &tasks[max(oci.StepTask(tasks), 0)]
+	}
+	return cmp.Or(t.KillSignal, "SIGTERM"), time.Duration(cmp.Or(t.KillTimeout, jobspec.DefaultKillTimeout)) * time.Second
+}
+
+// tellSteps asks the steps of a worker that has ended to end too, unless the stop of their job has done that.
+func (a *Agent) tellSteps(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	signal, _ := stepsStop(f.Desired)
+	if f.Desired.Stop != nil && f.Entry.Stopped != "" && stopsSteps(f.Desired) {
+		signal = ""
+	}
+	a.jobSteps.Recover(id) // so that those are told that an earlier daemon has started
+	a.jobSteps.End(ctx, id, signal, time.Until(f.stepsUntil(time.Now())))
+	return func(w *worker) { w.StepsTold = true }, nil
 }
 
 // ctxOrNone returns the context of Run, or one that does not end before it began. The mutex is held.
@@ -169,6 +207,17 @@ func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.All
 // runsSteps reports whether the job of a first worker has steps that run, here or on other nodes.
 func (a *Agent) runsSteps(id container.ID) bool {
 	return a.jobSteps.Manager != nil && (a.jobSteps.Running(id) || len(a.liveSteps(id)) > 0)
+}
+
+// outlived reports whether a worker has ended before its steps. Those that an earlier daemon has started are
+// in the journal. The mutex is held.
+func (a *Agent) outlived(w *worker) bool {
+	if w.Actual != container.Exited || w.Entry.Final != nil || a.jobSteps.Manager == nil ||
+		w.Desired != nil && !w.Desired.RunsSteps() {
+		return false
+	}
+	e, _ := a.Journal.Entry(w.id.String())
+	return a.runsSteps(w.id) || slices.ContainsFunc(e.Steps, func(s journal.Step) bool { return s.Report == nil })
 }
 
 // desired returns what the controllers want for a worker, nil if that is not known.

@@ -187,6 +187,104 @@ func TestAStepEndsWithItsWorker(t *testing.T) {
 	})
 }
 
+// TestStepsMayFinishAfterTheirScript notices steps that are killed at once when the script of their job has
+// ended, that go on beyond the time that its task may take to stop, beyond that of a stop, or without a lease.
+func TestStepsMayFinishAfterTheirScript(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout jobspec.Seconds
+		stop    time.Duration // grace of a stop before the script ends; 0: there is none
+		lease   bool          // its end is that of its lease
+		lives   time.Duration
+	}{
+		"the default": {lives: 30 * time.Second}, "its kill_timeout": {timeout: 900, lives: 15 * time.Minute},
+		"a stop": {timeout: 5, stop: time.Minute, lives: time.Minute}, "no lease": {lease: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scene(t, func(t *testing.T, w *world) {
+				id := wid(1)
+				worker := w.assign(id, true)
+				settle(time.Second)
+				part := w.withStep(id, "")
+				w.change(func() {
+					w.allocs[id].Spec.Groups[0].Tasks[0].KillTimeout = c.timeout
+					w.containers[id].exits = func(int) *container.Exit { return nil }
+					w.containers[part].exits = func(int) *container.Exit { return nil }
+					w.containers[part].lease = time.Now().Add(10 * time.Minute)
+				})
+				settle(time.Second)
+				at := time.Now()
+				if c.stop > 0 {
+					w.stop(id, model.CauseCancelled, c.stop)
+					settle(time.Second)
+				}
+				w.leave(id, container.Exit{Ended: time.Now().UnixMilli(), Lease: c.lease})
+				if c.lives > 0 {
+					time.Sleep(time.Until(at.Add(c.lives - 2*time.Second)))
+					settle(time.Second)
+					if b := w.container(part); b.state != container.Running || time.Until(b.lease) <= 0 {
+						t.Errorf("after %v it is %s, and its lease ends in %v", time.Since(at), b.state, time.Until(b.lease))
+					}
+					if r := w.result(worker); r != nil {
+						t.Errorf("its worker is reported as ended: %+v", r)
+					}
+				}
+				settle(20 * time.Second)
+				if b := w.container(part); b.state != container.Exited || b.exit.Signal != 9 {
+					t.Errorf("at last it is %s, %+v", b.state, b.exit)
+				}
+				if r := w.result(worker); r == nil || r.State != model.WorkerExited || r.ExitCode != 0 {
+					t.Errorf("its worker is reported as %+v", r)
+				}
+			})
+		})
+	}
+}
+
+// TestStepsOfOtherNodesMayFinishToo notices a script whose end is reported while a step runs that only the
+// journal knows: the daemon was restarted, and the step runs on other nodes.
+func TestStepsOfOtherNodesMayFinishToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.start()
+		worker := w.assign(wid(1), true)
+		settle(time.Second)
+		w.withStep(wid(1), "")
+		if err := w.life.journal.Append(journal.Record{Op: journal.StepBegun, ID: wid(1).String(),
+			Step: &journal.Step{N: 3, State: []byte("0")}}); err != nil {
+			t.Fatal(err)
+		}
+		w.kill()
+		w.leave(wid(1), container.Exit{Ended: time.Now().UnixMilli()})
+		w.leave(wid(1).OfStep(0), container.Exit{})
+		w.start()
+		defer func() { w.kill() }()
+		settle(20 * time.Second)
+		if r := w.result(worker); r != nil {
+			t.Errorf("it is reported as ended: %+v", r)
+		}
+		settle(20 * time.Second)
+		if w.result(worker) == nil {
+			t.Error("it is not reported as ended")
+		}
+	})
+}
+
+// TestTheEndOfTheLastStepEndsItsJob notices a job that is not over as soon as its last step has ended.
+func TestTheEndOfTheLastStepEndsItsJob(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		worker := w.assign(wid(1), true)
+		settle(time.Second)
+		part := w.withStep(wid(1), "")
+		w.leave(wid(1), container.Exit{Ended: time.Now().UnixMilli()})
+		settle(5 * time.Second)
+		w.leave(part, container.Exit{Code: 7})
+		settle(time.Second)
+		if r := w.result(worker); r == nil || r.State != model.WorkerExited {
+			t.Errorf("its worker is reported as %+v", r)
+		}
+	})
+}
+
 // TestRowsOfStepsArriveInOrder notices rows that overtake each other, or that come after the end of the
 // worker that has them, when no controller answers for a while and the daemon is restarted.
 func TestRowsOfStepsArriveInOrder(t *testing.T) {

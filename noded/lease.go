@@ -46,21 +46,26 @@ const renewPart = 10
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
-		if w.exists() && w.Desired != nil && !w.Kept && end.Sub(w.lease) >= term/renewPart {
+		if (w.exists() || w.Steps > 0) && w.Desired != nil && !w.Kept && end.Sub(w.lease) >= term/renewPart {
 			w.lease = end
-			a.steps.Go(func() { a.renewLease(w, l) })
+			ids := a.liveSteps(w.id)
+			if w.exists() { // it may have ended before its steps
+				ids = append(ids, w.id)
+			}
+			a.steps.Go(func() { a.renewLease(w, ids, l) })
 		}
 	}
 }
 
-// renewLease passes a lease on to one shim. Each call has its own timeout: a shim that hangs must
-// not delay the others.
-func (a *Agent) renewLease(w *worker, l lease) {
+// renewLease passes a lease on to the shims of a worker and of the steps beside it. Each call has its own
+// timeout: a shim that hangs must not delay the others.
+func (a *Agent) renewLease(w *worker, ids []container.ID, l lease) {
 	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
 	defer cancel()
-	err := a.Runtime.Renew(ctx, w.id, l.end())
-	for _, part := range a.liveSteps(w.id) {
-		if lost := a.Runtime.Renew(ctx, part, l.end()); !errors.Is(lost, container.ErrUnknown) { // it has just ended
+	var err error
+	for _, id := range ids {
+		lost := a.Runtime.Renew(ctx, id, l.end())
+		if id.Step == 0 || !errors.Is(lost, container.ErrUnknown) { // else it has just ended
 			err = errors.Join(err, lost)
 		}
 	}

@@ -32,7 +32,25 @@ type facts struct {
 	Save           container.Saving    // of a running container
 	Pid            int                 // of the first process of a running container
 	Steps          int                 // parts of steps that run beside it
+	StepsRun       bool                // steps that it has started have not ended, here or on other nodes
+	StepsTold      bool                // since it has ended, they were asked to end too
 	NotSaved       string              // why its processes cannot be saved, so that it gets its signal
+}
+
+// stepsUntil returns until when the steps of a worker that has ended may go on: for as long as its program
+// might have taken to stop, or as long as the stop of its job says. While that is not known they go on,
+// unless their leases end.
+func (f facts) stepsUntil(now time.Time) time.Time {
+	switch {
+	case f.Exit == nil || f.Exit.Lease || f.Desired == nil && !f.DesiredUnknown || f.Desired != nil && f.Desired.Holds():
+		return time.Time{}
+	case f.Desired == nil:
+		return now.Add(listInterval)
+	case f.Desired.Stop != nil:
+		return f.KillAt
+	}
+	_, grace := stepsStop(f.Desired)
+	return time.UnixMilli(f.Exit.Ended).Add(grace)
 }
 
 // exists reports whether the container exists and has not ended.
@@ -46,6 +64,7 @@ type op string
 const (
 	opNone   op = ""
 	opLeave  op = "leave" // end a worker that has held room for steps, of which none runs any more
+	opTell   op = "tell"  // ask the steps of a worker that has ended to end too
 	opFetch  op = "fetch" // make the folder of its checkpoint
 	opCreate op = "create"
 	opStart  op = "start"
@@ -76,6 +95,11 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 		return stepAfterResult(f), time.Time{}
 	case f.Actual == container.Exited && f.Exit != nil && f.Exit.Saved && f.DesiredUnknown:
 		return step{}, time.Time{} // the job's own exit code is to say so
+	case f.Actual == container.Exited && f.StepsRun && now.Before(f.stepsUntil(now)):
+		if !f.DesiredUnknown && !f.StepsTold {
+			return step{Op: opTell}, time.Time{}
+		}
+		return step{}, f.stepsUntil(now)
 	case f.Actual == container.Exited:
 		return step{Op: opFinish, Result: f.exitReport()}, time.Time{}
 	case f.Actual == container.Lost:

@@ -41,6 +41,8 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.evict(id, f)
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
+	case opTell:
+		return a.tellSteps(ctx, id, f)
 	case opLeave:
 		return nil, a.Runtime.Signal(ctx, id, container.Signal{Number: int(syscall.SIGTERM)})
 	case opSwitch:

@@ -52,8 +52,14 @@ func TestSalloc(t *testing.T) {
 		!strings.HasSuffix(said, "salloc: Relinquishing job allocation "+id+"\n") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
-	if j := w.ends(id); j.Code != model.Cancelled {
-		t.Errorf("it ended as %s", j.Code)
+	if j := w.ends(id); j.Code != model.Failed || j.ExitCode != 4 || j.Signal != 0 {
+		t.Errorf("it ended as %s, %d:%d", j.Code, j.ExitCode, j.Signal)
+	}
+	for command, want := range map[string]string{"exit 0": "COMPLETED 0:0", "kill -9 $$": "FAILED 0:9"} {
+		_, _, id, _ = salloc("-N2", "--mem=128M", "-t5", "sh", "-c", command)
+		if j := w.ends(id); fmt.Sprintf("%s %d:%d", j.State, j.ExitCode, j.Signal) != want {
+			t.Errorf("%s: it ended as %s %d:%d, not %s", command, j.State, j.ExitCode, j.Signal, want)
+		}
 	}
 	out, said, id, code = salloc("--mem=128M", "-t5", "-K", "sh", "-c", path+"scancel $SLURM_JOB_ID; exec sleep 1000")
 	if code != 128+15 || !strings.HasSuffix(said, "salloc: Job allocation "+id+" has been revoked.\n") {

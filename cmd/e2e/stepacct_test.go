@@ -89,7 +89,7 @@ func TestStepsByTheirNames(t *testing.T) {
 		t.Errorf("of a job that has ended: %s", got)
 	}
 	if got := rows("-j", id); !strings.HasPrefix(got, "7|steps||2|n[1-2]|COMPLETED|0:0\n"+
-		"7.batch|batch|1|1|n1|COMPLETED|0:0\n"+ended+"7.2|long|1|1|n1|CANCELLED|0:9\n") {
+		"7.batch|batch|1|1|n1|COMPLETED|0:0\n"+ended+"7.2|long|1|1|n1|CANCELLED|0:15\n") {
 		t.Errorf("in the end\n%s", got)
 	}
 	if got := run(0, "sacct", "-n", "-P", "-j", id+".0", "-o", "MaxRSS,AveRSS,TotalCPU"); !regexp.MustCompile(
@@ -110,4 +110,18 @@ func TestStepsByTheirNames(t *testing.T) {
 	w.wait("its end", func() bool {
 		return run(0, "sacct", "-n", "-P", "-j", id+"_3.0", "-o", "JobID,State") == "7_3.0|CANCELLED\n"
 	})
+
+	dir, id, _ = w.script("finish", "#!/bin/bash\n#SBATCH -N 2 --mem=256M\nsrun -J finish bash -c 'trap \"sleep 0.5; "+
+		"touch saved.$SLURM_PROCID; exit 3\" TERM; touch up.$SLURM_PROCID; "+loop+"' &\n"+
+		"until [ -e up.0 ] && [ -e up.1 ]; do sleep 0.05; done\n")
+	w.ends(id)
+	if got := rows("-j", id); got != "7|job.sh||2|n[1-2]|COMPLETED|0:0\n7.batch|batch|1|1|n1|COMPLETED|0:0\n"+
+		"7.0|finish|2|2|n[1-2]|FAILED|3:0\n" {
+		t.Errorf("of a step that outlives its script\n%s", got)
+	}
+	for _, name := range []string{"saved.0", "saved.1"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
 }

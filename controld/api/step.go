@@ -1,8 +1,6 @@
 package api
 
 import (
-	"strconv"
-
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -20,6 +18,13 @@ import (
 
 // StepRequest asks for a step. What is zero is the same as for the job.
 type StepRequest struct {
+	// Key names the request, by a word that is the client's own: when it is sent again because its connection
+	// was lost, it does not start a second step. Without one it does.
+	Key string `json:"key,omitempty"`
+	// Acks: the client says how much of the output it has, by frames [stream.Ack] whose task is the index of
+	// a node of the step, so that nothing is lost with its connection.
+	Acks bool `json:"acks,omitempty"`
+
 	Name     string        `json:"name,omitempty"` // default: the command's
 	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
 	Env      []string      `json:"env"`            // NAME=VALUE
@@ -47,10 +52,14 @@ type StepRequest struct {
 	GPUsPerNode   int           `json:"gpus_per_node,omitempty"`   // in place of GPUs
 	GPUsPerTask   int           `json:"gpus_per_task,omitempty"`   // in place of GPUs; each task sees its own
 
+	CoresPerGPU int `json:"cores_per_gpu,omitempty"` // in place of CoresPerTask, for the GPUs that it has on a node
+
 	// Overlap: it shares what other steps hold. Else its cores, GPUs and memory are its own until it ends,
 	// and it waits until they are free. Exact: it gets no more cores than its tasks need.
 	Overlap bool `json:"overlap,omitempty"`
 	Exact   bool `json:"exact,omitempty"`
+	// Overcommit: more tasks than cores may run, which then share them.
+	Overcommit bool `json:"overcommit,omitempty"`
 	// NoWait: it is refused if it cannot start at once.
 	NoWait bool `json:"no_wait,omitempty"`
 
@@ -130,21 +139,6 @@ func taskNodes(counts []int, cyclic bool) []int {
 	}
 }
 
-// PartName names what a step has on one of its nodes, in [StepAttach.From]: by the node, and by its place
-// among those of the same name, for a node on which several workers of the job run.
-func (b *StepBegun) PartName(node int) string {
-	before := 0
-	for _, name := range b.Nodes[:node] {
-		if name == b.Nodes[node] {
-			before++
-		}
-	}
-	if before == 0 {
-		return b.Nodes[node]
-	}
-	return b.Nodes[node] + "#" + strconv.Itoa(before)
-}
-
 // StepTaskExit is how one task of a step has ended.
 type StepTaskExit = stream.StepTaskExit
 
@@ -154,11 +148,12 @@ type StepEnd = stream.StepEnd
 // StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
 // client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of each node's part of the output was received, by [StepBegun.PartName]: the sum of
-	// what the frames of its tasks count, see [stream.Frame.Counts]. Missing: nothing.
-	From map[string]int64 `json:"from,omitempty"`
-	// Watch looks on beside that client, from now on. Nothing is sent but what the tasks write and how they
-	// end.
+	// From says how much of the output of each node was received, in their order: the sum of what the frames
+	// of its tasks count, see [stream.Frame.Counts]. Missing: nothing.
+	From []int64 `json:"from,omitempty"`
+	Acks bool    `json:"acks,omitempty"` // as in [StepRequest]
+	// Watch looks on beside that client: at the last 64 KiB that the tasks have written, and at what comes.
+	// Nothing is sent but what the tasks write and how they end.
 	Watch bool `json:"watch,omitempty"`
 }
 
@@ -183,4 +178,6 @@ type StepStatus struct {
 	GPUs    int          `json:"gpus,omitempty"`
 	Waits   string       `json:"waits,omitempty"` // what for; "": it runs
 	Started model.UnixMS `json:"started,omitempty"`
+
+	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"` // 0: the job's
 }

@@ -163,12 +163,12 @@ func TestStreamsGoEveryWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			c, err := client.Stream(t.Context(), "/v1/steps", StepAttach{From: map[string]int64{"n": 3}})
+			c, err := client.Stream(t.Context(), "/v1/steps", StepAttach{From: []int64{3}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if f, err := c.Read(); err != nil || string(f.Data) != `{"from":{"n":3}}` {
+			if f, err := c.Read(); err != nil || string(f.Data) != `{"from":[3]}` {
 				t.Fatalf("%q, %v", f.Data, err)
 			}
 			const rounds = 200

@@ -97,7 +97,9 @@ func (x *exchange) passToNode(
 	resp, err := x.doAtNode(n, req)
 	if err != nil {
 		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
-			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err)}
+			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err),
+			Hint: "`rota nodes` says whether it is down: if only its daemon is, the job goes on, and this works when it " +
+				"is back"}
 	}
 	return resp, nil
 }

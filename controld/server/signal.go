@@ -79,8 +79,8 @@ func signalJob(x *exchange, req *api.SignalRequest) (*api.ControlResponse, error
 	return resp, nil
 }
 
-// signalWorkers asks the nodes of all workers of a job. A worker that has ended before the others is no
-// error.
+// signalWorkers asks the nodes of all workers of a job that run what the signal is for. A worker that has
+// ended before the others is no error.
 func (x *exchange) signalWorkers(j *model.Job, req *api.SignalRequest) error {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -91,6 +91,11 @@ func (x *exchange) signalWorkers(j *model.Job, req *api.SignalRequest) error {
 	var group sync.WaitGroup
 	places := make(chan struct{}, signalsAtOnce)
 	for i := range a.Workers {
+		if _, number := j.PartOf(i); req.To == jobspec.SignalScript && number > 0 &&
+			j.Spec.Groups[j.GroupOf(i)].RunsSteps() { // it holds room for steps
+			errs[i] = problem.WrongState("worker %d of job %d runs no script", i, j.ID)
+			continue
+		}
 		places <- struct{}{}
 		group.Go(func() {
 			errs[i] = x.signalWorker(j.ID, a.N, i, a.Workers[i].Node, body)

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -124,12 +125,38 @@ var sallocOnly = slices.Concat(
 	specs(Refused, Perhaps, "a step has no display: forward a port with ssh", "x11"),
 )
 
-// holding waits until the job is ended. Signals that are meant for steps do not end it.
+// holding waits until the job is ended, or salloc gives it back by [Release]: then it ends as the command of
+// salloc has, if that has written how. Signals that are meant for steps do not end it.
 const holding = `#!/bin/sh
+how=/dev/shm/salloc.$SLURM_JOB_ID
+end() {
+	[ -r "$how" ] || exit 0
+	read -r what n <"$how"
+	if [ "$what" = signal ]; then
+		trap - "$n"
+		kill -"$n" $$
+	fi
+	exit "$n"
+}
 trap 'exit 0' TERM
+trap end URG
 trap '' HUP INT QUIT USR1 USR2 ALRM
 while :; do sleep 86400 & wait $!; done
 `
+
+// Release is the signal with which salloc gives its allocation back. To a shell that has not begun to wait it
+// does nothing, and is to be sent again.
+const Release = "SIGURG"
+
+// ReleaseAs is the command that is to be executed in the allocation before [Release], so that its job has the
+// exit code of the command of salloc, or was ended by the same signal.
+func ReleaseAs(code, signal int) []string {
+	how := fmt.Sprintf("exit %d", code)
+	if signal != 0 {
+		how = fmt.Sprintf("signal %d", signal)
+	}
+	return []string{"/bin/sh", "-c", "umask 077; echo " + how + " >/dev/shm/salloc.$SLURM_JOB_ID"}
+}
 
 // Allocation returns the job that holds what the flags ask for until it is ended, so that steps can be
 // started in it. The variables of salloc are those of sbatch under SALLOC_*.

@@ -372,7 +372,7 @@ func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 		`/shared/../p" is at`: func(a *api.Alloc, t *jobspec.Task) {
 			t.Progress = &jobspec.Progress{File: a.Spec.Workdir + "/../p"}
 		},
-		"%q is not supported": func(_ *api.Alloc,
+		"unknown letter: %q": func(_ *api.Alloc,
 			t *jobspec.Task) {
 			t.Log = &jobspec.Log{Stderr: "%q"}
 		},

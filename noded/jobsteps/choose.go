@@ -215,6 +215,9 @@ func newChoice(req *api.StepRequest, job Allocation) (choice, error) {
 	if c.core = req.CoresPerTask; c.core == 0 {
 		c.core = c.usualCores(job)
 	}
+	if req.CoresPerGPU > 0 {
+		c.core = max(1, req.CoresPerGPU*req.GPUsPerTask)
+	}
 	return c, nil
 }
 
@@ -298,7 +301,7 @@ func (c *choice) layOut(free []room) ([]Share, error) {
 // fits returns why no task of the step has room in a place.
 func (c *choice) fits(r *room) error {
 	switch {
-	case !c.Exact && len(r.cores) < r.Cores || len(r.cores) < c.core:
+	case !c.exact() && len(r.cores) < r.Cores, len(r.cores) < c.core && !(c.Overcommit && len(r.cores) > 0):
 		return TooManyTasks
 	case c.memory(c.core) > r.memory:
 		return TooMuchMemory
@@ -307,6 +310,9 @@ func (c *choice) fits(r *room) error {
 	}
 	return nil
 }
+
+// exact reports whether the step gets no more cores than its tasks or its GPUs need.
+func (c *choice) exact() bool { return c.Exact || c.CoresPerGPU > 0 }
 
 // takesAllGPUs reports whether the step gets all GPUs of its nodes: it does not say how many.
 func (c *choice) takesAllGPUs() bool { return c.GPUs == 0 && c.GPUsPerNode == 0 && c.GPUsPerTask == 0 }
@@ -319,6 +325,9 @@ func (c *choice) memory(cores int) jobspec.Bytes {
 // most returns how many tasks of the step have room in a place.
 func (c *choice) most(r *room) int {
 	n := min(len(r.cores)/c.core, c.perNode)
+	if c.Overcommit {
+		n = c.perNode
+	}
 	if c.GPUsPerTask > 0 {
 		n = min(n, len(r.gpus)/c.GPUsPerTask)
 	}
@@ -363,8 +372,13 @@ func (c *choice) shares(free []room, places []int) ([]Share, error) {
 	for k, i := range places {
 		r, s := &free[i], &list[k]
 		cores := len(r.cores)
-		if c.Exact {
-			cores = counts[k] * c.core
+		switch {
+		case c.CoresPerGPU > 0:
+			if cores = c.CoresPerGPU * gpus[k]; cores > len(r.cores) || cores < counts[k] && !c.Overcommit || cores == 0 {
+				return nil, TooManyTasks
+			}
+		case c.exact():
+			cores = min(counts[k]*c.core, cores) // fewer where they are overcommitted
 		}
 		s.Place, s.Cores, s.GPUs = i, slices.Clone(r.cores[:cores]), slices.Clone(r.gpus[:gpus[k]])
 		if s.Memory = c.memory(cores); s.Memory > r.memory {

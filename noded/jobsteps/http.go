@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -90,17 +91,38 @@ func (m *Manager) post(w http.ResponseWriter, r *http.Request, j *job) error {
 	if !api.AsksForStream(r) {
 		return errors.New("the answer is a stream: ask for it by the header Upgrade: " + stream.Protocol)
 	}
+	return j.serve(req, func() *client {
+		conn, err := api.AcceptStream(m.ctx, w, r)
+		if err != nil {
+			return nil // the answer has begun
+		}
+		return newClient(m.ctx, conn, 0)
+	})
+}
+
+// serve starts the step of a request, or goes on with it if the request was sent before. accept returns the
+// client, nil if it is gone.
+func (j *job) serve(req *api.StepRequest, accept func() *client) error {
+	s, err := j.asked(req.Key)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		if c := accept(); c != nil {
+			s.goOnWith(j.m.ctx, &attach{client: c, acks: req.Acks})
+		}
+		return nil
+	}
 	g, waits, err := j.enter(req)
 	if err != nil {
 		return err
 	}
-	conn, err := api.AcceptStream(m.ctx, w, r)
-	if err != nil {
+	c := accept()
+	if c == nil {
 		j.giveUp(g, waits)
-		return nil // the answer has begun
+		return nil
 	}
-	c := newClient(m.ctx, conn, 0)
-	m.runs.Go(func() {
+	j.m.runs.Go(func() {
 		if waits != nil && !j.await(&g, waits, c) {
 			return
 		}
@@ -118,6 +140,8 @@ func (j *job) giveUp(g grant, waits *waiter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.held, g.n)
+	delete(j.begins, g.n)
+	maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n == g.n })
 	j.serveWaiting()
 }
 
@@ -160,7 +184,7 @@ func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
 	out := api.StepList{Items: []api.StepStatus{}}
 	j.mu.Lock()
 	for _, s := range j.steps {
-		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began()}
+		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began(), TimeLimit: s.TimeLimit}
 		one.Cores, one.GPUs = s.holds()
 		out.Items = append(out.Items, one)
 	}
@@ -193,9 +217,9 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 	if err := decode(w, r, req); err != nil {
 		return err
 	}
-	for name, n := range req.From {
+	for _, n := range req.From {
 		if n < 0 {
-			return fmt.Errorf("from %s: %d is no number of bytes", name, n)
+			return fmt.Errorf("from: %d is no number of bytes", n)
 		}
 	}
 	s, err := j.running(r)
@@ -210,14 +234,36 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 		s.watch(newClient(m.ctx, conn, watcherRoom))
 		return nil
 	}
-	c := newClient(m.ctx, conn, 0)
-	select {
-	case s.attaching <- &attach{client: c, from: req.From}:
-	case <-s.over:
-		c.close()
-	case <-m.ctx.Done():
-	}
+	s.goOnWith(m.ctx, &attach{client: newClient(m.ctx, conn, 0), from: req.From, acks: req.Acks})
 	return nil
+}
+
+// goOnWith has a step go on with another client.
+func (s *step) goOnWith(ctx context.Context, a *attach) {
+	select {
+	case s.attaching <- a:
+	case <-s.over:
+		a.client.close()
+	case <-ctx.Done():
+	}
+}
+
+// asked returns the step of a request that was sent before, nil if it has none yet.
+func (j *job) asked(key string) (*step, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, known := j.keys[key]
+	switch {
+	case key == "" || !known:
+		return nil, nil
+	case j.steps[n] != nil:
+		return j.steps[n], nil
+	case j.begins[n]:
+		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: fmt.Sprintf("step %d.%d begins", j.id.Job, n)}
+	}
+	return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+		Detail: fmt.Sprintf("step %d.%d has ended while nothing read its output", j.id.Job, n)}
 }
 
 // watcherRoom is how many frames a client that looks on may be behind.
@@ -258,7 +304,7 @@ func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTime)
 	defer cancel()
-	s.ask(ctx, order{signal: req.Signal})
+	s.ask(ctx, order{signals: []string{req.Signal}})
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte("{}\n")) // an error: the client is gone
 	return nil

@@ -1,6 +1,7 @@
 package jobsteps
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,10 @@ type lab struct {
 	calls   int            // until the daemon is killed; 0: it is not
 	refuse  map[string]int // by node: how many more starts it refuses, since its worker only begins
 	paused  bool
+	more    int // frames of 16 KiB that a task writes behind its number
 	dropped []container.ID
+	idle    []container.ID // of which the last step has ended
+	signals map[container.ID][]int
 
 	ctx    context.Context
 	kill   context.CancelFunc
@@ -58,7 +62,7 @@ func newLab(t *testing.T, program func(container.ID) containertest.Program, node
 	t.Helper()
 	l := &lab{t: t, dir: t.TempDir(), nodes: nodes, worlds: map[string]*containertest.World{},
 		parts: map[container.ID]oci.Step{}, input: map[container.ID]string{},
-		acked: map[container.ID]int64{}, written: map[container.ID]int64{},
+		signals: map[container.ID][]int{}, acked: map[container.ID]int64{}, written: map[container.ID]int64{},
 		alloc: api.Alloc{Job: 7, Attempt: 1, Nodes: nodes, GPUs: []int{4, 5},
 			Request: model.Request{Active: model.VectorOf(4, int64(8*jobspec.GiB), 2000)},
 			Spec: &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
@@ -152,6 +156,11 @@ func (l *lab) start() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.rows = append(l.rows, r)
+		},
+		Idle: func(id container.ID) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.idle = append(l.idle, id)
 		}})
 }
 
@@ -213,6 +222,14 @@ func (c crashing) Remove(ctx context.Context, id container.ID) error {
 // Kill implements container.Runtime.
 func (c crashing) Kill(ctx context.Context, id container.ID) error {
 	return c.do(func() error { return c.Runtime.Kill(ctx, id) })
+}
+
+// Signal implements container.Runtime.
+func (c crashing) Signal(ctx context.Context, id container.ID, s container.Signal) error {
+	c.l.mu.Lock()
+	c.l.signals[id] = append(c.l.signals[id], s.Number)
+	c.l.mu.Unlock()
+	return c.Runtime.Signal(ctx, id, s)
 }
 
 type crashingJournal struct {
@@ -289,6 +306,14 @@ func (l *lab) open(node string, id container.ID, from int64) *stream.Conn {
 				return
 			}
 		}
+		for i := range l.more {
+			for local := range tasks {
+				data := bytes.Repeat([]byte{'a' + byte(i%26)}, 16<<10)
+				if !send(stream.Frame{Kind: stream.Stdout, Task: uint32(local), Data: data}) {
+					return
+				}
+			}
+		}
 		exit := l.await(node, id, gone)
 		if exit == nil {
 			return
@@ -353,20 +378,12 @@ func (l *lab) ask(req api.StepRequest) (*person, error) {
 	if err := check(&req); err != nil {
 		return nil, err
 	}
-	g, waits, err := j.enter(&req)
-	if err != nil {
-		return nil, err
-	}
 	p := &person{l: l}
-	var c *client
-	p.conn, c = l.connect(0)
-	l.m.runs.Go(func() {
-		if waits != nil && !j.await(&g, waits, c) {
-			return
-		}
-		j.create(&req, g, c)
+	err = j.serve(&req, func() (c *client) {
+		p.conn, c = l.connect(0)
+		return c
 	})
-	return p, nil
+	return p, err
 }
 
 func (l *lab) connect(room int) (*stream.Conn, *client) {
@@ -396,6 +413,20 @@ func (p *person) read(kind stream.Kind) bool {
 		}
 		if f.Kind == kind {
 			return true
+		}
+	}
+}
+
+// frame reads the next frame of a kind.
+func (p *person) frame(kind stream.Kind) stream.Frame {
+	p.l.t.Helper()
+	for {
+		f, err := p.conn.Read()
+		if err != nil {
+			p.l.t.Fatal(err)
+		}
+		if f.Kind == kind {
+			return f
 		}
 	}
 }

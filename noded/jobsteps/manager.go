@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -39,7 +40,9 @@ type Config struct {
 	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
 	// rows of a job.
 	Report func(model.StepReport)
-	Log    *slog.Logger
+	// Idle is told that the last step of a job has ended that runs; it may be nil.
+	Idle func(id container.ID)
+	Log  *slog.Logger
 }
 
 // Manager starts and ends the steps of the jobs whose first workers run on this node.
@@ -83,14 +86,16 @@ type job struct {
 	steps   map[int]*step
 	held    map[int][]Share // what steps have for themselves, by number
 	waiting []*waiter
-	changed chan struct{} // closed when a step has ended
+	keys    map[string]int // numbers of steps by the keys of their requests
+	begins  map[int]bool   // numbers that are given, of steps that are not there yet
+	changed chan struct{}  // closed when a step has ended
 }
 
 // waiter is a request that waits for room.
 type waiter struct {
 	req     *api.StepRequest
 	name    string
-	granted chan grant // gets one value, or is closed when the job ends
+	granted chan grant // gets one value, or is closed when the job ends, or when the request is sent again
 }
 
 // grant is what a step has got: its number, and what is held for it from then on.
@@ -139,7 +144,7 @@ func (m *Manager) find(id container.ID) (*job, error) {
 
 func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 	j := &job{m: m, id: id, first: id.Worker, alloc: allocations(a), steps: map[int]*step{}, held: map[int][]Share{},
-		changed: make(chan struct{})}
+		keys: map[string]int{}, begins: map[int]bool{}, changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows
 		j.recover(e.Steps)
@@ -158,6 +163,9 @@ func (j *job) recover(steps []journal.Step) {
 		}
 		one := newStep(j, s.N, st)
 		j.steps[s.N] = one
+		if st.Key != "" {
+			j.keys[st.Key] = s.N
+		}
 		if !st.Overlap {
 			j.held[s.N] = st.Shares
 		}
@@ -230,17 +238,20 @@ const (
 	countMost  = 1 << 20
 	memoryMost = jobspec.Bytes(1) << 40 << 10 // 1 PiB
 	timeMost   = jobspec.Seconds(1) << 31     // 68 years
+	keyMost    = 64                           // bytes
 )
 
 // check refuses a request that makes no sense.
 func check(req *api.StepRequest) error {
 	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
-		req.GPUsPerTask, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait), int(req.TimeLimit)} {
+		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait),
+		int(req.TimeLimit)} {
 		if n < 0 {
 			return errors.New("a step has no negative numbers")
 		}
 	}
-	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask); n > countMost {
+	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask,
+		req.CoresPerGPU); n > countMost {
 		return fmt.Errorf("a step has at most %d nodes, cores or GPUs", countMost)
 	}
 	if n := max(req.Memory, req.MemoryPerCore); n > memoryMost {
@@ -248,6 +259,9 @@ func check(req *api.StepRequest) error {
 	}
 	if n := max(req.Wait, req.TimeLimit); n > timeMost {
 		return fmt.Errorf("the times of a step are at most %d seconds", int64(timeMost))
+	}
+	if len(req.Key) > keyMost {
+		return fmt.Errorf("the key of a request for a step has at most %d bytes", keyMost)
 	}
 	if err := checkParts(req); err != nil {
 		return err
@@ -277,7 +291,7 @@ func checkParts(req *api.StepRequest) error {
 	for i := range req.More {
 		r := &req.More[i]
 		if r.Name != "" || len(r.More) > 0 || r.Overlap || r.NoWait || r.Terminal != nil || r.Stdin != "" || r.KillOnBad ||
-			r.Wait != 0 || r.TimeLimit != 0 {
+			r.Key != "" || r.Acks || r.Wait != 0 || r.TimeLimit != 0 {
 			return fmt.Errorf("the part of a step in group %d says what holds for all of the step", r.Group)
 		}
 		if groups[r.Group] {
@@ -347,9 +361,16 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 				j.id.Job, stepsMost)}
 	}
 	shares, parts, err := chooseAll(req, j.alloc, j.allHeld())
+	at := slices.IndexFunc(j.waiting, func(w *waiter) bool { return req.Key != "" && w.req.Key == req.Key })
+	if at >= 0 { // it was sent before: that connection is lost
+		close(j.waiting[at].granted)
+		j.waiting = slices.Delete(j.waiting, at, at+1)
+	} else {
+		at = len(j.waiting)
+	}
 	if errors.Is(err, Busy) && !req.NoWait {
 		w := &waiter{req: req, name: nameOf(req), granted: make(chan grant, 1)}
-		j.waiting = append(j.waiting, w)
+		j.waiting = slices.Insert(j.waiting, at, w)
 		return grant{}, w, nil
 	}
 	if err != nil {
@@ -370,8 +391,18 @@ func (j *job) grant(req *api.StepRequest, shares []Share, parts []int) grant {
 	if !req.Overlap {
 		j.held[g.n] = shares
 	}
+	j.begins[g.n] = true
+	if req.Key != "" {
+		j.keys[req.Key] = g.n
+	}
+	if len(j.keys) > keysMost { // of old ones nothing is sent again
+		maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n <= g.n-keysMost/2 && j.steps[n] == nil })
+	}
 	return g
 }
+
+// keysMost is how many keys of steps are remembered.
+const keysMost = 8 * stepsMost
 
 // leave takes back a request that waits. What it has got meanwhile goes to others.
 func (j *job) leave(w *waiter) {
@@ -382,6 +413,8 @@ func (j *job) leave(w *waiter) {
 	case g, ok := <-w.granted:
 		if ok {
 			delete(j.held, g.n)
+			delete(j.begins, g.n)
+			maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n == g.n })
 			j.serveWaiting()
 		}
 	default:
@@ -428,12 +461,15 @@ func (j *job) serveWaiting() {
 func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
-		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit}
+		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit,
+		Key: req.Key}
 	if len(g.parts) > 1 {
 		st.Parts = g.parts
 	}
 	s := newStep(j, n, st)
+	s.acks = req.Acks
 	j.mu.Lock()
+	delete(j.begins, n)
 	if j.closed {
 		delete(j.held, n)
 		j.mu.Unlock()
@@ -574,7 +610,11 @@ func (j *job) follow(s *step) {
 	delete(j.steps, s.n)
 	close(j.changed)
 	j.changed = make(chan struct{})
+	idle := len(j.steps) == 0
 	j.mu.Unlock()
+	if idle && j.m.Idle != nil {
+		j.m.Idle(j.id)
+	}
 }
 
 // removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if
@@ -638,27 +678,58 @@ func (j *job) record(s *step, usage *model.Usage) {
 	j.m.Report(r)
 }
 
-// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
-// ctx.
-func (m *Manager) Finish(ctx context.Context, id container.ID) {
+// close has no more steps of a worker that has ended start. It is nil if the worker has none.
+func (m *Manager) close(id container.ID) *job {
 	m.mu.Lock()
 	j := m.jobs[id]
 	m.mu.Unlock()
 	if j == nil {
-		return
+		return nil
 	}
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.closed = true
 	for _, w := range j.waiting {
 		close(w.granted)
 	}
 	j.waiting = nil
+	return j
+}
+
+// End asks the steps of a worker that has ended to end too, by a signal, "" for none. They are to do that
+// within a time, or Finish ends them. Those whose commands have ended with the worker are not ended for that.
+func (m *Manager) End(ctx context.Context, id container.ID, signal string, within time.Duration) {
+	j := m.close(id)
+	if j == nil {
+		return
+	}
+	o := order{last: true, within: within}
+	if signal != "" {
+		o.signals = []string{"SIGCONT", signal}
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(0, within))
+	defer cancel()
+	var all sync.WaitGroup
+	j.mu.Lock()
+	for _, s := range j.steps {
+		all.Go(func() { s.ask(ctx, o) })
+	}
 	j.mu.Unlock()
+	all.Wait()
+}
+
+// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
+// ctx.
+func (m *Manager) Finish(ctx context.Context, id container.ID) {
+	j := m.close(id)
+	if j == nil {
+		return
+	}
 	for {
 		j.mu.Lock()
 		changed, left := j.changed, len(j.steps)
 		for _, s := range j.steps {
-			go s.ask(ctx, order{signal: "SIGKILL", last: true})
+			go s.ask(ctx, order{last: true})
 		}
 		j.mu.Unlock()
 		if left == 0 {

@@ -139,7 +139,7 @@ func TestOutputThatIsGone(t *testing.T) {
 		again := &person{l: l}
 		var c *client
 		again.conn, c = l.connect(0)
-		j.steps[0].attaching <- &attach{c, map[string]int64{"a": keptNot}}
+		j.steps[0].attaching <- &attach{client: c, from: []int64{keptNot}}
 		if !again.read(stream.End) || again.end.Code != 125 || !strings.Contains(again.end.Why, "kept from byte 9") {
 			t.Errorf("it is told %+v", again.end)
 		}

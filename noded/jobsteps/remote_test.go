@@ -188,7 +188,7 @@ func TestRequestsOfControllers(t *testing.T) {
 		{"GET", "x", "", 400, "JOB.ATTEMPT.WORKER"},
 		{"POST", "7.1.0/3/signal", `{"signal":"SIGTERM"}`, 404, "no step 3"},
 		{"POST", "7.1.0/0/signal", `{"signal":"TERM"}`, 400, "no signal"},
-		{"POST", "7.1.0/0/attach", `{"from":{"a":-1}}`, 400, "no number of bytes"},
+		{"POST", "7.1.0/0/attach", `{"from":[-1]}`, 400, "no number of bytes"},
 		{"POST", "7.1.0/0/signal", `{"signal":"SIGTERM"}`, 200, "{}"},
 	} {
 		status, text := ask(pki.Controller, c.method, c.path, c.body)

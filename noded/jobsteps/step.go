@@ -29,8 +29,8 @@ const (
 	retryMin     = 50 * time.Millisecond
 	retryMax     = 2 * time.Second
 	askTime      = time.Minute // of one request to a node
-	// ackBehind is how many bytes of output are kept behind what a client was sent, for one that has lost its
-	// connection on the way.
+	// ackBehind is how many bytes of output are kept behind what a client was sent that does not say what it
+	// has, for one that has lost its connection on the way.
 	ackBehind = 256 << 10
 	ackEvery  = 32 << 10
 )
@@ -47,6 +47,7 @@ type stepState struct {
 	KillOnBad bool            `json:"kill_on_bad_exit,omitempty"`
 	Wait      jobspec.Seconds `json:"wait,omitempty"`
 	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"`
+	Key       string          `json:"key,omitempty"` // of its request
 }
 
 // step is a step that runs. Its fields belong to the goroutine of run.
@@ -66,6 +67,8 @@ type step struct {
 
 	client   *client
 	watchers []*client
+	recent   []stream.Frame   // what its tasks have written last, for those that begin to look on
+	acks     bool             // the client says how much of the output it has
 	gone     <-chan time.Time // when a step without a client is ended
 	paused   bool             // so was its job when a client was last missed
 	late     <-chan time.Time // when the tasks that are left are ended
@@ -93,6 +96,8 @@ type part struct {
 
 	// these belong to the goroutine of step.run
 	offset int64 // of its output, that was taken over
+	seen   int64 // the same, before a client went back
+	known  int64 // of its output, that the client says it has
 	acked  int64
 	ended  bool
 	end    api.StepEnd
@@ -124,7 +129,8 @@ type event struct {
 // attach is a client that goes on with a step.
 type attach struct {
 	client *client
-	from   map[string]int64
+	from   []int64
+	acks   bool
 }
 
 func newStep(j *job, n int, st stepState) *step {
@@ -230,6 +236,9 @@ func (s *step) turn(ctx context.Context) {
 	case a := <-s.attaching:
 		s.attach(a)
 	case w := <-s.watching:
+		for _, f := range s.recent {
+			w.out <- f // for which it has room
+		}
 		if s.allEnded() {
 			w.tellEnd(s.end())
 		} else {
@@ -321,6 +330,8 @@ func (s *step) hear(e event) {
 		return
 	}
 	p.offset = e.offset
+	again := e.offset <= p.seen
+	p.seen = max(p.seen, e.offset)
 	f := e.frame
 	switch f.Kind {
 	case stream.Ack:
@@ -348,7 +359,12 @@ func (s *step) hear(e event) {
 	default:
 		return
 	}
-	s.tell(f)
+	if !again {
+		s.show(f)
+	}
+	if s.client != nil {
+		s.pending = append(s.pending, f)
+	}
 	s.acknowledge(p)
 }
 
@@ -362,6 +378,30 @@ func (s *step) task(p *part, local uint32) uint32 {
 
 // tell sends a frame to the client, and to those that look on.
 func (s *step) tell(f stream.Frame) {
+	s.show(f)
+	if s.client != nil {
+		s.pending = append(s.pending, f)
+	}
+}
+
+// What is kept of what tasks have written, for those that begin to look on. Each step has it in memory.
+const (
+	recentBytes  = 64 << 10
+	recentFrames = 128
+)
+
+// show sends a frame to those that look on.
+func (s *step) show(f stream.Frame) {
+	if f.Kind == stream.Stdout || f.Kind == stream.Stderr {
+		s.recent = append(s.recent, f)
+		size := 0
+		for i := len(s.recent) - 1; i >= 0; i-- {
+			if size += len(s.recent[i].Data); size > recentBytes || len(s.recent)-i > recentFrames {
+				s.recent = slices.Delete(s.recent, 0, i+1)
+				break
+			}
+		}
+	}
 	for i := 0; i < len(s.watchers); i++ {
 		select {
 		case s.watchers[i].out <- f:
@@ -373,15 +413,16 @@ func (s *step) tell(f stream.Frame) {
 		s.watchers = append(s.watchers[:i], s.watchers[i+1:]...)
 		i--
 	}
-	if s.client != nil {
-		s.pending = append(s.pending, f)
-	}
 }
 
 // acknowledge lets a part forget output that the client has, and a part that no client reads all of it.
 func (s *step) acknowledge(p *part) {
 	upTo := p.offset
-	if !s.draining {
+	switch {
+	case s.draining:
+	case s.acks:
+		upTo = min(upTo, p.known)
+	default:
 		upTo -= ackBehind
 	}
 	if upTo >= p.acked+ackEvery || s.draining {
@@ -436,24 +477,33 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	}
 }
 
-// order is a signal that does not come from the client.
+// order is what does not come from the client.
 type order struct {
-	signal string
-	last   bool // its job has ended
+	signals []string
+	last    bool          // its job has ended
+	within  time.Duration // then it is to end in this time; 0: it is ended
 }
 
 func (s *step) carryOut(o order) {
-	if o.last && !s.last {
-		s.last = true
+	if o.last {
+		s.last, s.gone = true, nil
 		s.draining = s.draining || s.client == nil
+	}
+	switch {
+	case o.last && o.within <= 0:
 		s.kill("its job has ended")
 		return
+	case o.last && s.ended == 0:
+		s.tell(stream.Frame{Kind: stream.Message, Task: stream.AllTasks, Data: fmt.Appendf(nil,
+			"Job step aborted: Waiting up to %d seconds for job step to finish.", int(o.within.Round(time.Second).Seconds()))})
 	}
-	if o.signal == unix.SignalName(unix.SIGKILL) {
-		s.kill("it was cancelled")
-		return
+	for _, name := range o.signals {
+		if name == unix.SignalName(unix.SIGKILL) && !o.last {
+			s.kill("it was cancelled")
+			return
+		}
+		s.signal(name)
 	}
-	s.signal(o.signal)
 }
 
 // lose notes that the client is gone.
@@ -470,16 +520,18 @@ func (s *step) attach(a *attach) {
 	if s.client != nil {
 		s.client.close()
 	}
-	s.client, s.pending, s.gone, s.fresh = a.client, nil, nil, true
+	s.client, s.pending, s.gone, s.fresh, s.acks = a.client, nil, nil, true, a.acks
 	if f, err := stream.JSON(stream.Begun, stream.AllTasks, s.begun()); err == nil {
 		s.pending = append(s.pending, f)
 	}
-	begun := s.begun()
 	for i, p := range s.parts {
 		if p.lost {
 			continue
 		}
-		p.offset = a.from[begun.PartName(i)]
+		if p.offset = 0; i < len(a.from) {
+			p.offset = a.from[i]
+		}
+		p.known = p.offset
 		p.ended, p.ready = false, false
 		p.reopen(p.offset)
 	}
@@ -537,6 +589,12 @@ func (s *step) tookMore() {
 // asked does what a frame of the client says.
 func (s *step) asked(f stream.Frame) {
 	switch f.Kind {
+	case stream.Ack:
+		if n, err := f.Offset(); err == nil && int64(f.Task) < int64(len(s.parts)) {
+			p := s.parts[f.Task]
+			p.known = n
+			s.acknowledge(p)
+		}
 	case stream.Stdin:
 		for _, p := range s.parts {
 			if p.input && !p.ended && p.ready && p.have < s.position+int64(len(f.Data)) {

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
@@ -200,7 +202,7 @@ func TestWhatEndsAStep(t *testing.T) {
 		"a signal": {do: func(_ *lab, p *person) {
 			_ = p.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGINT")})
 		}, want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 2}}},
-		"scancel": {do: func(l *lab, _ *person) { l.step(0).ask(l.ctx, order{signal: "SIGKILL"}) },
+		"scancel": {do: func(l *lab, _ *person) { l.step(0).ask(l.ctx, order{signals: []string{"SIGKILL"}}) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "it was cancelled"}},
 		"its job": {do: func(l *lab, _ *person) { go l.m.Finish(l.ctx, first) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its job has ended"}},
@@ -230,6 +232,54 @@ func TestWhatEndsAStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAStepThatOutlivesItsScript notices a step that gets no signal at the end of its script, whose person is
+// not told, that is ended because its command was in the script, or whose end nothing waits for; and a step
+// that begins when the script has ended.
+func TestAStepThatOutlivesItsScript(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, func(container.ID) containertest.Program {
+			return containertest.Program{Signals: map[int]*container.Exit{int(unix.SIGCONT): nil, int(unix.SIGUSR1): nil}}
+		}, "a", "b")
+		inside, _ := l.ask(api.StepRequest{Overlap: true})
+		outside, _ := l.ask(api.StepRequest{Overlap: true})
+		for range 4 {
+			inside.read(stream.Stdout)
+			outside.read(stream.Stdout)
+		}
+		inside.conn.Close()
+		l.m.End(l.ctx, first, "SIGUSR1", 30*time.Second)
+		if !outside.read(stream.Message) || outside.got[len(outside.got)-1] !=
+			"Job step aborted: Waiting up to 30 seconds for job step to finish." {
+			t.Errorf("it is told %q", outside.got)
+		}
+		if _, err := l.ask(api.StepRequest{}); !errors.Is(err, errEnds) {
+			t.Errorf("a step that comes late: %v", err)
+		}
+		time.Sleep(2 * clientPatience)
+		synctest.Wait()
+		if left := l.left(); len(left) != 4 || len(l.ended()) != 0 || len(l.idle) != 0 {
+			t.Fatalf("left %v, rows %+v", left, l.ended())
+		}
+		for node := range l.nodes {
+			for step := range 2 {
+				id := container.ID{Job: 7, Attempt: 1, Worker: node}.OfStep(step)
+				got := slices.Sorted(slices.Values(l.signals[id]))
+				if want := []int{int(unix.SIGUSR1), int(unix.SIGCONT)}; !slices.Equal(got, want) {
+					t.Errorf("%s got %v, not %v", id, got, want)
+				}
+				l.endPart(node, step, container.Exit{Code: 2 + step})
+			}
+		}
+		if !outside.read(stream.End) || outside.end.Code != 3 || outside.end.Why != "" {
+			t.Errorf("the second has ended with %+v", outside.end)
+		}
+		synctest.Wait()
+		if rows := l.ended(); len(rows) != 2 || len(l.left()) != 0 || !slices.Equal(l.idle, []container.ID{first}) {
+			t.Errorf("rows %+v, left %v, told %v", rows, l.left(), l.idle)
+		}
+	})
 }
 
 // TestInput notices input that a task gets twice or not at all, or that goes to tasks for which it is not.
@@ -276,8 +326,8 @@ func TestAClientComesBack(t *testing.T) {
 			l := newLab(t, runsOn, "a", "b")
 			p, _ := l.ask(api.StepRequest{})
 			p.read(stream.Stdout)
-			received := map[string]int64{"a": 0, "b": 0}
-			received[map[bool]string{true: "a", false: "b"}[p.got[0] < "task 2"]] = 9 + int64(len(p.got[0]))
+			received := make([]int64, 2)
+			received[map[bool]int{true: 0, false: 1}[p.got[0] < "task 2"]] = 9 + int64(len(p.got[0]))
 			if restart {
 				l.stop()
 				l.start()
@@ -297,7 +347,7 @@ func TestAClientComesBack(t *testing.T) {
 			again := &person{l: l, got: p.got}
 			var c *client
 			again.conn, c = l.connect(0)
-			s.attaching <- &attach{c, received}
+			s.attaching <- &attach{client: c, from: received}
 			for range 3 {
 				again.read(stream.Stdout)
 			}

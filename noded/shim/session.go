@@ -169,15 +169,17 @@ func (s *session) dropTo(offset int64) {
 	s.changed.Broadcast()
 }
 
-// acknowledge notes that the reader has all frames before an offset.
+// acknowledge notes that the reader has all frames that end before an offset.
 func (s *session) acknowledge(offset int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if offset <= s.from {
+	switch i, whole := s.find(offset); {
+	case offset > s.to:
+		return fmt.Errorf("byte %d was acknowledged, and %d were written", offset, s.to)
+	case offset <= s.from:
 		return nil
-	}
-	if _, ok := s.find(offset); !ok {
-		return fmt.Errorf("no frame ends at byte %d", offset)
+	case !whole:
+		offset = s.kept[i-1].at
 	}
 	s.dropTo(offset)
 	return nil

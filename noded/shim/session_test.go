@@ -43,3 +43,25 @@ func TestOutputThatIsGone(t *testing.T) {
 		t.Errorf("behind that: %v", err)
 	}
 }
+
+// TestOutputIsForgottenByWholeFrames notices a connection that ends because a reader has acknowledged a part of
+// a frame, and one that goes on although it has acknowledged what was never written.
+func TestOutputIsForgottenByWholeFrames(t *testing.T) {
+	s := newSession(false, nil)
+	one := stream.Frame{Kind: stream.Stdout, Data: []byte("hello")}
+	for range 3 {
+		s.put(one)
+	}
+	size := one.Counts()
+	for _, c := range []struct{ ack, from int64 }{
+		{-1, 0}, {size - 1, 0}, {size, size}, {2*size + 1, 2 * size}, {size, 2 * size}, {3*size - 1, 2 * size},
+		{3 * size, 3 * size},
+	} {
+		if err := s.acknowledge(c.ack); err != nil || s.from != c.from {
+			t.Errorf("byte %d: it is kept from %d, not %d: %v", c.ack, s.from, c.from, err)
+		}
+	}
+	if err := s.acknowledge(3*size + 1); err == nil {
+		t.Error("what was never written is acknowledged")
+	}
+}

@@ -113,5 +113,11 @@ func (r *sharedResources) remove() error {
 	if r.place {
 		err = container.EndBelow(r.path)
 	}
-	return errors.Join(err, container.UnmountShm(r.dir), container.UnmountTmp(r.dir), r.cgroup.Destroy())
+	return errors.Join(err, r.leave(), r.cgroup.Destroy())
+}
+
+// leave is remove for a worker whose steps may go on: the daemon ends them when their time is over, or their
+// leases do. It removes the cgroup with the worker.
+func (r *sharedResources) leave() error {
+	return errors.Join(container.UnmountShm(r.dir), container.UnmountTmp(r.dir))
 }

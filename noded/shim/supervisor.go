@@ -442,7 +442,11 @@ func (sup *supervisor) finish() error {
 	sup.job.close()
 	sup.memory.abandon()
 	exit := sup.exitRecord()
-	if sup.shared != nil {
+	switch {
+	case sup.shared == nil:
+	case sup.shared.place && !sup.noMoreStarts: // it has ended by itself
+		errs = append(errs, sup.shared.leave())
+	default:
 		errs = append(errs, sup.shared.remove())
 	}
 	sup.io.awaitRead()

@@ -42,8 +42,9 @@ func Commands() []*command.Command {
 			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
 			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
 		{Name: "signal", Usage: "send a signal to the processes of running jobs",
-			ArgsUsage:   "JOB... --signal SIGNAL [--to script|programs]",
-			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run.",
+			ArgsUsage: "JOB|JOB.STEP... --signal SIGNAL [--to script|programs]",
+			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run. " +
+				"123.0 is the first step that srun has started in job 123: KILL ends it.",
 			Flags: command.WithCommon(
 				command.Text("signal,s", "`SIGNAL` such as USR1, SIGUSR1 or 10"),
 				command.Text("to", "of a shell script, signal the `PART`: script is its shell, programs is what the shell runs; "+

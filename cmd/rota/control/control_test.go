@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -79,19 +80,26 @@ func TestArrayPrune(t *testing.T) {
 func TestSignal(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs/7/signal", api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
+	a.Give("POST /v1/jobs/7/steps/3/signal", struct{}{})
+	a.Give("POST /v1/jobs/8_2/steps/3/signal", struct{}{})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL, Env: []string{"ROTA_JOB_ID=7"}}
 	for args, want := range map[string]string{
 		"signal 7 --signal usr1":            `{"signal":"SIGUSR1"}`,
 		"signal 7 -s SIGTERM --to script":   `{"signal":"SIGTERM","to":"script"}`,
+		"signal 7.3 -s kill":                `{"signal":"SIGKILL"}`, // to the step
+		"signal 8_2.3 -s 12":                `{"signal":"SIGUSR2"}`,
 		"signal 7 --signal=12 --to=program": `{"signal":"SIGUSR2","to":"program"}`, // the controllers check it
 	} {
 		got := s.Run(strings.Fields(args)...)
 		last := a.Requests()[len(a.Requests())-1]
-		if got.Code != 0 || last.What != "POST /v1/jobs/7/signal" || strings.TrimSpace(last.Body) != want {
+		path := map[string]string{"signal 7.3 -s kill": "7/steps/3", "signal 8_2.3 -s 12": "8_2/steps/3"}[args]
+		if got.Code != 0 || last.What != "POST /v1/jobs/"+cmp.Or(path, "7")+"/signal" ||
+			strings.TrimSpace(last.Body) != want {
 			t.Errorf("rota %s: %+v, asks %s %s", args, got, last.What, last.Body)
 		}
 	}
-	for _, args := range []string{"signal", "signal 7", "signal --signal USR1", "signal x -s USR1"} {
+	for _, args := range []string{"signal", "signal 7", "signal 7.0 -s 12 --to script", "signal --signal USR1",
+		"signal x -s USR1"} {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
 			t.Errorf("rota %s: %+v", args, got)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"strings"
 	"syscall"
 
@@ -178,7 +179,9 @@ func AsProblem(err error) *api.Problem {
 		return p
 	}
 	p.Code = api.CodeUncertain
-	p.Hint = "it is not known whether this was done: look before you repeat it"
+	if p.Status != http.StatusBadGateway || p.Hint == "" { // else a node does not answer, and its hint says more
+		p.Hint = "it is not known whether this was done: look before you repeat it"
+	}
 	var own *lostAnswer
 	if errors.As(err, &own) {
 		p.Hint = own.hint

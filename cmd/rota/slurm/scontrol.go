@@ -36,7 +36,7 @@ func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 }
 
 // scontrolHelp says in a line what scontrol knows.
-const scontrolHelp = "show job|node|partition|config|hostnames|hostlist, ping, requeue, hold, release, " +
+const scontrolHelp = "show job|step|node|partition|config|hostnames|hostlist, ping, requeue, hold, release, " +
 	"update JobId=ID Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
 
 // control has scontrol alone, which shows and changes.

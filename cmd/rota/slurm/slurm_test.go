@@ -80,7 +80,7 @@ func TestScontrol(t *testing.T) {
 		"requeue x":                  "scontrol: error: Invalid job id specified: ",
 		"requeue 9 7":                "scontrol: error: job 9: from inside a job only its own job can be changed (do it outs",
 		"suspend 7":                  "scontrol: error: invalid keyword: suspend",
-		"show step 7.0":              "scontrol: error: invalid entity: step",
+		"show step 7.0":              "scontrol: error: Job step 7.0 not found\n",
 		"show job 99":                "slurm_load_jobs error: Invalid job id specified\n",
 		"show hostnames":             "scontrol: error: host list is empty",
 		"show hostlist":              "scontrol: error: Invalid hostlist",

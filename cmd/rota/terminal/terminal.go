@@ -58,6 +58,13 @@ func Size(env *command.Env) api.TerminalSize {
 	return api.TerminalSize{Rows: 24, Columns: 80}
 }
 
+// Resume has this process's terminal be raw again: the shell has changed that while the process was stopped.
+func Resume(env *command.Env) {
+	if in, ok := env.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		_, _ = term.MakeRaw(int(in.Fd())) // a terminal that is gone is noticed where it is read
+	}
+}
+
 // Interactive reports whether standard input and output are a terminal.
 func Interactive(env *command.Env) bool {
 	in, ok := env.Stdin.(*os.File)
@@ -118,8 +125,8 @@ func (r *run) setConn(c *stream.Conn) {
 // make no signals: those that come are from elsewhere, and end the connection as a closed terminal does.
 func (r *run) passSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
-		syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
 		for {
 			select {
@@ -130,6 +137,11 @@ func (r *run) passSignals(ctx context.Context) (stop func()) {
 				switch {
 				case n == syscall.SIGWINCH:
 					r.sendSize()
+				case n == syscall.SIGCONT:
+					if r.Terminal {
+						Resume(r.env)
+						r.sendSize()
+					}
 				case r.Terminal && (n == syscall.SIGTERM || n == syscall.SIGHUP):
 					r.end(fmt.Errorf("%w: this process got %s", ErrLost, unix.SignalName(n)))
 				default:

@@ -26,6 +26,8 @@ const (
 	MaxUserConnections = 256
 	// MaxJobConnections of the socket in a job's container: each srun that runs has one.
 	MaxJobConnections = 1024
+	// spareJobConnections are for those beyond them, which are told so and closed.
+	spareJobConnections = 256
 )
 
 // limited closes connections beyond the limits of its peers.
@@ -56,9 +58,11 @@ func tcpLimit(p peer) int {
 
 func userLimit(peer) int { return MaxUserConnections }
 
-// Job limits the connections to the socket in a job's container, see [MaxJobConnections].
+// Job limits the connections to the socket in a job's container. Beyond [MaxJobConnections] requests in
+// progress its server is to answer that there are too many.
 func Job(l net.Listener) net.Listener {
-	return limit(l, MaxJobConnections, func(peer) int { return MaxJobConnections })
+	const most = MaxJobConnections + spareJobConnections
+	return limit(l, most, func(peer) int { return most })
 }
 
 // Accept implements net.Listener.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,8 @@ const (
 
 // Frames in both directions. They belong to no task.
 const (
-	// Ack says how much was received, in eight bytes. To programs: of their frames, see [Frame.Counts].
+	// Ack says how much was received, in eight bytes. To programs: of their frames, see [Frame.Counts]; to a
+	// step of those of one node, whose index is in place of the task.
 	// From programs: of the input, in bytes; the first one says where the sender is to go on.
 	Ack  Kind = 'a'
 	Ping Kind = 'k' // keeps the connection alive, see [Conn.KeepAlive]
@@ -289,6 +291,18 @@ func Join(a, b *Conn) {
 	both.Go(func() { pass(a, b) })
 	both.Go(func() { pass(b, a) })
 	both.Wait()
+}
+
+// Relay returns a connection that stands for conn, which leads to another machine: what passes the stream of a
+// process of this machine on there speaks for it. So the other end goes on while the process is stopped, and
+// hears that it is gone when the process has closed its own connection. It ends with ctx.
+func Relay(ctx context.Context, conn io.ReadWriteCloser) io.ReadWriteCloser {
+	near, far := net.Pipe()
+	process, other := New(far), New(conn)
+	process.Announce(ctx)
+	other.KeepAlive(ctx)
+	go Join(process, other)
+	return near
 }
 
 // Close ends the connection at once.

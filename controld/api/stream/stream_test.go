@@ -147,6 +147,41 @@ func TestAStoppedEndIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestARelaySpeaksForAStoppedProcess notices a process that is taken for dead by another machine because it is
+// stopped, one whose end is not heard there, and frames that are lost.
+func TestARelaySpeaksForAStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		other := New(theirs)
+		other.KeepAlive(t.Context())
+		near := Relay(t.Context(), ours)
+		var heard sync.WaitGroup
+		heard.Go(func() {
+			if f, err := other.Read(); err != nil || string(f.Data) != "go on" {
+				t.Errorf("it hears %+v, %v", f, err)
+			}
+			if f, err := other.Read(); err == nil || errors.Is(err, ErrSilent) {
+				t.Errorf("at the end it hears %+v, %v", f, err)
+			}
+		})
+		time.Sleep(10 * time.Minute) // the process neither reads nor writes
+		process := New(near)
+		heard.Go(func() {
+			if f, err := process.Read(); err != nil || string(f.Data) != "output" {
+				t.Errorf("the process hears %+v, %v", f, err)
+			}
+			_ = process.Close()
+		})
+		if err := process.Write(Frame{Kind: Stdin, Data: []byte("go on")}); err != nil {
+			t.Error(err)
+		}
+		if err := other.Write(Frame{Kind: Stdout, Data: []byte("output")}); err != nil {
+			t.Error(err)
+		}
+		heard.Wait()
+	})
+}
+
 func TestALiveConnectionStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()

@@ -356,10 +356,10 @@ var Jobs = []Field[*JobRow]{
 // failedCodes are the states of which squeue shows the reason in place of the nodes.
 var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
 
-// notOfSteps is a text that steps do not have.
+// notOfSteps is a text that steps do not have in sacct.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	return func(r *JobRow) string {
-		if r.step != nil {
+		if r.step != nil && r.Past {
 			return ""
 		}
 		return text(r)

@@ -19,7 +19,8 @@ import (
 type step struct {
 	id    string // behind the job's: batch, 0
 	tasks int
-	used  *api.Usage // nil: nothing is known
+	used  *api.Usage      // nil: nothing is known
+	limit jobspec.Seconds // of its time, 0: that of its job
 }
 
 // Steps returns the rows of the steps of a job that has begun, of its last attempt. The first is that of
@@ -43,6 +44,39 @@ func (r *JobRow) Steps() []*JobRow {
 		return cmp.Or(cmp.Compare(len(a.step.id), len(b.step.id)), cmp.Compare(a.step.id, b.step.id))
 	})
 	return rows
+}
+
+// LiveSteps returns the rows of the steps of a job that run: its script, on its first node, and the others.
+func (r *JobRow) LiveSteps() []*JobRow {
+	if r.Started == nil || r.Ended != nil {
+		return nil
+	}
+	return slices.DeleteFunc(r.Steps(), func(s *JobRow) bool {
+		s.Nodes = s.Nodes[:min(len(s.Nodes), cmp.Or(s.step.tasks, len(s.Nodes)))]
+		return s.Ended != nil
+	})
+}
+
+// TitleSteps has the column of ids be titled as that of steps.
+func TitleSteps(columns []Column[*JobRow]) {
+	for i := range columns {
+		if f := columns[i].Field; f != nil && f.letter == 'i' {
+			columns[i].title = "STEPID"
+		}
+	}
+}
+
+// StepRecord returns the lines about a step in scontrol show, each with KEY=VALUE.
+func (r *JobRow) StepRecord() []string {
+	return []string{
+		fmt.Sprintf("StepId=%s UserId=%d StartTime=%s TimeLimit=%s", r.FullID(), r.UID, r.when(r.Started),
+			limit(r.step.limit)),
+		fmt.Sprintf("State=%s Partition=%s NodeList=%s", r.State, show.Clean(r.Queue), orNull(show.Hosts(r.Nodes))),
+		fmt.Sprintf("Nodes=%d CPUs=%d Tasks=%d Name=%s Network=(null)", len(r.Nodes), r.Cores, r.step.tasks,
+			show.Clean(r.Name)),
+		"TRES=" + r.stepTRES(),
+		"ResvPorts=(null)",
+	}
 }
 
 // StepID returns the name of the step that a row is about, "" for a job.
@@ -123,7 +157,7 @@ func (r *JobRow) ended(s *api.Step) *JobRow {
 // live returns the row of a step that runs.
 func (r *JobRow) live(s *api.StepStatus) *JobRow {
 	row := r.ofStep(s.Step, s.Name, s.Nodes, api.At(s.Started))
-	row.Cores, row.GPUs = s.Cores, s.GPUs
+	row.Cores, row.GPUs, row.step.limit = s.Cores, s.GPUs, s.TimeLimit
 	for _, n := range s.Tasks {
 		row.step.tasks += n
 	}

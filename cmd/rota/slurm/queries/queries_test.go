@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -54,17 +56,61 @@ func TestSqueue(t *testing.T) {
 		"-o %.i":     "squeue: error: the format \"%.i\" has a '.' without a width\n",
 		"-o %8":      "squeue: error: the format \"%8\" ends in a '%'\n",
 		"-o %9000i":  "squeue: error: the width 9000",
-		"--steps":    "squeue: error: unknown flag: --steps",
+		"-s --json":  "squeue: error: --json has jobs",
 		"-u ,":       "squeue: error: --user is empty\n",
 		"--jobs= -h": "squeue: error: --jobs is empty\n",
 		"-h 7":       "squeue: error: Unrecognized option: 7\n",
-		"-s 7.0":     "squeue: error: unknown shorthand flag: 's' in -s",
+		"-s x":       "squeue: error: Unrecognized option: x",
+		"--steps=x":  "squeue: error: Invalid job_step id: x\n",
 		"-t RUNING":  "squeue: error: Invalid job state specified: RUNING",
 		"-M other":   "squeue: error: 'other' can't be reached now",
 	} {
 		code, out, said := run(t, a.URL, nil, append([]string{"squeue"}, strings.Fields(args)...)...)
 		if code != 1 || out != "" || !strings.HasPrefix(said, want) {
 			t.Errorf("squeue %s: %d\n%s%s\nwant\n%s", args, code, out, said, want)
+		}
+	}
+}
+
+// TestStepsThatRun: squeue and scontrol show them, with the scripts of their jobs.
+func TestStepsThatRun(t *testing.T) {
+	a := slurmtest.Lab(t)
+	const header = "         STEPID     NAME PARTITION     USER      TIME NODELIST\n"
+	script, step, other := "        7.batch    batch       gpu      ann     59:00 gpu01\n",
+		"            7.2   python       gpu      ann     30:00 gpu[01-02]\n",
+		"      8_3.batch    batch       gpu      ann     59:00 gpu01\n"
+	for args, want := range map[string]string{
+		"-s": header + script + step + other, "--steps=7": header + script + step, "-s 7.2": header + step,
+		"-h -s7.2,8_3.batch": step + other, "-h -s -j 8": other, "-h -s -u bob": "", "-s 8_3 -h": other,
+		"-h -s -o %i|%M -S -i": "8_3.batch|59:00\n7.batch|59:00\n7.2|30:00\n",
+	} {
+		if code, out, said := run(t, a.URL, nil, append([]string{"squeue"}, strings.Fields(args)...)...); code != 0 ||
+			out != want || said != "" {
+			t.Errorf("squeue %s: %d\n%s%s\nwant\n%s", args, code, out, said, want)
+		}
+	}
+	show := func(text string, oneLine bool) (string, error) {
+		var out bytes.Buffer
+		env := slurmtest.Env([]string{"ROTA_ADDR=" + a.URL})
+		env.Stdout, env.Name = &out, "scontrol"
+		env.Now = func() time.Time { return time.Date(2026, 11, 21, 13, 0, 0, 0, time.Local) }
+		err := Show(t.Context(), &tool.Tool{Env: env}, strings.Fields("step "+text), &ShowOptions{OneLine: oneLine})
+		return out.String(), err
+	}
+	want := "StepId=7.2 UserId=4000001 StartTime=2026-11-21T12:30:00 TimeLimit=UNLIMITED\n" +
+		"   State=RUNNING Partition=gpu NodeList=gpu[01-02]\n   Nodes=2 CPUs=6 Tasks=3 Name=python Network=(null)\n" +
+		"   TRES=cpu=6,gres/gpu=2,node=2\n   ResvPorts=(null)\n\n"
+	if got, err := show("7.2", false); err != nil || got != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 3 ||
+		!strings.Contains(got, "StepId=8_3.batch ") {
+		t.Errorf("all: %v\n%s", err, got)
+	}
+	for text, want := range map[string]string{"7.9": "Job step 7.9 not found", "x": "Invalid job step id specified: x",
+		"99.0": "Job step 99.0 not found"} {
+		if got, err := show(text, false); got != "" || err == nil || err.Error() != want {
+			t.Errorf("%s: %q %v", text, got, err)
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 // stepRef is a step that is asked for by its name, of a job or of tasks of an array.
 type stepRef struct {
 	of selection
-	id string
+	id string // "": all
 }
 
 // names reports whether a row is about a step that is asked for.
 func (s *stepRef) names(r *fields.JobRow) bool {
-	if r.StepID() != s.id {
+	if s.id != "" && r.StepID() != s.id {
 		return false
 	}
 	if len(s.of.tasks) > 0 {
@@ -44,8 +44,8 @@ func askRunning(ctx context.Context, t *tool.Tool, s *command.Session, rows []*f
 		return r.Code.Final() || r.Started == nil || len(r.Nodes) == 0
 	})
 	if len(rows) > maxAsked {
-		t.Errorf("%d jobs run: steps that run are shown of up to %d. Name jobs by --jobs to see theirs, or leave steps out "+
-			"by --allocations", len(rows), maxAsked)
+		t.Errorf("%d jobs run: steps that run are shown of up to %d. Name jobs to see theirs, or leave steps out", len(rows),
+			maxAsked)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askingTime)

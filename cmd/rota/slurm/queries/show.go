@@ -43,6 +43,8 @@ func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) err
 	switch what {
 	case "job", "jobs", "jobid":
 		return showJobs(ctx, t, arg, o)
+	case "step", "steps", "stepid":
+		return showSteps(ctx, t, arg, o)
 	case "node", "nodes", "nodename":
 		return showNodes(ctx, t, arg, o)
 	case "part", "partition", "partitions", "partitionname":
@@ -59,7 +61,7 @@ func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) err
 		fmt.Fprintln(t.Stdout, hostlist.Compress(names))
 		return nil
 	}
-	return fmt.Errorf("invalid entity: %s for keyword: show: job, node, partition, config, hostnames and hostlist "+
+	return fmt.Errorf("invalid entity: %s for keyword: show: job, step, node, partition, config, hostnames and hostlist "+
 		"are there",
 		what)
 }

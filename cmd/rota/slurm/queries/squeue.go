@@ -34,7 +34,7 @@ const minJobAge = 300
 type queueOptions struct {
 	common
 	jobOptions
-	format, names, jobs, sort              string
+	format, names, jobs, steps, sort       string
 	me, long, start, all, apart, stateOnly bool
 	every                                  int
 }
@@ -56,6 +56,8 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	f.BoolVarP(&o.apart, "array", "r", false, "")
 	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what a format asks for is known as well
 	f.IntVarP(&o.every, "iterate", "i", 0, "")
+	f.StringVarP(&o.steps, "steps", "s", "", "")
+	f.Lookup("steps").NoOptDefVal = allSteps
 	tool.Aliased(f, "jobs", "job")
 	return o
 }
@@ -70,7 +72,7 @@ var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "
 func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSqueue(f)
-	if err := begin(t, f, args, variablesOfSqueue); err != nil {
+	if err := begin(t, f, joinSteps(args), variablesOfSqueue); err != nil {
 		return err
 	}
 	q, err := readQueue(t, f, o)
@@ -99,8 +101,9 @@ func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 type queueList struct {
 	jobList
 	*queueOptions
-	keys   []fields.SortKey[*fields.JobRow]
-	filter api.JobFilter
+	keys      []fields.SortKey[*fields.JobRow]
+	filter    api.JobFilter
+	onlySteps []stepRef // nil: all
 }
 
 // readQueue reads what is asked for.
@@ -128,6 +131,12 @@ func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, err
 	if err := q.selectJobs(); err != nil {
 		return nil, err
 	}
+	if o.steps != "" {
+		fields.TitleSteps(q.columns)
+		if err := q.selectSteps(); err != nil {
+			return nil, err
+		}
+	}
 	if q.session, err = t.Connect(); err != nil {
 		return nil, err
 	}
@@ -139,6 +148,8 @@ func (q *queueList) letters() string {
 	switch {
 	case q.format != "":
 		return q.format
+	case q.steps != "":
+		return stepFormat
 	case q.start:
 		return startFormat
 	case q.stateOnly:
@@ -217,6 +228,9 @@ func (q *queueList) print(ctx context.Context) error {
 		if q.long || q.every > 0 {
 			fmt.Fprintln(out, q.source.Now.Local().Format("Mon Jan 02 15:04:05 2006"))
 		}
+	}
+	if q.steps != "" {
+		return q.printSteps(ctx, &l)
 	}
 	if len(q.keys) > 0 || l.Fits() {
 		return q.printSorted(ctx, &l)

@@ -26,6 +26,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -166,7 +167,7 @@ func (a *allocation) grant(parent context.Context) (*api.Job, error) {
 	job, err := a.await(ctx, allocated)
 	allocated()
 	if err != nil {
-		a.release("salloc has not waited for it")
+		a.cancel("salloc has not waited for it")
 		if a.say("Job allocation %d has been revoked.", a.id); errors.Is(err, exit.ErrInterrupted) {
 			return nil, tool.ErrSaid
 		}
@@ -208,8 +209,59 @@ func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, err
 // releaseWait is how long salloc tries to give an allocation back.
 const releaseWait = 30 * time.Second
 
-// release ends the job. That it has ended already is no error.
-func (a *allocation) release(why string) {
+// release gives the allocation back, whose job then ends as the command has: by its exit code, or by a signal.
+// Where the script of the job cannot be told, the job is cancelled.
+func (a *allocation) release(code, signal int) {
+	a.say("Relinquishing job allocation %d", a.id)
+	ctx, stop := context.WithTimeout(context.Background(), releaseWait)
+	defer stop()
+	if code != 0 || signal != 0 {
+		a.noteEnd(ctx, code, signal)
+	}
+	unsure := 0
+	for delay := 20 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		_, err := a.session.Signal(ctx, show.ID(a.id), api.SignalRequest{Signal: script.Release, To: jobspec.SignalScript})
+		var lost *api.UncertainError
+		var refused *api.Problem
+		if errors.As(err, &lost) {
+			unsure++
+		}
+		switch {
+		case errors.As(err, &refused) && refused.Code == api.CodeWrongState, exit.IsNotFound(err):
+			return // it has ended
+		case err != nil && unsure != 1: // once more it may be heard
+			a.cancel("the command of salloc has ended")
+			return
+		}
+		select {
+		case <-time.After(delay): // it may not have set its trap yet
+		case <-ctx.Done():
+			a.cancel("the command of salloc has ended")
+			return
+		}
+	}
+}
+
+// noteEnd writes down in the allocation how the command has ended. Where that cannot be done, it counts as a
+// success.
+func (a *allocation) noteEnd(ctx context.Context, code, signal int) {
+	conn, err := a.session.Exec(ctx, show.ID(a.id), api.ExecRequest{Argv: script.ReleaseAs(code, signal)})
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }() // it is read no more
+	at := int64(0)
+	for {
+		f, err := conn.Read()
+		if at += f.Counts(); err != nil || f.Kind == stream.End {
+			_ = conn.Write(stream.Number(at)) // nothing is sent again
+			return
+		}
+	}
+}
+
+// cancel ends the job. That it has ended already is no error.
+func (a *allocation) cancel(why string) {
 	ctx, stop := context.WithTimeout(context.Background(), releaseWait)
 	defer stop()
 	var refused *api.Problem
@@ -237,8 +289,7 @@ func (a *allocation) run(parent context.Context, path string, job *api.Job) erro
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		a.say("Relinquishing job allocation %d", a.id)
-		a.release("its command cannot be started")
+		a.release(tool.Failed, 0)
 		return fmt.Errorf("Unable to exec command \"%s\": %w", a.words[0], err)
 	}
 	ended, over := make(chan error, 1), a.overAgain(ctx)
@@ -248,8 +299,8 @@ func (a *allocation) run(parent context.Context, path string, job *api.Job) erro
 		select {
 		case err := <-ended:
 			if held {
-				a.say("Relinquishing job allocation %d", a.id)
-				a.release("the command of salloc has ended")
+				code, signal := waitStatus(err)
+				a.release(code, int(signal))
 			}
 			return commandEnd(err)
 		case <-over:
@@ -262,8 +313,7 @@ func (a *allocation) run(parent context.Context, path string, job *api.Job) erro
 			if s == syscall.SIGTERM || s == syscall.SIGHUP {
 				if held {
 					held = false
-					a.say("Relinquishing job allocation %d", a.id)
-					a.release("salloc was ended by a signal")
+					a.release(0, int(s.(syscall.Signal)))
 				}
 				over = nil
 				_ = cmd.Process.Signal(s) // it may have ended
@@ -295,10 +345,23 @@ func commandEnd(err error) error {
 	if !errors.As(err, &how) {
 		return err
 	}
-	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return exit.WithCode(128 + int(status.Signal()))
+	code, signal := waitStatus(err)
+	if signal != 0 {
+		code = 128 + int(signal)
 	}
-	return exit.WithCode(how.ExitCode())
+	return exit.WithCode(code)
+}
+
+// waitStatus returns the exit code of a command, or the signal that has ended it.
+func waitStatus(err error) (code int, signal syscall.Signal) {
+	var how *exec.ExitError
+	if !errors.As(err, &how) {
+		return 0, 0
+	}
+	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 0, status.Signal()
+	}
+	return how.ExitCode(), 0
 }
 
 // environment is that of the command: that of salloc, and what srun reads of the allocation. What another

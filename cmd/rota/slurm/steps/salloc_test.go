@@ -42,7 +42,36 @@ func allocating(t *testing.T, waits, lasts int) *rotatest.Answers {
 		cancelled.Add(1)
 		rotatest.WhenAsked(0, api.ControlResponse{}, api.ControlResponse{})(w, r)
 	})
+	var signals atomic.Int32
+	a.On("POST /v1/jobs/7/signal", func(w http.ResponseWriter, r *http.Request) {
+		if signals.Add(1) > 2 { // its shell has not set its trap at once
+			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
+			return
+		}
+		rotatest.WhenAsked(0, api.ControlResponse{}, api.ControlResponse{})(w, r)
+	})
+	a.Refuse("POST /v1/jobs/7/exec", api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+		Detail: "no shell"})
 	return a
+}
+
+// released returns how an allocation was given back: what was executed in it, and with which signal; "" if it
+// was not, or in another way.
+func released(a *rotatest.Answers) string {
+	how, signals := "", 0
+	for _, r := range a.Requests() {
+		switch r.What {
+		case "POST /v1/jobs/7/exec":
+			how = r.Body
+		case "POST /v1/jobs/7/signal":
+			if signals++; r.Body == `{"signal":"SIGURG","to":"script"}` && signals == 3 {
+				return "URG " + how
+			}
+		case "POST /v1/jobs/7/cancel":
+			return ""
+		}
+	}
+	return ""
 }
 
 func isCancelled(a *rotatest.Answers) bool {
@@ -86,7 +115,7 @@ func TestSalloc(t *testing.T) {
 	const messages = "salloc: Pending job allocation 7\nsalloc: job 7 queued and waiting for resources\n" +
 		"salloc: job 7 has been allocated resources\nsalloc: Granted job allocation 7\n" +
 		"salloc: Nodes n[1-2] are ready for job\nsalloc: Relinquishing job allocation 7\n"
-	if code != 3 || out != want || said != messages || !isCancelled(a) {
+	if code != 3 || out != want || said != messages || !strings.Contains(released(a), "echo exit 3 ") {
 		t.Errorf("%d\n%s\nwant\n%s\n%s", code, out, want, said)
 	}
 	j := slurmtest.Submitted(t, a)
@@ -98,7 +127,8 @@ func TestSalloc(t *testing.T) {
 	}
 	a = allocating(t, 0, always)
 	s = slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL, Environ: []string{"SHELL=/bin/sh"}, Stdin: "kill -9 $$\n"}
-	if code, _, said := runSalloc(s, "-Q"); code != 128+9 || said != "" || !isCancelled(a) ||
+	if code, _, said := runSalloc(s, "-Q"); code != 128+9 || said != "" ||
+		!strings.Contains(released(a), "echo signal 9 ") ||
 		slurmtest.Submitted(t, a).Name != "interactive" {
 		t.Errorf("a shell: %d %q", code, said)
 	}
@@ -107,6 +137,23 @@ func TestSalloc(t *testing.T) {
 	if code, _, said := runSalloc(s, "--no-shell"); code != 0 || isCancelled(a) ||
 		said != "salloc: Granted job allocation 7\nsalloc: Nodes n[1-2] are ready for job\n" {
 		t.Errorf("--no-shell: %d %q", code, said)
+	}
+}
+
+// TestSallocGivesBack: an allocation whose command has succeeded ends without more ado, and one whose node does
+// not answer is cancelled.
+func TestSallocGivesBack(t *testing.T) {
+	a := allocating(t, 0, always)
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL}
+	if code, _, said := runSalloc(s, "-Q", "true"); code != 0 || said != "" || released(a) != "URG " {
+		t.Errorf("%d %q %q", code, said, released(a))
+	}
+	a = allocating(t, 0, always)
+	a.Refuse("POST /v1/jobs/7/signal", api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+		Detail: "job 7 is on node n1, which does not answer"})
+	s.Addr = a.URL
+	if code, _, said := runSalloc(s, "-Q", "true"); code != 0 || said != "" || !isCancelled(a) {
+		t.Errorf("its node is lost: %d %q", code, said)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
@@ -94,6 +96,8 @@ func TestSrunAsks(t *testing.T) {
 		send(t, c, frame(t, stream.End, all, api.StepEnd{}))
 	}
 	a := stepNode(t, "/v1/steps", end)
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Spec: &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
+		Mounts: []jobspec.Mount{{Source: "/p", Target: "/w"}}}}}}}})
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +123,14 @@ func TestSrunAsks(t *testing.T) {
 		"--gpus-per-task=1 --exact -K -W 60 -t 1:00 -J x -D /tmp ./a": `{"name":"x",` + prog +
 			`,"workdir":"/tmp","nodes":2,"tasks":4,"tasks_per_node":2,"gpus_per_task":1,"exact":true,` +
 			`"kill_on_bad_exit":true,"wait":60,"time_limit":60}`,
-		"-K0 -I ./a": `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"tasks_per_node":2,"no_wait":true}`,
+		"-O -n 9 ./a": `{"name":"a",` + prog + `,"nodes":2,"tasks":9,"overcommit":true}`,
+		"--cpus-per-gpu=4 --gpus-per-node=2 ./a": `{"name":"a",` + prog +
+			`,"nodes":2,"tasks":4,"tasks_per_node":2,"gpus_per_node":2,"cores_per_gpu":4,"exact":true}`,
+		"--ntasks-per-gpu=2 --gpus-per-node=2 ./a": `{"name":"a",` + prog +
+			`,"nodes":2,"tasks_per_node":4,"gpus_per_node":2}`,
+		"--ntasks-per-gpu=1 -G 4 ./a": `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"gpus_per_task":1}`,
+		"--ntasks-per-gpu=2 -n 4 ./a": `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"gpus":2}`,
+		"-K0 -I ./a":                  `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"tasks_per_node":2,"no_wait":true}`,
 		"-K1 ./a -K1": `{"name":"a","programs":[{"argv":["./a","-K1"]}],"nodes":2,"tasks":4,"tasks_per_node":2,` +
 			`"kill_on_bad_exit":true}`,
 		// submitit, parsl, DeepSpeed, and the mpirun of OpenMPI
@@ -147,7 +158,10 @@ func TestSrunAsks(t *testing.T) {
 			!slices.Contains(got.Env, "RANK=3") {
 			t.Errorf("srun %s: environment %q", args, got.Env)
 		}
-		got.Env = nil
+		if len(got.Key) != 32 || !got.Acks {
+			t.Errorf("srun %s: a lost connection would lose output, or start the step twice: %+v", args, got)
+		}
+		got.Env, got.Key, got.Acks = nil, "", false
 		if got.Workdir == here {
 			got.Workdir = ""
 		}
@@ -157,36 +171,43 @@ func TestSrunAsks(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"":                           "srun: error: No command given to execute.\n",
-		"-N 0 a":                     "srun: error: Invalid node count: \"0\"\n",
-		"-n x a":                     "srun: error: Invalid numeric value \"x\" for --ntasks.\n",
-		"-r 1 -w n1 a":               "srun: error: -r,--relative not allowed with",
-		"--exact --whole a":          "srun: error: --exact and --whole are mutually exclusive.\n",
-		"--mem=1G --mem-per-cpu=1 a": "srun: error: --mem and --mem-per-cpu are mutually exclusive.\n",
-		"--gres=craynetwork:1 a":     "srun: error: --gres=craynetwork:1: only GPUs are counted: write gpu:N\n",
-		"-G x a":                     "srun: error: Invalid --gpus specification: \"x\"\n",
-		"-m plane=2 a":               "srun: error: --distribution=plane=2 is not supported: block and cyclic are\n",
-		"--mpi=pmix a":               "srun: error: invalid MPI type 'pmix', --mpi=list for acceptable types: ",
-		"--bcast=/tmp/x a":           "srun: error: unknown flag: --bcast",
-		"--het-group=x a":            "srun: error: Invalid --het-group specification: \"x\": write 0,2-3",
-		"a : --overlap b":            "srun: error: --overlap=true is for the whole step, and not for one component",
-		"a : --het-group=0 b":        "srun: error: a step has one part in a component, and two in component 0",
-		"a : --multi-prog b":         "srun: error: --multi-prog cannot be used with more than one component of a job",
-		"a :":                        "srun: error: No command given to execute.",
-		"a : -N x b":                 "srun: error: Invalid node count: \"x\"",
-		"-o %q a":                    "srun: error: the pattern \"%q\" has an unknown letter: %q\n",
-		"--open-mode=x a":            "srun: error: Invalid --open-mode specification",
-		"--pty -o x a":               "srun: error: --error/--input/--output are incompatible with --pty\n",
-		"-i /nowhere/at/all a":       "srun: error: Could not open stdin file: ",
-		"-o /nowhere/at/all a":       "srun: error: Could not open file for output: open /nowhere/at/all: no such file",
-		"-e /dev/null/%t a":          "srun: error: Could not open file for output: open /dev/null/0: permission denied",
-		"-I60 a":                     "srun: error: --immediate=60: a step waits",
-		"-C a100 a":                  "srun: error: --constraint=a100 is not supported in a step: ",
-		"--reservation=r a":          "srun: error: --reservation=r is not supported in a step: ",
-		"--container-mounts=/a:/b a": "srun: error: --container-mounts=/a:/b: a step has the mounts of its job",
-		"-t x a":                     "srun: error: Invalid --time specification: \"x\"\n",
-		"--jobid x a":                "srun: error: Invalid job id specified\n",
-		"--multi-prog /nowhere":      "srun: error: Could not open multi_prog config file: ",
+		"":                                       "srun: error: No command given to execute.\n",
+		"-N 0 a":                                 "srun: error: Invalid node count: \"0\"\n",
+		"-n x a":                                 "srun: error: Invalid numeric value \"x\" for --ntasks.\n",
+		"-r 1 -w n1 a":                           "srun: error: -r,--relative not allowed with",
+		"--exact --whole a":                      "srun: error: --exact and --whole are mutually exclusive.\n",
+		"--mem=1G --mem-per-cpu=1 a":             "srun: error: --mem and --mem-per-cpu are mutually exclusive.\n",
+		"--gres=craynetwork:1 a":                 "srun: error: --gres=craynetwork:1: only GPUs are counted: write gpu:N\n",
+		"-G x a":                                 "srun: error: Invalid --gpus specification: \"x\"\n",
+		"-m plane=2 a":                           "srun: error: --distribution=plane=2 is not supported: block and cyclic are\n",
+		"--mpi=pmix a":                           "srun: error: invalid MPI type 'pmix', --mpi=list for acceptable types: ",
+		"--bcast=/tmp/x a":                       "srun: error: unknown flag: --bcast",
+		"--het-group=x a":                        "srun: error: Invalid --het-group specification: \"x\": write 0,2-3",
+		"a : --overlap b":                        "srun: error: --overlap=true is for the whole step, and not for one component",
+		"a : --het-group=0 b":                    "srun: error: a step has one part in a component, and two in component 0",
+		"a : --multi-prog b":                     "srun: error: --multi-prog cannot be used with more than one component of a job",
+		"a :":                                    "srun: error: No command given to execute.",
+		"a : -N x b":                             "srun: error: Invalid node count: \"x\"",
+		"-o %q a":                                "srun: error: the pattern \"%q\" has an unknown letter: %q\n",
+		"--open-mode=x a":                        "srun: error: Invalid --open-mode specification",
+		"--pty -o x a":                           "srun: error: --error/--input/--output are incompatible with --pty\n",
+		"-i /nowhere/at/all a":                   "srun: error: Could not open stdin file: ",
+		"-o /nowhere/at/all a":                   "srun: error: Could not open file for output: open /nowhere/at/all: no such file",
+		"-e /dev/null/%t a":                      "srun: error: Could not open file for output: open /dev/null/0: permission denied",
+		"-I60 a":                                 "srun: error: --immediate=60: a step waits",
+		"-C a100 a":                              "srun: error: --constraint=a100 is not supported in a step: ",
+		"--reservation=r a":                      "srun: error: --reservation=r is not supported in a step: ",
+		"-t x a":                                 "srun: error: Invalid --time specification: \"x\"\n",
+		"--jobid x a":                            "srun: error: Invalid job id specified\n",
+		"--multi-prog /nowhere":                  "srun: error: Could not open multi_prog config file: ",
+		"--ntasks-per-gpu=2 a":                   "srun: error: --ntasks-per-gpu needs --gpus, --gpus-per-node,",
+		"--ntasks-per-gpu=2 -n3 a":               "srun: error: --ntasks-per-gpu=2 does not go with 3 tasks",
+		"--ntasks-per-gpu=2 --gpus-per-task=1 a": "srun: error: --ntasks-per-gpu is mutually",
+		"--cpus-per-gpu=2 -c2 a":                 "srun: error: --cpus-per-gpu is mutually exclusive with --cpus-per-task.\n",
+		"--container-mounts=/a:/b a":             "srun: error: --container-mounts=/a:/b: in its job nothing is",
+		"--container-mounts=/o:/w a":             "srun: error: --container-mounts=/o:/w: in its job /p is",
+		"--container-mounts=/p:/w:ro a":          "srun: error: --container-mounts=/p:/w:ro: in its job /p is mounted read-w",
+		"--container-mounts=/p:/w:x a":           "srun: error: --container-mounts=/p:/w:x: ",
 	} {
 		if code, out, said := run(t, a.URL, inJob, append([]string{"srun"}, strings.Fields(args)...)...); code != 1 ||
 			out != "" || !strings.HasPrefix(said, want) {
@@ -209,7 +230,7 @@ func TestSrunAsks(t *testing.T) {
 		t.Errorf("--mpi=list: %d %s", code, out)
 	}
 	image := append(slices.Clone(inJob), slurm.ImageVariable+"=/images/nemo")
-	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/p:/proc",
+	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/p/:/w,/proc:/proc",
 		"--container-workdir=/w", "./a"}
 	if code, _, said := run(t, a.URL, image, args...); code != 0 || got.Workdir != "/w" {
 		t.Errorf("the job's image: %d %s %s", code, said, got.Workdir)
@@ -419,7 +440,8 @@ func TestSrunInput(t *testing.T) {
 
 // TestSrunGoesOn: a connection that is lost is made again, and the output goes on where it was.
 func TestSrunGoesOn(t *testing.T) {
-	var from []map[string]int64
+	var from [][]int64
+	var away atomic.Bool
 	a := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		send(t, c, frame(t, stream.Stdout, 0, "one\n"), frame(t, stream.Stdout, 1, "two\n"), frame(t, stream.Stdout, 1, "x"))
@@ -427,6 +449,10 @@ func TestSrunGoesOn(t *testing.T) {
 	a.On("POST /v1/steps/2/attach", func(w http.ResponseWriter, r *http.Request) {
 		var req api.StepAttach
 		readLast(t, a, &req)
+		if away.CompareAndSwap(true, false) { // its node's daemon is restarted
+			api.WriteProblem(w, http.StatusBadGateway, api.CodeInternal, "job 7 is on node n1, which does not answer")
+			return
+		}
 		from = append(from, req.From)
 		c, err := api.AcceptStream(r.Context(), w, r)
 		if err != nil {
@@ -437,16 +463,18 @@ func TestSrunGoesOn(t *testing.T) {
 		begin(t, c, []string{"n1", "n2"}, 1, 1)
 		if len(from) == 1 {
 			send(t, c, frame(t, stream.Exit, 0, api.StepTaskExit{}))
+			away.Store(true)
 			return
 		}
 		send(t, c, frame(t, stream.Stdout, 1, "yz\n"), frame(t, stream.Exit, 1, api.StepTaskExit{Code: 2}),
 			frame(t, stream.End, all, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 2}}))
 	})
 	code, out, said := run(t, a.URL, inJob, "srun", "-n2", "-i", "none", "a") // no input that is lost with it
-	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: error: n2: task 1: Exited with exit code 2\n" {
+	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: StepId=7.2 goes on without a connection, "+
+		"which is tried again\nsrun: error: n2: task 1: Exited with exit code 2\n" {
 		t.Errorf("%d %q %q", code, out, said)
 	}
-	if got, want := fmt.Sprint(from), "[map[n1:13 n2:23] map[n1:32 n2:23]]"; got != want {
+	if got, want := fmt.Sprint(from), "[[13 23] [32 23]]"; got != want {
 		t.Errorf("it asked for what comes behind %s, want %s", got, want)
 	}
 	b := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) { begin(t, c, []string{"n1"}, 1) })
@@ -454,6 +482,64 @@ func TestSrunGoesOn(t *testing.T) {
 	code, _, said = run(t, b.URL, inJob, "srun", "a")
 	if code != 1 || said != "srun: error: StepId=7.2 was lost: there is no step 7.2\n" {
 		t.Errorf("%d %q", code, said)
+	}
+}
+
+// TestSrunAsksAgain: a connection that is lost before the step begins is made again, for the same request.
+func TestSrunAsksAgain(t *testing.T) {
+	var keys []string
+	a := stepNode(t, "/v1/steps", func(c *stream.Conn, r *api.StepRequest) {
+		if keys = append(keys, r.Key); len(keys) == 1 {
+			send(t, c, frame(t, stream.Message, all, "Job 7 step creation temporarily disabled"))
+			return // and the connection is closed
+		}
+		begin(t, c, []string{"n1"}, 1)
+		send(t, c, frame(t, stream.Stdout, 0, "one\n"), frame(t, stream.End, all, api.StepEnd{}))
+	})
+	code, out, said := run(t, a.URL, inJob, "srun", "-n1", "-Q", "a")
+	if code != 0 || out != "one\n" || said != "" || len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
+		t.Errorf("%d %q %q, keys %q", code, out, said, keys)
+	}
+	tries := 0
+	b := rotatest.NewAnswers(t)
+	b.On("POST /v1/steps", func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries > 1 {
+			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "step 7.0 has ended while nothing read its output")
+		} else if c, err := api.AcceptStream(r.Context(), w, r); err == nil {
+			c.Close()
+		}
+	})
+	code, _, said = run(t, b.URL, inJob, "srun", "-n1", "-Q", "a")
+	if code != 1 || tries != 2 || !strings.HasPrefix(said, "srun: error: Unable to create step for job 7: ") ||
+		!strings.Contains(said, "has ended while nothing read its output") {
+		t.Errorf("%d %q after %d tries", code, said, tries)
+	}
+}
+
+// TestSrunAcknowledges: what it has written of the output of a node is not kept there any more.
+func TestSrunAcknowledges(t *testing.T) {
+	acked := make([]int64, 2)
+	a := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
+		begin(t, c, []string{"n1", "n1"}, 1, 1) // as with two workers of a job on a node
+		piece := strings.Repeat("x", 30_000)
+		for range 10 {
+			send(t, c, frame(t, stream.Stdout, 0, "y"), frame(t, stream.Stdout, 1, piece))
+		}
+		for acked[1] < 8*30_000 {
+			f, err := c.Read()
+			if err != nil {
+				t.Errorf("only %v are acknowledged: %v", acked, err)
+				break
+			}
+			if n, err := f.Offset(); err == nil {
+				acked[f.Task] = n
+			}
+		}
+		send(t, c, frame(t, stream.End, all, api.StepEnd{}))
+	})
+	code, out, said := run(t, a.URL, inJob, "srun", "-i", "none", "a")
+	if code != 0 || len(out) != 300_010 || said != "" || acked[0] != 0 || acked[1]%(9+30_000) != 0 {
+		t.Errorf("%d, %d bytes, %s, acknowledged %v", code, len(out), said, acked)
 	}
 }
 
@@ -616,7 +702,10 @@ func TestSrunInComponents(t *testing.T) {
 			t.Errorf("srun %s: %d %s%s, and nothing was asked for", args, code, out, said)
 			continue
 		}
-		got.Env, got.Workdir = nil, ""
+		if got.Key == "" || !got.Acks {
+			t.Errorf("srun %s: key %q, acknowledges %v", args, got.Key, got.Acks)
+		}
+		got.Env, got.Workdir, got.Key, got.Acks = nil, "", "", false
 		for i := range got.More {
 			if got.More[i].Env != nil || got.More[i].Workdir == "" {
 				t.Errorf("srun %s: environment %v, directory %q", args, got.More[i].Env, got.More[i].Workdir)

@@ -19,7 +19,8 @@ import (
 var ofPart = map[string]bool{"het-group": true, "nodes": true, "ntasks": true, "ntasks-per-node": true,
 	"nodelist": true, "exclude": true, "relative": true, "distribution": true, "cpus-per-task": true, "mem": true,
 	"mem-per-cpu": true, "gpus": true, "gpus-per-node": true, "gpus-per-task": true, "gres": true, "exclusive": true,
-	"exact": true, "whole": true, "chdir": true, "export": true, "multi-prog": true, "gpu-bind": true}
+	"exact": true, "whole": true, "chdir": true, "export": true, "multi-prog": true, "gpu-bind": true,
+	"overcommit": true, "cpus-per-gpu": true, "ntasks-per-gpu": true}
 
 // propagated are those of them that hold for later parts too, unless these have their own.
 var propagated = []string{"distribution", "exclude", "export", "chdir"}
@@ -27,7 +28,7 @@ var propagated = []string{"distribution", "exclude", "export", "chdir"}
 // ofComponent are those whose variables say what a component of the job has: NAME is that of the first,
 // NAME_HET_GROUP_1 that of the second.
 var ofComponent = map[string]bool{"nodes": true, "ntasks": true, "ntasks-per-node": true, "distribution": true,
-	"gpus": true, "gpus-per-node": true, "gpus-per-task": true}
+	"gpus": true, "gpus-per-node": true, "gpus-per-task": true, "ntasks-per-gpu": true}
 
 // readSrun reads the command line and the variables of srun. The result is about the first part of the step,
 // and has those that follow.

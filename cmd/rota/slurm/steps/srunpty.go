@@ -13,7 +13,8 @@ import (
 )
 
 // useTerminal has the first task of a step that has begun use srun's terminal, if that is one: keys go to
-// it as they are. sizes tells of other sizes, and restore gives the terminal back.
+// it as they are. sizes tells of other sizes, and that srun goes on after it was stopped; restore gives the
+// terminal back.
 func (s *stepRun) useTerminal() (sizes <-chan os.Signal, restore func(), err error) {
 	changed := make(chan os.Signal, 1)
 	in, ok := s.Stdin.(*os.File)
@@ -24,7 +25,7 @@ func (s *stepRun) useTerminal() (sizes <-chan os.Signal, restore func(), err err
 	if err != nil {
 		return nil, func() {}, fmt.Errorf("the terminal cannot be used: %w", err)
 	}
-	signal.Notify(changed, syscall.SIGWINCH)
+	signal.Notify(changed, syscall.SIGWINCH, syscall.SIGCONT)
 	return changed, func() {
 		signal.Stop(changed)
 		_ = term.Restore(int(in.Fd()), state) // the terminal may be gone

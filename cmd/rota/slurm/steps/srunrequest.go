@@ -2,6 +2,7 @@ package steps
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -35,8 +38,8 @@ func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 		return errors.New("No command given to execute.")
 	}
 	for _, read := range []func(*api.StepRequest) error{
-		line.readNodes, line.readTasks, line.readAmounts, line.readGPUs, line.readSharing, line.readEnvironment,
-		line.readPrograms,
+		line.readNodes, line.readTasks, line.readAmounts, line.readGPUs, line.readSharing, line.readPerGPU,
+		line.readEnvironment, line.readPrograms,
 	} {
 		if err := read(r); err != nil {
 			return err
@@ -46,42 +49,70 @@ func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 		return fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
 			"the script, with #SBATCH --container-image", image, job)
 	}
-	if err := line.checkMounts(line.values["container-mounts"], own); err != nil {
-		return err
-	}
 	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
 	return line.setWorkdir(r, dir, own, line.has("jobid"))
 }
 
-// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. From
-// outside of the job they are not known.
-func (line *srunLine) checkMounts(list string, own bool) error {
+// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. What the
+// node has in every container is named by the same path.
+func (line *srunLine) checkMounts(ctx context.Context, session *command.Session, ref string, own bool) error {
+	list := line.values["container-mounts"]
 	if list == "" {
 		return nil
 	}
-	if !own {
-		line.Infof("warning: --container-mounts has no effect: a step has the mounts of its job")
-		return nil
+	wanted, bad := slurm.Mounts(list)
+	if bad != nil {
+		return fmt.Errorf("--container-mounts=%s: %s: %s", list, bad.Text, bad.Hint)
 	}
-	b, err := os.ReadFile("/proc/self/mountinfo")
+	job, _, err := session.JobBy(ctx, cmp.Or(ref, line.OwnJob()), api.Read{})
 	if err != nil {
-		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", err)
+		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", tool.AsSlurm(err))
 	}
-	there := map[string]bool{}
-	for line := range strings.Lines(string(b)) {
-		if words := strings.Fields(line); len(words) > 4 {
-			there[words[4]] = true
-		}
-	}
-	for item := range strings.SplitSeq(list, ",") {
-		parts := strings.Split(item, ":")
-		target := filepath.Clean(parts[min(1, len(parts)-1)])
-		if !there[strings.ReplaceAll(target, " ", `\040`)] {
-			return fmt.Errorf("--container-mounts=%s: a step has the mounts of its job, in which nothing is mounted at %s: "+
-				"name it in the script, with #SBATCH --container-mounts", list, target)
+	const hint = "a step has the mounts of its job: name it in the script, with #SBATCH --container-mounts"
+	for _, m := range wanted {
+		target := filepath.Clean(m.Target)
+		has := mountAt(job.Spec, target)
+		switch {
+		case has == nil && own && filepath.Clean(m.Source) == target && isMounted(target):
+		case has == nil:
+			return fmt.Errorf("--container-mounts=%s: in its job nothing is mounted at %s, and %s", list, target, hint)
+		case filepath.Clean(has.Source) != filepath.Clean(m.Source):
+			return fmt.Errorf("--container-mounts=%s: in its job %s is mounted at %s, and %s", list, has.Source, target, hint)
+		case has.ReadOnly != m.ReadOnly:
+			how := map[bool]string{true: "read-only", false: "read-write"}
+			return fmt.Errorf("--container-mounts=%s: in its job %s is mounted %s at %s, and %s", list, has.Source,
+				how[has.ReadOnly], target, hint)
 		}
 	}
 	return nil
+}
+
+// mountAt returns what a job has mounted at a path, nil if it has not.
+func mountAt(spec *jobspec.Job, target string) *jobspec.Mount {
+	if spec == nil {
+		return nil
+	}
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			for i := range t.Mounts {
+				if filepath.Clean(t.Mounts[i].Target) == target {
+					return &t.Mounts[i]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// isMounted reports whether something is mounted at a path, as far as that is known.
+func isMounted(path string) bool {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(b)) {
+		if words := strings.Fields(line); len(words) > 4 && words[4] == strings.ReplaceAll(path, " ", `\040`) {
+			return err == nil
+		}
+	}
+	return false
 }
 
 // setWorkdir sets where the tasks start: in a directory that is named, in this one within the job, and in
@@ -310,13 +341,63 @@ func (line *srunLine) readSharing(r *api.StepRequest) error {
 	if line.is("exact") && line.is("whole") {
 		return errors.New("--exact and --whole are mutually exclusive.")
 	}
-	r.Overlap = line.is("overlap")
+	r.Overlap, r.Overcommit = line.is("overlap"), line.is("overcommit")
 	// As in Slurm, --exclusive and a number of cores for each task imply --exact.
 	r.Exact = !line.is("whole") && (line.is("exact") || line.is("exclusive") || line.has("cpus-per-task"))
 	if text := line.values["immediate"]; line.is("immediate") && text != "1" && text != "yes" && text != "true" {
 		return fmt.Errorf("--immediate=%s: a step waits as long as it takes, or with --immediate not at all", text)
 	}
 	r.NoWait = line.is("immediate")
+	return nil
+}
+
+// readPerGPU reads how many tasks and cores there are for each GPU. As in Slurm, one of the numbers of tasks and
+// of GPUs follows from the other one.
+func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
+	if r.CoresPerGPU, err = line.number("cpus-per-gpu", 1); err != nil {
+		return err
+	}
+	switch {
+	case r.CoresPerGPU > 0 && line.typed["cpus-per-task"] && line.typed["cpus-per-gpu"]:
+		return errors.New("--cpus-per-gpu is mutually exclusive with --cpus-per-task.")
+	case line.typed["cpus-per-task"]:
+		r.CoresPerGPU = 0
+	case r.CoresPerGPU > 0:
+		r.CoresPerTask, r.Exact = 0, true
+	}
+	each, err := line.number("ntasks-per-gpu", 1)
+	if err != nil || each == 0 || line.typed["ntasks"] && !line.typed["ntasks-per-gpu"] {
+		return err
+	}
+	if !line.typed["gpus-per-task"] {
+		r.GPUsPerTask = 0
+	}
+	if !line.typed["ntasks-per-node"] {
+		r.TasksPerNode = 0
+	}
+	tasks := 0 // those of the command line
+	if line.typed["ntasks"] {
+		tasks = r.Tasks
+	}
+	switch {
+	case r.GPUsPerTask > 0:
+		return errors.New("--ntasks-per-gpu is mutually exclusive with --gpus-per-task.")
+	case r.TasksPerNode > 0:
+		return errors.New("--ntasks-per-gpu is mutually exclusive with --ntasks-per-node.")
+	case r.GPUs == 0 && r.GPUsPerNode == 0 && tasks > 0 && tasks%each == 0:
+		r.GPUs = tasks / each
+	case r.GPUs > 0 && (tasks == 0 || tasks == each*r.GPUs):
+		r.Tasks = each * r.GPUs
+	case r.GPUsPerNode > 0 && (tasks == 0 || tasks%(each*r.GPUsPerNode) == 0):
+		r.Tasks, r.TasksPerNode = tasks, each*r.GPUsPerNode
+	case r.GPUs < 0, tasks == 0:
+		return errors.New("--ntasks-per-gpu needs --gpus, --gpus-per-node, --gres or --ntasks")
+	default:
+		return fmt.Errorf("--ntasks-per-gpu=%d does not go with %d tasks and the GPUs that are asked for", each, tasks)
+	}
+	if each == 1 { // then each task sees its own
+		r.GPUs, r.GPUsPerNode, r.GPUsPerTask = 0, 0, 1
+	}
 	return nil
 }
 

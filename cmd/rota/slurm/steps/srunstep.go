@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -45,7 +45,8 @@ type stepRun struct {
 	resumed  *stream.Conn // over which input is sent
 	waited   bool         // before it began
 	begun    bool
-	received map[string]int64 // bytes of each node's part of the output
+	received []int64 // bytes of the output of each node
+	acked    []int64 // those of which the node knows
 	running  map[uint32]bool
 	worst    int // highest exit code
 	failed   []failure
@@ -86,14 +87,14 @@ func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &stepRun{Tool: t, job: ref, base: "/v1/steps", quiet: line.is("quiet"), received: map[string]int64{},
-		running: map[uint32]bool{}}
+	s := &stepRun{Tool: t, job: ref, base: "/v1/steps", quiet: line.is("quiet"), running: map[uint32]bool{}}
 	if !own {
 		s.base = "/v1/jobs/" + ref + "/steps"
 	}
 	if s.request, err = line.stepRequest(own); err != nil {
 		return err
 	}
+	s.request.Key, s.request.Acks = api.NewKey(), true
 	if line.is("pty") {
 		size := terminal.Size(t.Env)
 		s.request.Terminal, line.values["unbuffered"] = &size, "1"
@@ -106,6 +107,9 @@ func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	if s.session, err = t.Connect(); err != nil {
+		return err
+	}
+	if err := line.checkMounts(ctx, s.session, ref, own); err != nil {
 		return err
 	}
 	if mpi == pmi2 {
@@ -184,13 +188,18 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 			if err := s.signalled(&in, sig); err != nil {
 				return err
 			}
-		case <-sizes:
+		case sig := <-sizes:
+			if sig == syscall.SIGCONT {
+				terminal.Resume(s.Env)
+			}
 			s.sendSize()
 		case <-s.sayFails:
 			s.sayFailures()
 		case a := <-arrivals:
 			if a.err == nil {
-				a.err = s.take(a.frame)
+				if a.err = s.take(a.frame); a.err == nil {
+					s.acknowledge(a.frame)
+				}
 			} else if conn, err = s.again(ctx, a.err, signals); err != nil {
 				return err
 			} else {
@@ -253,7 +262,7 @@ func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 // take does what a frame says.
 func (s *stepRun) take(f stream.Frame) error {
 	if n := f.Counts(); n > 0 && int(f.Task) < len(s.output.nodes) {
-		s.received[s.output.begun.PartName(s.output.nodes[f.Task])] += n
+		s.received[s.output.nodes[f.Task]] += n
 	}
 	switch f.Kind {
 	case stream.Stdout, stream.Stderr:
@@ -284,6 +293,7 @@ func (s *stepRun) take(f stream.Frame) error {
 		if err := s.output.begin(b); err != nil {
 			return err
 		}
+		s.received, s.acked = make([]int64, len(b.Nodes)), make([]int64, len(b.Nodes))
 		for task := range s.output.nodes {
 			s.running[uint32(task)] = true
 		}
@@ -411,42 +421,56 @@ func (s *stepRun) notCreated(ctx context.Context, err error) error {
 // each request waits.
 const attachPatience = 10 * time.Minute
 
-// again attaches again after the connection was lost: the daemon of the node was restarted. A signal that
-// would end a program ends that.
+// again goes on after the connection was lost: the daemon of the node was restarted. Before the step has begun
+// it sends the request again, whose key has the step start once. A signal that would end a program ends that.
 func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signal) (*stream.Conn, error) {
-	if !s.begun {
-		return nil, fmt.Errorf("Unable to create step for job %s: the connection was lost before the step began: %w", s.job,
-			lost)
-	}
 	_ = s.conn.Close() // it is lost
 	until := s.Now().Add(attachPatience)
-	path := fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
 	for {
-		conn, err := s.attach(ctx, path, signals)
-		if err == nil || !tool.IsUnreachable(err) || ctx.Err() != nil || s.Now().After(until) {
-			var own *exit.CodeError
-			if err != nil && !errors.As(err, &own) {
-				err = fmt.Errorf("StepId=%s.%d was lost: %w", s.job, s.output.begun.Step, tool.AsSlurm(err))
-			}
+		conn, err := s.reopen(ctx, signals)
+		var own *exit.CodeError
+		switch {
+		case err == nil || errors.As(err, &own):
 			return conn, err
+		case (tool.IsUnreachable(err) || nodeIsAway(err)) && ctx.Err() == nil && !s.Now().After(until):
+		case !s.begun:
+			return nil, s.notCreated(ctx, fmt.Errorf("%w: its connection was lost: %w", err, lost))
+		default:
+			return nil, fmt.Errorf("StepId=%s.%d was lost: %w", s.job, s.output.begun.Step, tool.AsSlurm(err))
 		}
-		if !s.said && !s.quiet {
+		if !s.said && !s.quiet && s.begun {
 			s.said = true
 			s.Infof("StepId=%s.%d goes on without a connection, which is tried again", s.job, s.output.begun.Step)
 		}
 	}
 }
 
-// attach tries to attach again, until a signal that would end a program.
-func (s *stepRun) attach(ctx context.Context, path string, signals <-chan os.Signal) (*stream.Conn, error) {
+// nodeIsAway reports whether a controller does not reach the node of a job: its daemon may be restarted.
+func nodeIsAway(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusBadGateway
+}
+
+// awayPause is how long a node is left alone that a controller does not reach.
+const awayPause = 500 * time.Millisecond
+
+// reopen asks for the step again, or attaches to it, until a signal that would end a program.
+func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {
 		conn *stream.Conn
 		err  error
 	}
-	from := maps.Clone(s.received)
+	path, request := s.base, any(s.request)
+	if s.begun {
+		path = fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
+		request = api.StepAttach{From: slices.Clone(s.received), Acks: true}
+	}
 	answers := make(chan answer, 1)
 	go func() {
-		conn, err := s.session.Stream(ctx, path, api.StepAttach{From: from})
+		conn, err := s.session.Stream(ctx, path, request)
+		if nodeIsAway(err) {
+			<-time.After(awayPause)
+		}
 		answers <- answer{conn, err}
 	}()
 	for {
@@ -455,14 +479,37 @@ func (s *stepRun) attach(ctx context.Context, path string, signals <-chan os.Sig
 			return a.conn, a.err
 		case sig := <-signals:
 			number, _ := sig.(syscall.Signal) // there are no others
-			if !endsStep(number) {
+			switch {
+			case endsStep(number) && !s.begun:
+				s.Infof("Cancelled pending step for job %s", s.job)
+			case endsStep(number):
+				s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
+			case !s.begun:
+				continue // as before the connection was lost: it has no tasks
+			default:
 				s.Errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
 					unix.SignalName(number))
 				continue
 			}
-			s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
 			return nil, exit.WithCode(128 + int(number))
 		}
+	}
+}
+
+// ackEvery is how many bytes of output of a node are acknowledged together.
+const ackEvery = 32 << 10
+
+// acknowledge says how much of the output of a node was written, so that it is not kept any more.
+func (s *stepRun) acknowledge(f stream.Frame) {
+	if f.Counts() == 0 || int(f.Task) >= len(s.output.nodes) {
+		return
+	}
+	node := s.output.nodes[f.Task]
+	if n := s.received[node]; n >= s.acked[node]+ackEvery {
+		s.acked[node] = n
+		ack := stream.Number(n)
+		ack.Task = uint32(node) //nolint:gosec // it is an index
+		_ = s.conn.Write(ack)   // of a lost connection the next read tells
 	}
 }
 

@@ -1,0 +1,174 @@
+package queries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// stepFormat is the usual format of squeue --steps.
+const stepFormat = "%.15i %.8j %.9P %.8u %.9M %N"
+
+// allSteps stands for --steps without a list.
+const allSteps = "all"
+
+// joinSteps joins --steps with the list that follows it, as Slurm does: -s 7.0 and -s7.0.
+func joinSteps(args []string) []string {
+	begins := func(text string) bool { return text != "" && text[0] >= '0' && text[0] <= '9' }
+	for i, arg := range args {
+		list, short := strings.CutPrefix(arg, "-s")
+		switch {
+		case short && begins(list):
+			return slices.Concat(args[:i], []string{"--steps=" + list}, args[i+1:])
+		case (arg == "-s" || arg == "--steps") && i+1 < len(args) && begins(args[i+1]):
+			return slices.Concat(args[:i], []string{"--steps=" + args[i+1]}, args[i+2:])
+		}
+	}
+	return args
+}
+
+// selectSteps reads which steps are asked for.
+func (q *queueList) selectSteps() error {
+	if q.asJSON {
+		return errors.New("--json has jobs, and no --steps of theirs: sacct --json has them")
+	}
+	q.filter.Fields = show.Distinct(append(q.filter.Fields, "id", "array", "group", "started", "nodes", "elapsed"))
+	if q.steps == allSteps {
+		return nil
+	}
+	refs, err := command.JobRefs([]string{q.steps})
+	if err != nil {
+		return fmt.Errorf("Invalid job_step id: %s", q.steps)
+	}
+	q.onlySteps, err = q.which.addSteps(refs)
+	q.which.narrow(&q.filter)
+	return err
+}
+
+// addSteps adds the jobs of steps, and returns what names the steps. One that is a job names all of its own.
+func (s *selection) addSteps(refs []string) ([]stepRef, error) {
+	var list []stepRef
+	for _, ref := range refs {
+		job, step := tool.CutStep(ref)
+		one := stepRef{id: step}
+		if err := errors.Join(s.addRefs([]string{job}), one.of.addRefs([]string{job})); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// printSteps prints the steps of jobs that run.
+func (q *queueList) printSteps(ctx context.Context, l *fields.Lines[*fields.JobRow]) error {
+	rows, err := stepsOf(ctx, q.Tool, q.session, q.eachRow)
+	if err != nil {
+		return err
+	}
+	if q.onlySteps != nil {
+		rows = slices.DeleteFunc(rows, func(r *fields.JobRow) bool {
+			return !slices.ContainsFunc(q.onlySteps, func(one stepRef) bool { return one.names(r) })
+		})
+	}
+	fields.SortRows(rows, q.keys)
+	l.Fit(rows)
+	if !q.noHeader {
+		l.Header()
+	}
+	for _, r := range rows {
+		l.Row(r)
+	}
+	return l.Out.Flush()
+}
+
+// stepsOf returns the steps that run of some jobs, with those that are their scripts.
+func stepsOf(ctx context.Context, t *tool.Tool, s *command.Session,
+	each func(context.Context, func(*fields.JobRow) error) error) ([]*fields.JobRow, error) {
+	var jobs, rows []*fields.JobRow
+	if err := each(ctx, func(r *fields.JobRow) error {
+		kept, job := *r, *r.Job
+		kept.Job = &job
+		jobs = append(jobs, &kept)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := askRunning(ctx, t, s, jobs); err != nil {
+		return nil, err
+	}
+	for _, r := range jobs {
+		rows = append(rows, r.LiveSteps()...)
+	}
+	return rows, nil
+}
+
+// showSteps prints everything about steps that run: of all jobs, of one, or one step.
+func showSteps(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) error {
+	if o.JSON {
+		return errors.New("--json is not there for steps: sacct --json has them")
+	}
+	src, err := fields.NewSource(t.Env)
+	if err != nil {
+		return err
+	}
+	src.Never = "Unknown"
+	var which selection
+	var only []stepRef
+	if text != "" {
+		refs, err := command.JobRefs([]string{text})
+		if err == nil {
+			only, err = which.addSteps(refs)
+		}
+		if err != nil {
+			return fmt.Errorf("Invalid job step id specified: %s", text)
+		}
+	}
+	s, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	rows, err := stepsOf(ctx, t, s, func(ctx context.Context, visit func(*fields.JobRow) error) error {
+		var filter api.JobFilter
+		which.narrow(&filter)
+		err := eachJob(ctx, s, filter, func(j *api.Job) error {
+			for _, r := range which.named(src.Unfold(j, false)) {
+				if err := visit(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return tool.LoadFailure(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	out := o.records(t, "steps")
+	found := false
+	for _, r := range rows {
+		if only == nil || slices.ContainsFunc(only, func(one stepRef) bool { return one.names(r) }) {
+			found = true
+			if err := out.add(r.StepRecord(), nil); err != nil { // JSON is refused
+				return err
+			}
+		}
+	}
+	switch {
+	case !found && text == "":
+		fmt.Fprintln(t.Stdout, "No job steps in the system")
+	case !found:
+		return fmt.Errorf("Job step %s not found", text)
+	}
+	return out.end(t, "")
+}
