@@ -53,13 +53,15 @@ func ranksOfFour() string {
 	return text[:len(text)-1]
 }
 
-// Programs of the real MPICH find each other by srun, two on each of two nodes.
+// Programs of the real MPICH find each other by srun, two on each of two nodes. UCX 1.13 of Debian 12 hangs in
+// some of the runs over TCP, in MPI_Finalize: under MPICH's own mpiexec as well. So a run that hangs is tried again.
 func TestSrunStartsMPICH(t *testing.T) {
 	installed(t, "libmpich-dev", "mpicc.mpich")
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
 	dir, id, out := w.script("mpich", "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --mem=1G\n"+
 		"until [ -e hello ]; do sleep 0.05; done\nexport UCX_TLS=tcp,self UCX_NET_DEVICES=lo\n"+
-		"srun --mpi=pmi2 ./hello && touch once\nsrun --mpi=pmi2 -n1 -N1 ./hello\n")
+		"for try in 1 2 3 4 5 6; do timeout 15 srun --mpi=pmi2 ./hello >text && cat text && break; done\n"+
+		"srun --mpi=pmi2 -n1 -N1 ./hello\n")
 	w.compiled("mpicc.mpich", filepath.Join(dir, "built"))
 	w.must(os.Rename(filepath.Join(dir, "built", "hello"), filepath.Join(dir, "hello")))
 	j := w.ends(id)

@@ -99,8 +99,8 @@ func TestAStepSharesWithItsWorker(t *testing.T) {
 	}
 }
 
-// TestStepsEndWithTheirWorker notices a step that goes on when its worker has ended, was killed, or has
-// lost its shim, or whose end is not recorded.
+// TestStepsEndWithTheirWorker notices a step that goes on when its worker was killed or has lost its shim, one
+// that is killed when its worker ends by itself, and one whose end is not recorded.
 func TestStepsEndWithTheirWorker(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
 		"it ends":          func(*testing.T, *node) {},
@@ -128,6 +128,12 @@ func TestStepsEndWithTheirWorker(t *testing.T) {
 			check(t, os.WriteFile(n.shared+"/go", nil, 0o644))
 			end(t, n)
 			n.await(batch)
+			if name == "it ends" {
+				if s := n.status(id); s.Exit != nil {
+					t.Errorf("the step has ended with its worker: %+v", s.Exit)
+				}
+				check(t, n.shims.Kill(t.Context(), id))
+			}
 			if e := n.exit(id); e.Signal != int(unix.SIGKILL) {
 				t.Errorf("the step has ended with %+v", e)
 			}

@@ -242,11 +242,11 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 	filter := api.JobFilter{Steps: !a.allocations}
 	a.which.narrow(&filter)
 	if !a.asJSON {
-		filter.Fields = show.Distinct(append(a.which.needs(), append(fields.Members(a.columns), "id", "started", "submitted",
-			"elapsed", "attempts")...))
-		if a.allocations && !slices.Contains(fields.Members(a.columns), "attempts") {
-			filter.Fields = slices.DeleteFunc(filter.Fields, func(name string) bool { return name == "attempts" })
+		needs := append(append(a.which.needs(), fields.Members(a.columns)...), "id", "started", "submitted", "elapsed")
+		if !a.allocations { // rows of steps are made of these
+			needs = append(needs, "attempts", "workers", "nodes", "components")
 		}
+		filter.Fields = show.Distinct(needs)
 	}
 	filter.Spec = a.asJSON || slices.Contains(filter.Fields, "spec")
 	if err := eachJob(ctx, a.session, filter, func(j *api.Job) error {
