@@ -33,8 +33,10 @@ const (
 	maxExecs       = 64               // processes that are started beside the ranks at a time
 	requestTimeout = 10 * time.Second // for the first frame of a connection
 	// unreadPatience is how long the end of a worker waits for its output to be read before it is recorded,
-	// and lingerTime how long this process then stays for a reader that is not connected.
+	// comingPatience the same where a reader is on its way, and lingerTime how long this process then stays for a
+	// reader that is not connected.
 	unreadPatience = 2 * time.Second
+	comingPatience = 15 * time.Second
 	lingerTime     = time.Minute
 )
 
@@ -45,6 +47,7 @@ type ioServer struct {
 	execs    chan execRequest
 	hangUp   chan struct{} // no reader was connected for too long
 	over     chan struct{} // closed when no more processes are started
+	patience time.Duration // with output that was not read
 
 	mu     sync.Mutex
 	beside []*session // of processes beside the ranks
@@ -63,12 +66,14 @@ type execAnswer struct {
 }
 
 func newIOServer(s container.Settings) *ioServer {
-	o := &ioServer{execs: make(chan execRequest), hangUp: make(chan struct{}, 1), over: make(chan struct{})}
+	o := &ioServer{execs: make(chan execRequest), hangUp: make(chan struct{}, 1), over: make(chan struct{}),
+		patience: unreadPatience}
 	if s.IO != nil {
 		o.own = newSession(s.IO.Drop, nil)
 		if after := time.Duration(s.IO.HangUpMS) * time.Millisecond; after > 0 {
 			o.own.left = func() { o.hangUpAfter(after) }
 			o.hangUpAfter(after) // it may never come
+			o.patience = max(unreadPatience, min(after, comingPatience))
 		}
 	}
 	return o
@@ -231,7 +236,7 @@ func (o *ioServer) sessions() []*session {
 // awaitRead waits for a while until the output of a worker that has ended was read.
 func (o *ioServer) awaitRead() {
 	close(o.over)
-	late := time.After(unreadPatience)
+	late := time.After(o.patience)
 	for _, s := range o.sessions() {
 		if s.over(0) {
 			continue
