@@ -479,3 +479,19 @@ func TestTheEndIsReadAfterTheRecord(t *testing.T) {
 	}
 	eventually(t, "the shim ends", func() bool { return unix.Kill(pid, 0) != nil })
 }
+
+// TestAReaderOnItsWayIsAwaited notices the output of a program that is lost because it ended before the
+// reader came that it has to have.
+func TestAReaderOnItsWayIsAwaited(t *testing.T) {
+	n := newNode(t, 0)
+	n.io = &container.IO{Drop: true, HangUpMS: 60_000}
+	n.started(one, "until [ -e "+n.shared+"/go ]; do sleep 0.05; done; echo here")
+	pid := n.status(one).Pid
+	check(t, os.WriteFile(n.shared+"/go", nil, 0o644))
+	eventually(t, "the program has ended", func() bool { return unix.Kill(pid, 0) != nil })
+	w := n.attach(t, one, 0)
+	if w.all(); w.got[0] != "here\n" {
+		t.Errorf("the reader got %q", w.got[0])
+	}
+	n.await(one)
+}

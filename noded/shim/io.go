@@ -73,7 +73,7 @@ func newIOServer(s container.Settings) *ioServer {
 		if after := time.Duration(s.IO.HangUpMS) * time.Millisecond; after > 0 {
 			o.own.left = func() { o.hangUpAfter(after) }
 			o.hangUpAfter(after) // it may never come
-			o.patience = max(unreadPatience, min(after, comingPatience))
+			o.own.awaited, o.patience = true, max(unreadPatience, min(after, comingPatience))
 		}
 	}
 	return o
@@ -286,7 +286,7 @@ func (s *session) over(gone time.Duration) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reader == nil && (s.drop || s.closed || gone >= lingerTime)
+	return s.reader == nil && (s.drop && !s.awaited || s.closed || gone >= lingerTime)
 }
 
 // execute starts a process beside the ranks, see [container.Exec].

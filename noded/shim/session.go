@@ -29,13 +29,14 @@ var endOfInput = []byte{4}
 // beside them. One connection at a time reads and writes it. Output is kept until it is acknowledged, so
 // that a reader whose connection is lost goes on where it was.
 type session struct {
-	drop   bool                             // see [container.IO.Drop]
-	signal func(task uint32, s unix.Signal) // signals a task, or all
-	left   func()                           // the reader is gone
-	read   chan struct{}                    // closed when all that there is was acknowledged
-	known  chan struct{}                    // closed when all tasks are known
-	begun  sync.Once
-	output sync.WaitGroup // of programs that is not at its end, and exits not told yet
+	drop    bool                             // see [container.IO.Drop]
+	awaited bool                             // a reader is on its way, see [container.IO.HangUpMS]
+	signal  func(task uint32, s unix.Signal) // signals a task, or all
+	left    func()                           // the reader is gone
+	read    chan struct{}                    // closed when all that there is was acknowledged
+	known   chan struct{}                    // closed when all tasks are known
+	begun   sync.Once
+	output  sync.WaitGroup // of programs that is not at its end, and exits not told yet
 
 	mu       sync.Mutex
 	changed  sync.Cond // any of the following
