@@ -48,6 +48,14 @@ func (s *Shims) Used(id ID) (Used, error) {
 	if id.Step > 0 {
 		cgroup = StepCgroup(cgroup, id.Step-1)
 	}
+	return UsedBy(cgroup)
+}
+
+// UsedBy returns what the processes of a cgroup have used by now.
+func UsedBy(cgroup string) (Used, error) {
+	if len(cgroup) < len("/x") {
+		return Used{}, errors.New("the root of every hierarchy holds all of the machine's processes")
+	}
 	return usedBy(cgroupMount, cgroup)
 }
 

@@ -43,6 +43,7 @@ type runcContainer struct {
 	inner   *libcontainer.Container
 	process *libcontainer.Process
 	pid     int
+	cgroup  string            // below every hierarchy
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
 	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
@@ -203,7 +204,7 @@ func (c *runcContainer) noteProcess() error {
 	if err != nil {
 		return err
 	}
-	c.cgroups = state.CgroupPaths
+	c.cgroup, c.cgroups = c.inner.Config().Cgroups.Path, state.CgroupPaths
 	return nil
 }
 
@@ -361,6 +362,7 @@ func (c *runcContainer) exit() container.Exit {
 	} else if n := e.Code - 128; c.detaching && n > 0 && n <= lastSignal {
 		e.Signal = n // as rota-init says it without a channel
 	}
+	countTime(&e, c.cgroup)
 	if c.waited == nil {
 		e.Signal = sigKill // it never had a process
 	}
@@ -369,6 +371,16 @@ func (c *runcContainer) exit() container.Exit {
 	}
 	e.OOM = c.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
 	return e
+}
+
+// countTime takes the processor time of a cgroup, which has that of processes that nothing waited for
+// too, unless it is less than what is known: a container that was restored has a new one.
+func countTime(e *container.Exit, cgroup string) {
+	used, err := container.UsedBy(cgroup)
+	if cpu := used.CPU.Milliseconds(); err == nil && cpu > e.UserMS+e.SystemMS {
+		e.SystemMS = min(max(e.SystemMS, used.System.Milliseconds()), cpu)
+		e.UserMS = cpu - e.SystemMS
+	}
 }
 
 // largestProcess returns the most memory, in bytes, that one process of an ended container had at a

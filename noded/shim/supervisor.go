@@ -486,6 +486,7 @@ func (sup *supervisor) exitRecord() container.Exit {
 			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})
 	}
+	countTime(&out, sup.shared.path)
 	worst, by := workerExit(sup.taskStates(), sup.success)
 	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
 	switch {
