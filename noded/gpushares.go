@@ -85,14 +85,14 @@ func (a *Agent) deferEviction(l gpuLimit) {
 	}
 }
 
-// usedBy adds up the memory that the processes of a container use of a GPU. What the driver does
+// usedBy adds up the memory that the processes of a worker and its steps use of a GPU. What the driver does
 // not tell counts as nothing.
 func usedBy(r container.Runtime, id container.ID, processes []gpu.Process) (sum int64) {
 	for _, p := range processes {
 		if p.Memory == gpu.Unknown {
 			continue
 		}
-		if of, ok := r.ContainerOf(p.PID); ok && of == id {
+		if of, ok := r.ContainerOf(p.PID); ok && of.OfWorker() == id {
 			sum += p.Memory
 		}
 	}
@@ -218,6 +218,6 @@ func (a *Agent) runsHere(pid int) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := a.workers[id]
+	w := a.workers[id.OfWorker()]
 	return w != nil && w.exists() && w.Entry.Final == nil
 }

@@ -168,7 +168,7 @@ func (a *jobAPI) caller(r *http.Request, users *identity.Users) (proxied, error)
 	if err != nil {
 		return proxied{}, err
 	}
-	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of != at.id.OfWorker() {
+	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of.OfWorker() != at.id.OfWorker() {
 		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node only: process %d of uid %d is none",
 			at.id.Job, peer.PID, peer.UID)
 	}

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/oci"
 )
 
 // withStep gives a worker a launch type for steps, and a part of one that runs beside it.
@@ -337,6 +341,70 @@ func TestRowsSurviveTheDaemon(t *testing.T) {
 		settle(time.Minute)
 		if e, _ := w.life.journal.Entry("1.1.0"); len(w.rows) != 1 || w.rows[0].Name != "x" || len(e.Steps) != 0 {
 			t.Errorf("rows %+v, journal %+v", w.rows, e)
+		}
+	})
+}
+
+// TestUsageOfGPUsOfSteps notices a step that has what others do on its GPUs, or that is missing in what its
+// job does on them.
+func TestUsageOfGPUsOfSteps(t *testing.T) {
+	gpuScene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		w.change(func() {
+			a.GPUs, a.Nodes = []int{0, 1}, []string{"n1"}
+			a.Request.Active.GPUs = 2 * model.WholeGPU
+			a.Spec = &jobspec.Job{Groups: []jobspec.Group{{Count: 1, Tasks: []jobspec.Task{{
+				Launch: &jobspec.Launch{Type: jobspec.LaunchSteps}}}}}}
+			w.cpu = func(container.ID) time.Duration { return time.Second }
+			w.usage = func(uuid string) gpu.Usage {
+				if uuid == "GPU-a" { // of whose processes the driver tells the memory alone
+					return gpu.Usage{Utilisation: 900, Memory: 9 << 30, Processes: []gpu.Process{
+						{PID: 71, Memory: 2 << 30, Utilisation: gpu.Unknown}}}
+				}
+				return gpu.Usage{Utilisation: 950, Memory: 9 << 30, Processes: []gpu.Process{
+					{PID: 71, Memory: 1 << 30, Utilisation: 300}, {PID: 72, Memory: 4 << 30, Utilisation: 600}}}
+			}
+			w.owners = map[int]container.ID{71: wid(1).OfStep(0), 72: wid(1).OfStep(1)}
+		})
+		settle(time.Second)
+		agent := w.life.agent
+		agent.mu.Lock()
+		agent.workers[wid(1)].Pid = 7
+		agent.mu.Unlock()
+		local := agent.jobSteps.Local
+		local.Build = func(
+			context.Context, jobsteps.Worker, container.ID, []int, oci.Step, *jobsteps.Part,
+		) (string, error) {
+			return "", nil
+		}
+		for n, gpus := range [][]int{{0, 1}, {1}} {
+			err := local.Start(t.Context(), wid(1).OfStep(n), &jobsteps.Part{Nodes: []string{"n1"}, Counts: []int{1},
+				Share: jobsteps.Share{Tasks: []int{0}, GPUs: gpus}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle(time.Minute)
+		want := []model.Usage{
+			{GPU: 600, PeakGPU: 600, GPUMemory: 3 << 30, PeakGPUMemory: 3 << 30},
+			{GPU: 600, PeakGPU: 600, GPUMemory: 4 << 30, PeakGPUMemory: 4 << 30},
+		}
+		u, _ := agent.usageNow(wid(1))
+		if u.GPU != 925 || u.PeakGPUMemory != 7<<30 || len(u.Steps) != 2 {
+			t.Fatalf("%+v", u)
+		}
+		for _, s := range u.Steps {
+			s.CPUMS, s.SystemMS, s.PeakMemory = 0, 0, 0
+			if s.Usage != want[s.Step] || s.GPUs != 2-s.Step {
+				t.Errorf("step %d: %+v", s.Step, s)
+			}
+		}
+		w.leave(wid(1).OfStep(0), container.Exit{})
+		if end, err := local.Remove(t.Context(), wid(1).OfStep(0)); err != nil || end.GPU != want[0] || end.Exit == nil {
+			t.Errorf("%+v, %v", end, err)
+		}
+		if used, gpus := local.GPUUse(wid(1).OfStep(0)); gpus != 0 || used != (model.Usage{}) {
+			t.Errorf("of a step that is gone %+v of %d GPUs are known", used, gpus)
 		}
 	})
 }

@@ -350,7 +350,7 @@ func (w *worker) sampledFast(now time.Time) bool {
 
 // addUsage adds to workers what their GPUs do.
 func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time.Time) {
-	owners := a.ownersOf(usage, now)
+	owners, all := a.ownersOf(usage, now), a.gpus.all()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range targets {
@@ -361,7 +361,7 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 		alone := a.alone(w)
 		var use, memory int64
 		for _, uuid := range t.uuids {
-			u, m := useOf(t.id, usage[uuid], owners, alone)
+			u, m := useOf(func(of container.ID) bool { return of.OfWorker() == t.id }, usage[uuid], owners, alone)
 			use, memory = sum(use, u), sum(memory, m)
 		}
 		if use != gpu.Unknown {
@@ -371,6 +371,42 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 		if w.due() && w.mayShare() {
 			w.measuring.window.Add(now.UnixMilli(), use, memory, t.fast)
 		}
+		a.addStepUsage(t.id, usage, owners, all, alone, now)
+	}
+}
+
+// addStepUsage adds to the steps beside a worker what their GPUs do. alone is that of the worker. The
+// mutex is held.
+func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, owners map[int]container.ID,
+	all []model.GPU, alone bool, now time.Time,
+) {
+	if a.jobSteps.Manager == nil {
+		return
+	}
+	parts := a.jobSteps.Local.OnGPUs(worker)
+	for id, gpus := range parts {
+		var use, memory int64
+		for _, n := range gpus {
+			if n >= len(all) || usage[all[n].UUID] == nil {
+				use, memory = gpu.Unknown, gpu.Unknown
+				break
+			}
+			u := usage[all[n].UUID]
+			sole := alone
+			for other, has := range parts {
+				sole = sole && (other == id || !slices.Contains(has, n))
+			}
+			sole = sole && !slices.ContainsFunc(u.Processes, func(p gpu.Process) bool {
+				of, known := owners[p.PID]
+				return known && of != id
+			})
+			one, m := useOf(func(of container.ID) bool { return of == id }, u, owners, sole)
+			use, memory = sum(use, one), sum(memory, m)
+		}
+		if use != gpu.Unknown {
+			use /= int64(len(gpus))
+		}
+		a.jobSteps.Local.AddGPU(id, now.UnixMilli(), use, memory)
 	}
 }
 
@@ -414,16 +450,16 @@ func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 	return o.of
 }
 
-// useOf returns what a worker makes of a GPU: the sum of its processes, as far as the driver says it
-// of each. If it has the GPU for itself, its utilisation is that of the GPU, and its memory too where
-// that of its processes is not known.
-func useOf(id container.ID, u *gpu.Usage, owners map[int]container.ID, alone bool) (use, memory int64) {
+// useOf returns what a worker, or a part of a step, makes of a GPU: the sum of its processes, as far as the
+// driver says it of each. If it has the GPU for itself, its utilisation is that of the GPU, and its memory
+// too where that of its processes is not known.
+func useOf(its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone bool) (use, memory int64) {
 	if u.Problem != "" {
 		return gpu.Unknown, gpu.Unknown
 	}
 	n := 0
 	for _, p := range u.Processes {
-		if owner, known := owners[p.PID]; known && owner != id || !known && !alone {
+		if owner, known := owners[p.PID]; known && !its(owner) || !known && !alone {
 			continue
 		}
 		n++

@@ -17,7 +17,7 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 	if d.Pause {
 		o.WithinMS, o.NoFreeze = model.PauseWithin, a.gpus.whyNotFreeze(ctx, f.Desired.GPUs, func(pid int) bool {
 			of, known := a.Runtime.ContainerOf(pid)
-			return known && of != id || !known && a.Serves != nil && a.Serves(pid)
+			return known && of.OfWorker() != id || !known && a.Serves != nil && a.Serves(pid)
 		})
 		if err := a.Runtime.Switch(ctx, id, o); err != nil {
 			return nil, err

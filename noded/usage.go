@@ -45,9 +45,13 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 	}
 	used, err := a.Used(id)
 	for _, part := range a.liveSteps(id) {
-		if of, err := a.Used(part); err == nil { // else it has ended, or uses nothing yet
-			u.Steps = append(u.Steps, api.NodeStepUsage{Step: part.Step - 1, Usage: usedNow(of)})
+		of, err := a.Used(part)
+		if err != nil { // it has ended, or uses nothing yet
+			continue
 		}
+		now, gpus := a.jobSteps.Local.GPUUse(part)
+		addCgroup(&now, of)
+		u.Steps = append(u.Steps, api.NodeStepUsage{Step: part.Step - 1, GPUs: gpus, Usage: now})
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,11 +64,10 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 	return u, true
 }
 
-// usedNow is what a cgroup tells.
-func usedNow(u container.Used) model.Usage {
-	cpu := u.CPU.Milliseconds()
-	return model.Usage{CPUMS: cpu, SystemMS: min(u.System.Milliseconds(), cpu),
-		PeakMemory: jobspec.Bytes(max(u.PeakMemory, u.Memory))}
+// addCgroup adds what a cgroup tells.
+func addCgroup(u *model.Usage, of container.Used) {
+	u.CPUMS, u.PeakMemory = of.CPU.Milliseconds(), jobspec.Bytes(max(of.PeakMemory, of.Memory))
+	u.SystemMS = min(of.System.Milliseconds(), u.CPUMS)
 }
 
 // serveUsage answers GET /v1/usage/{job}.{attempt}.{worker} for controllers: what a worker that runs

@@ -122,7 +122,7 @@ func TestStepsEndWithTheirWorker(t *testing.T) {
 			id := batch.OfStep(4)
 			n.step(t, in, id, "sh", "-c", "trap '' TERM; echo ready; sleep 1000; sleep 1000")
 			eventually(t, "the step is ready", func() bool { return strings.Contains(n.output(id), "ready") })
-			if of, ok := n.shims.ContainerOf(n.status(id).Pid); of != batch || !ok {
+			if of, ok := n.shims.ContainerOf(n.status(id).Pid); of != id || !ok {
 				t.Errorf("a process of the step is of %v", of)
 			}
 			check(t, os.WriteFile(n.shared+"/go", nil, 0o644))

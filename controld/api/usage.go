@@ -18,6 +18,7 @@ type NodeUsage struct {
 // NodeStepUsage is what a node says of its part of a step that runs.
 type NodeStepUsage struct {
 	Step int `json:"step"`
+	GPUs int `json:"gpus,omitempty"` // that its usage is of
 	model.Usage
 }
 

@@ -88,7 +88,7 @@ func usageOfSteps(a *model.Attempt, live []*api.NodeUsage) []api.StepUsage {
 			if at < 0 {
 				at, list, sums[part.Step] = len(list), append(list, api.StepUsage{Step: part.Step}), &model.UsageSum{}
 			}
-			sums[part.Step].Add(&part.Usage, 0)
+			sums[part.Step].Add(&part.Usage, part.GPUs)
 			if list[at].PeakNode == "" || part.PeakMemory > most[part.Step] {
 				list[at].PeakNode, most[part.Step] = a.Workers[i].Node, part.PeakMemory
 			}
@@ -153,7 +153,7 @@ func (x *exchange) usageOf(node, worker string) (*api.NodeUsage, error) {
 		return nil, fmt.Errorf("its answer cannot be read: %w", err)
 	}
 	if !u.Possible() || u.Memory < 0 ||
-		slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool { return s.Step < 0 || !s.Possible() }) {
+		slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool { return s.Step < 0 || s.GPUs < 0 || !s.Possible() }) {
 		return nil, fmt.Errorf("its answer cannot be true")
 	}
 	return u, nil

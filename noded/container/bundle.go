@@ -48,8 +48,10 @@ func TmpDir(dir string) string { return filepath.Join(dir, tmpDir) }
 
 // StepCgroup returns the cgroup of a part of a step, below that of its worker.
 func StepCgroup(worker string, step int) string {
-	return filepath.Join(worker, fmt.Sprintf("step.%d", step)) // no task has a name with a dot
+	return filepath.Join(worker, fmt.Sprint(stepPrefix, step))
 }
+
+const stepPrefix = "step." // no task has a name with a dot
 
 // LimitsPath returns the file with the limits that the tasks of the worker in dir share, as OCI
 // Linux resources.

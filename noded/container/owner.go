@@ -3,6 +3,7 @@ package container
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -26,8 +27,14 @@ func containerOf(cgroups, root string) (ID, bool) {
 		if !ok {
 			continue
 		}
-		name, _, _ := strings.Cut(below, "/") // tasks and steps of a worker have cgroups below its own
+		name, inner, _ := strings.Cut(below, "/") // tasks and steps of a worker have cgroups below its own
 		if id, ok := ParseID(name); ok {
+			inner, _, _ = strings.Cut(inner, "/")
+			if step, is := strings.CutPrefix(inner, stepPrefix); is {
+				if n, err := strconv.Atoi(step); err == nil && n >= 0 {
+					return id.OfStep(n), true
+				}
+			}
 			return id, true
 		}
 	}

@@ -9,6 +9,9 @@ func TestContainerOf(t *testing.T) {
 	for cgroups, want := range map[string]ID{
 		"0::/rota/n1/42.1.3\n":                                id,
 		"0::/rota/n1/42.1.3/main\n":                           id,
+		"0::/rota/n1/42.1.3/step.12\n":                        id.OfStep(12),
+		"0::/rota/n1/42.1.3/step.0/below\n":                   id.OfStep(0),
+		"0::/rota/n1/42.1.3/step.x\n":                         id,
 		"0::/rota/n1/42.1.3 (gone)\n":                         {},
 		"12:memory:/rota/n1/42.1.3\n11:cpu,cpuacct:/\n0::/\n": id,
 		"11:cpu,cpuacct:/\n1:name=systemd:/rota/n1/42.1.3\n":  id,

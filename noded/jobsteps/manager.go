@@ -620,34 +620,35 @@ func (j *job) follow(s *step) {
 // removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if
 // that is not known.
 func (j *job) removeParts(s *step) *model.Usage {
-	exits := make([]*container.Exit, len(s.parts))
+	ends := make([]Ended, len(s.parts))
 	var all sync.WaitGroup
 	for i, p := range s.parts {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(j.m.ctx, askTime)
 			defer cancel()
 			var err error
-			if exits[i], err = p.node.Remove(ctx, p.id); err != nil && !errors.Is(err, container.ErrUnknown) {
+			if ends[i], err = p.node.Remove(ctx, p.id); err != nil && !errors.Is(err, container.ErrUnknown) {
 				s.log.Warn("cannot remove what is left of a step; its node does that when the job ends", "node", p.name,
 					"err", err)
 			}
 		})
 	}
 	all.Wait()
-	var sum *model.Usage
-	for _, e := range exits {
+	var sum model.UsageSum
+	for i, end := range ends {
+		e, used := end.Exit, end.GPU
 		if e == nil {
 			continue
 		}
-		if sum == nil {
-			sum = &model.Usage{}
-		}
-		system := max(0, e.SystemMS)
-		sum.CPUMS, sum.SystemMS = sum.CPUMS+max(0, e.UserMS)+system, sum.SystemMS+system
-		sum.PeakMemory = max(sum.PeakMemory, jobspec.Bytes(e.PeakMem))
+		used.SystemMS = max(0, e.SystemMS)
+		used.CPUMS, used.PeakMemory = max(0, e.UserMS)+used.SystemMS, jobspec.Bytes(max(0, e.PeakMem))
+		sum.Add(&used, len(s.Shares[i].GPUs))
 		s.worst.OOM = s.worst.OOM || e.OOM
 	}
-	return sum
+	if sum.Workers == 0 {
+		return nil
+	}
+	return &sum.Usage
 }
 
 // record writes the row of a step to the journal, and has it reported.

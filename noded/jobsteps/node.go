@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/profile"
 )
 
 // Part is what a node must know of its part of a step.
@@ -50,8 +51,14 @@ type Node interface {
 	Begun(ctx context.Context, id container.ID) (bool, error)
 	// Signal sends a signal to all tasks of a part. SIGKILL ends everything in it.
 	Signal(ctx context.Context, id container.ID, signal string) error
-	// Remove waits for the end of a part, and removes it. It returns how it ended, nil if that is not known.
-	Remove(ctx context.Context, id container.ID) (*container.Exit, error)
+	// Remove waits for the end of a part, and removes it. It returns how it ended.
+	Remove(ctx context.Context, id container.ID) (Ended, error)
+}
+
+// Ended is how a part ended.
+type Ended struct {
+	Exit *container.Exit `json:"exit,omitempty"` // none: it is not known
+	GPU  model.Usage     `json:"gpu,omitzero"`   // what is known of its GPUs, and nothing else
 }
 
 // Worker is a worker of this node, beside which steps may run.
@@ -82,6 +89,7 @@ type Local struct {
 
 	mu      sync.Mutex
 	status  map[container.ID]container.Status
+	meters  map[container.ID]*meter // of parts with GPUs that were started since the daemon began
 	changes uint64                         // grows with every part that is started or removed
 	noted   uint64                         // mark of the last list
 	started map[container.ID]uint64        // at which change a part was started, until a later list has it
@@ -93,6 +101,12 @@ type Local struct {
 
 var _ Node = (*Local)(nil)
 
+// meter sums up what a part makes of its GPUs.
+type meter struct {
+	gpus   []int // as the machine counts them
+	totals profile.Totals
+}
+
 // createSlots is how many parts are created at the same time. More would only queue for the disk and the
 // cores.
 const createSlots = 16
@@ -101,6 +115,7 @@ const createSlots = 16
 func (l *Local) Init() {
 	l.status, l.busy = map[container.ID]container.Status{}, map[container.ID]chan struct{}{}
 	l.started, l.removed = map[container.ID]uint64{}, map[container.ID]uint64{}
+	l.meters = map[container.ID]*meter{}
 	l.changed, l.slots = make(chan struct{}), make(chan struct{}, createSlots)
 }
 
@@ -230,6 +245,45 @@ func (l *Local) drop(id container.ID) {
 	l.removed[id] = l.changes
 	delete(l.status, id)
 	delete(l.started, id)
+	delete(l.meters, id)
+}
+
+// OnGPUs returns the parts beside a worker that run and have GPUs, with these as the machine counts them.
+func (l *Local) OnGPUs(worker container.ID) map[container.ID][]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var parts map[container.ID][]int
+	for id, m := range l.meters {
+		if id.OfWorker() == worker && live(l.status[id].State) {
+			if parts == nil {
+				parts = map[container.ID][]int{}
+			}
+			parts[id] = m.gpus
+		}
+	}
+	return parts
+}
+
+// AddGPU adds a sample of the GPUs of a part, see [profile.Totals.AddGPU].
+func (l *Local) AddGPU(id container.ID, now, utilisation, memory int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.meters[id]; m != nil {
+		m.totals.AddGPU(now, utilisation, memory)
+	}
+}
+
+// GPUUse returns what a part has made of its GPUs by now, and how many it has; zero if nothing is known.
+func (l *Local) GPUUse(id container.ID) (used model.Usage, gpus int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.meters[id]
+	if m == nil {
+		return used, 0
+	}
+	u := m.totals.Usage()
+	return model.Usage{GPU: u.Utilisation, PeakGPU: u.PeakUtilisation, GPUMemory: jobspec.Bytes(u.Memory),
+		PeakGPUMemory: jobspec.Bytes(u.PeakMemory)}, len(m.gpus)
 }
 
 // Start implements [Node].
@@ -271,7 +325,17 @@ func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 		return errors.Join(err, l.clear(id))
 	}
 	l.set(id, container.Running)
+	l.measure(id, step.GPUs)
 	return nil
+}
+
+// measure has the use of a part's GPUs be summed up.
+func (l *Local) measure(id container.ID, gpus []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(gpus) > 0 && l.meters[id] == nil {
+		l.meters[id] = &meter{gpus: gpus}
+	}
 }
 
 // clearTime is how long it may take to remove what a failed start has left.
@@ -371,11 +435,11 @@ func (l *Local) Signal(ctx context.Context, id container.ID, signal string) erro
 }
 
 // Remove implements [Node].
-func (l *Local) Remove(ctx context.Context, id container.ID) (*container.Exit, error) {
+func (l *Local) Remove(ctx context.Context, id container.ID) (Ended, error) {
 	for {
 		s, changed := l.get(id)
 		if s.State == "" {
-			return nil, unknown(id)
+			return Ended{}, unknown(id)
 		}
 		if !live(s.State) {
 			break
@@ -383,23 +447,25 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (*container.Exit, e
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return Ended{}, context.Cause(ctx)
 		}
 	}
 	release, err := l.claim(ctx, id)
 	if err != nil {
-		return nil, err
+		return Ended{}, err
 	}
 	defer release()
 	s, _ := l.get(id)
 	if s.State == "" {
-		return nil, unknown(id)
+		return Ended{}, unknown(id)
 	}
+	end := Ended{Exit: s.Exit}
+	end.GPU, _ = l.GPUUse(id)
 	if err := l.Runtime.Remove(ctx, id); err != nil {
-		return s.Exit, err
+		return end, err
 	}
 	l.drop(id)
-	return s.Exit, nil
+	return end, nil
 }
 
 // allocations returns what the job of a first worker has for its steps, by its groups that start together.

@@ -59,8 +59,8 @@ func (s *Server) Handler() http.Handler {
 		return answer(w, partState{Begun: begun}, err)
 	})
 	handle("DELETE "+Path+"{id}", func(w http.ResponseWriter, r *http.Request, id container.ID) error {
-		exit, err := s.Local.Remove(r.Context(), id)
-		return answer(w, partState{Exit: exit}, err)
+		end, err := s.Local.Remove(r.Context(), id)
+		return answer(w, partState{Ended: end}, err)
 	})
 	handle("POST "+Path+"{id}/signal", func(w http.ResponseWriter, r *http.Request, id container.ID) error {
 		o := &api.StepSignal{}
@@ -78,8 +78,8 @@ func (s *Server) Handler() http.Handler {
 
 // partState is what is known of a part.
 type partState struct {
-	Begun bool            `json:"begun,omitempty"`
-	Exit  *container.Exit `json:"exit,omitempty"`
+	Begun bool `json:"begun,omitempty"`
+	Ended
 }
 
 func answer(w http.ResponseWriter, value any, err error) error {
@@ -235,9 +235,9 @@ func (n *Remote) Signal(ctx context.Context, id container.ID, signal string) err
 }
 
 // Remove implements [Node].
-func (n *Remote) Remove(ctx context.Context, id container.ID) (*container.Exit, error) {
+func (n *Remote) Remove(ctx context.Context, id container.ID) (Ended, error) {
 	s, err := n.ask(ctx, http.MethodDelete, id.String(), nil)
-	return s.Exit, err
+	return s.Ended, err
 }
 
 // Open implements [Node].
