@@ -517,11 +517,13 @@ func TestRootIsRefusedUnlessAllowed(t *testing.T) {
 	cfg.RootJobsAs = "nobody"
 	s = start(t, cfg)
 	leaderOf(t, []*running{s})
+	runAs := ""
+	client := dialTold(t, s.addrs.HTTP, user(0), signerOf(t, s.addrs.HTTP), func(user string) { runAs = user })
 	exports := job("root")
 	exports.ExportEnv = map[string]string{"HOME": "/root", "USER": "root", "LOGNAME": "root", "LR": "1"}
-	id, err := s.client(user(0)).Submit(t.Context(), "", exports)
-	if err != nil {
-		t.Fatal(err)
+	id, err := client.Submit(t.Context(), "", exports)
+	if err != nil || runAs != "nobody" {
+		t.Fatal(runAs, err)
 	}
 	j, _, err := s.client(user(0)).Job(t.Context(), id, api.Read{})
 	if err != nil || j.User != "nobody" || j.UID == 0 || fmt.Sprint(j.Spec.ExportEnv) != "map[LR:1]" {

@@ -244,11 +244,19 @@ func dial(t testing.TB, addr string, id model.Identity) *api.Client {
 // dialAs is dial by way of a member, which speaks for itself if no user is named.
 func dialAs(t testing.TB, addr string, id model.Identity, as *pki.Credential) *api.Client {
 	t.Helper()
+	return dialTold(t, addr, id, as, nil)
+}
+
+// dialTold is dialAs with a function that is told as which user jobs run, see [api.Options].
+func dialTold(
+	t testing.TB, addr string, id model.Identity, as *pki.Credential, runAs func(string),
+) *api.Client {
+	t.Helper()
 	h := http.Header{}
 	if id.User != "" {
 		identity.Vouch(h, id)
 	}
-	c, err := api.DialWith(addr, api.Options{Header: h, TLS: as.Client(pki.Controller),
+	c, err := api.DialWith(addr, api.Options{Header: h, TLS: as.Client(pki.Controller), RunAs: runAs,
 		Wrap: func(next http.RoundTripper) http.RoundTripper { return &contract{t: t, next: next} }})
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ type SubmitRequest struct {
 type SubmitResponse struct {
 	IDs      []model.JobID `json:"ids"`
 	Warnings []string      `json:"warnings,omitempty"` // what of the jobs has no effect in this cluster
+	RunAs    string        `json:"run_as,omitempty"`   // user as which they run, if not the caller
 }
 
 // List is the form of every list.

@@ -141,6 +141,9 @@ func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job)
 		return nil, &UncertainError{fmt.Errorf("submitted %d jobs, but the answer has %d ids", len(jobs), len(resp.IDs))}
 	}
 	c.warn(resp.Warnings)
+	if resp.RunAs != "" && c.opts.RunAs != nil {
+		c.opts.RunAs(resp.RunAs)
+	}
 	return resp.IDs, nil
 }
 

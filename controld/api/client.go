@@ -126,6 +126,8 @@ type Options struct {
 	Answer time.Duration
 	// Warn, if set, is called with each warning of an answer.
 	Warn func(text string)
+	// RunAs, if set, is called with the user as which submitted jobs run, if that is not the caller.
+	RunAs func(user string)
 }
 
 // WithToken returns options with an API token. Its fingerprint says which controllers are believed.

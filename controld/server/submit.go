@@ -28,7 +28,9 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	runAs := ""
 	if owner.UID != x.caller.User.UID {
+		runAs = owner.User
 		for _, j := range jobs {
 			for _, name := range loginVariables { // they are root's
 				delete(j.ExportEnv, name)
@@ -59,7 +61,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		return nil, err
 	}
 	x.about.ofJobs(ids)
-	return &api.SubmitResponse{IDs: ids, Warnings: submission.Warnings(x.view, jobs)}, nil
+	return &api.SubmitResponse{IDs: ids, Warnings: submission.Warnings(x.view, jobs), RunAs: runAs}, nil
 }
 
 // jobs reads the body and returns its jobs, and its checksum.

@@ -89,7 +89,7 @@ type Local struct {
 
 	mu      sync.Mutex
 	status  map[container.ID]container.Status
-	meters  map[container.ID]*meter // of parts with GPUs that were started since the daemon began
+	meters  map[container.ID]*meter        // of parts with GPUs that were started since the daemon began
 	changes uint64                         // grows with every part that is started or removed
 	noted   uint64                         // mark of the last list
 	started map[container.ID]uint64        // at which change a part was started, until a later list has it

@@ -132,6 +132,9 @@ type Env struct {
 	IsTerminal     func(w io.Writer) bool // whether w is a terminal
 	color          string                 // from --color: always, never, or "" for automatic
 	ClientOptions  api.Options            // zero except in tests
+	// RunAs is told as which user of the nodes the jobs that were submitted run, if not as the caller; nil:
+	// that does not matter.
+	RunAs func(user string)
 }
 
 // System returns the environment of this process.

@@ -63,6 +63,11 @@ func (env *Env) clientOptions(token string) (api.Options, error) {
 		opts.Unreachable = inJobPatience
 	}
 	opts.Warn = func(text string) { env.Notef("warning: %s", show.Clean(text)) }
+	opts.RunAs = func(user string) {
+		if env.RunAs != nil {
+			env.RunAs(user)
+		}
+	}
 	text := cmp.Or(token, env.Getenv("ROTA_TOKEN"))
 	if text == "" {
 		return opts, nil

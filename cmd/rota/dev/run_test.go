@@ -491,44 +491,6 @@ func TestDevKeepsResults(t *testing.T) {
 	}
 }
 
-// TestCanWrite shows where an account can make files.
-func TestCanWrite(t *testing.T) {
-	top := t.TempDir()
-	dir := filepath.Join(top, "a", "b")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	set := func(outer, inner os.FileMode, uid, gid int) {
-		t.Helper()
-		err := errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755), os.Chmod(filepath.Dir(dir), outer),
-			os.Chmod(dir, inner), os.Chown(dir, uid, gid))
-		if err != nil {
-			t.Skipf("needs root: %v", err)
-		}
-	}
-	nobody := account{"65534", []string{"65534", "7"}}
-	for _, c := range []struct {
-		outer, inner os.FileMode
-		uid, gid     int
-		want         bool
-	}{
-		{0o755, 0o757, 0, 0, true}, {0o755, 0o756, 0, 0, false}, {0o700, 0o777, 0, 0, false}, {0o711, 0o703, 0, 0, true},
-		{0o755, 0o700, 65534, 0, true}, {0o755, 0o077, 65534, 0, false}, {0o755, 0o770, 0, 7, true},
-		{0o755, 0o707, 0, 7, false},
-	} {
-		set(c.outer, c.inner, c.uid, c.gid)
-		if got := nobody.canWrite(dir); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-		if !(account{uid: "0"}).canWrite(dir) {
-			t.Errorf("%+v: root cannot", c)
-		}
-	}
-	if nobody.canWrite(filepath.Join(dir, "none")) {
-		t.Error("it can write where nothing is")
-	}
-}
-
 // TestDevForwardsSignals notices a command that does not learn that it is to end.
 func TestDevForwardsSignals(t *testing.T) {
 	w := newWorld(t)

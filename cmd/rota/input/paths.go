@@ -18,11 +18,33 @@ import (
 
 // WarnOfPaths warns about a working directory, an image or a place for output that is not there, or
 // that the submitter may not write, as far as this host can tell. It refuses nothing, since nodes may
-// have other disks: a path whose first directory is not on this host is left to them.
+// have other disks: a path whose first directory is not on this host is left to them. Root, which may write
+// everywhere, is warned once it is known as which other user its jobs run.
 func WarnOfPaths(env *command.Env, req *Submission) {
-	var warnings script.Problems
-	for _, p := range pathsOf(req.Job) {
-		if text, hint := p.wrong(); text != "" {
+	said := wrongPaths(req.Job, jobUser{"you", "you", func(dir string) bool {
+		return os.Getuid() == 0 || unix.Access(dir, unix.W_OK|unix.X_OK) == nil
+	}})
+	req.warn(env, said)
+	env.RunAs = func(user string) {
+		account, err := command.AccountOf(user)
+		if err != nil {
+			return // it is one of the nodes alone
+		}
+		more := wrongPaths(req.Job, jobUser{"the job's user " + user, "that user", account.CanWrite})
+		req.warn(env, slices.DeleteFunc(more, func(w script.Problem) bool { return slices.Contains(said, w) }))
+	}
+}
+
+// jobUser is the user as which a job runs, as a warning calls it, first and then again.
+type jobUser struct {
+	name, again string
+	canWrite    func(dir string) bool // on this host
+}
+
+// wrongPaths returns warnings about the paths of a job.
+func wrongPaths(job *jobspec.Job, by jobUser) (warnings script.Problems) {
+	for _, p := range pathsOf(job) {
+		if text, hint := p.wrong(by); text != "" {
 			w := script.Problem{Kind: script.Warning, Code: script.CodeUnclear, Text: show.Clean(p.what + " " + text),
 				Hint: hint}
 			if !slices.Contains(warnings, w) {
@@ -30,7 +52,7 @@ func WarnOfPaths(env *command.Env, req *Submission) {
 			}
 		}
 	}
-	req.warn(env, warnings)
+	return warnings
 }
 
 // usedPath is a directory that a job needs: with write it writes there, and the node makes it if it
@@ -76,7 +98,7 @@ func literalDir(pattern string) string {
 
 // wrong says what is wrong with a path on this host, and what to do about it. It is "" if nothing is,
 // or if this host cannot tell.
-func (p usedPath) wrong() (text, hint string) {
+func (p usedPath) wrong(by jobUser) (text, hint string) {
 	if !path.IsAbs(p.dir) {
 		return "", ""
 	}
@@ -98,9 +120,9 @@ func (p usedPath) wrong() (text, hint string) {
 		return fmt.Sprintf("%s cannot be looked at: %v", p.dir, errors.Unwrap(err)), ""
 	case !info.IsDir():
 		return p.dir + " is not a directory: the job cannot start with it", "give a directory"
-	case p.write && os.Getuid() != 0 && unix.Access(p.dir, unix.W_OK|unix.X_OK) != nil:
-		return fmt.Sprintf("%s cannot be written by you on this host: the job fails unless you may on its nodes", p.dir),
-			"write the output to another directory"
+	case p.write && !by.canWrite(p.dir):
+		return fmt.Sprintf("%s cannot be written by %s on this host: the job fails unless %s may on its nodes", p.dir,
+			by.name, by.again), "write the output to another directory"
 	}
 	return "", ""
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // TestPathsThatAreNowhere: all paths of a job that this host knows to be wrong are named when it is
@@ -49,6 +51,26 @@ func TestPathsThatAreNowhere(t *testing.T) {
 	for _, text := range want {
 		if !strings.Contains(got, text) {
 			t.Errorf("%q is missing in %s", text, got)
+		}
+	}
+}
+
+// TestPathsOfAnotherUser: where the user cannot write as which jobs of root run is said when they are
+// submitted.
+func TestPathsOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: it submits as root")
+	}
+	const user = "nobody"
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}, RunAs: user})
+	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script}
+	for path, want := range map[string]bool{"/etc/out": true, "/etc/new/%j/out": true, "/tmp/%j.out": false} {
+		got := s.Run("submit", "--export=NONE", "--chdir=/tmp", "--output="+path, "-")
+		const text = "the output's directory /etc cannot be written by the job's user " + user + " on this host: the job " +
+			"fails unless that user may on its nodes"
+		if got.Code != 0 || strings.Contains(got.Stderr, text) != want {
+			t.Errorf("%s: %+v", path, got)
 		}
 	}
 }
