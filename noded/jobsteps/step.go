@@ -252,7 +252,6 @@ func (s *step) turn(ctx context.Context) {
 	case <-s.late:
 		s.late = nil
 		if s.ended == 0 {
-			s.decided = true
 			s.kill("its other tasks did not end in time after the first one")
 		}
 	case <-s.limit:
