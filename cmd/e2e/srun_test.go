@@ -100,8 +100,9 @@ func TestSrunOfClients(t *testing.T) {
 			"head -c 5000000 /dev/zero | srun -n1 -N1 wc -c\n", want: "5000000\n50000000"},
 		"terminal": {text: two + "srun -n1 -N1 --pty sh -c 'test -t 0 && stty size' | tr -d '\\r'\n", want: "24 80"},
 		"killed": {text: two + "srun -K -n2 -N2 sh -c '[ $SLURM_PROCID = 0 ] && exit 5; sleep 1000' 2>/dev/null\n" +
-			"echo over $?\n",
-			want: "over 5"},
+			"echo over $?\nsrun --wait=1 -n2 -N2 sh -c '[ $SLURM_PROCID = 0 ] && exit; sleep 1000' 2>/dev/null\n" +
+			"echo waited $?\n",
+			want: "over 5\nwaited 137"},
 	} {
 		dir, id, out := w.script(strings.ReplaceAll(name, " ", "-"), c.text)
 		j := w.ends(id)

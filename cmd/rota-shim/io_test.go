@@ -434,7 +434,7 @@ func TestWhereNoProcessIsStarted(t *testing.T) {
 
 func TestAWorkerIsHungUpWithoutAReader(t *testing.T) {
 	n := newNode(t, 0)
-	n.io, n.terminal = &container.IO{HangUpMS: 300}, &launch.Terminal{Rows: 24, Columns: 80}
+	n.io, n.terminal = &container.IO{HangUpMS: 1000}, &launch.Terminal{Rows: 24, Columns: 80}
 	n.started(one, "trap 'exit 66' HUP; echo ready; while :; do read line; done")
 	if s := n.await(one); s.Exit == nil || s.Exit.Code != 66 {
 		t.Errorf("never attached: %+v", s)
@@ -445,7 +445,8 @@ func TestAWorkerIsHungUpWithoutAReader(t *testing.T) {
 	w := n.attach(t, two, 0)
 	w.until("ready")
 	w.conn.Close()
-	if s := n.await(two); s.Exit == nil || s.Exit.Signal != int(unix.SIGHUP) {
+	if s := n.await(two); s.Exit == nil || s.Exit.Signal != int(unix.SIGHUP) ||
+		s.Exit.Why != "its terminal was closed: nothing was attached to it for 1s" {
 		t.Errorf("lost: %+v", s)
 	}
 }

@@ -280,7 +280,7 @@ func (x *exchange) refusalOf(r *jobref.Ref) *api.Problem {
 	case r.Job == nil:
 		return problem.Filled(problem.Of(problem.NotFound("there is no job %s", r.Text)))
 	case !x.mayOn(partAct, r.Job):
-		return problem.Filled(problem.Of(x.deniedJob(r.Job)))
+		return problem.Filled(problem.Of(x.deniedJob(r.Job.ID)))
 	}
 	return nil
 }

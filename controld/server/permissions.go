@@ -170,7 +170,7 @@ func (x *exchange) authorise() error {
 	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
 		return nil
 	}
-	return x.deniedJob(r.Job)
+	return x.deniedJob(r.Job.ID)
 }
 
 // hides reports whether there is a job that is hidden from the caller.
@@ -184,13 +184,13 @@ func (x *exchange) hides(id model.JobID) bool {
 	return err == nil && j != nil
 }
 
-// deniedJob is the refusal of a request for another user's job.
-func (x *exchange) deniedJob(j *model.Job) error {
+// deniedJob is the refusal of a request for another user's job. It tells nothing of the job.
+func (x *exchange) deniedJob(id model.JobID) error {
+	may := "its owner, coordinators of its account, operators and admins"
 	if x.rt.rule.Roles == access.Owner {
-		return problem.Denied("job %d is of %s: only its owner may use %s", j.ID, j.Owner.User, x.rt.Path)
+		may = "its owner"
 	}
-	return problem.Denied("job %d is of %s: only its owner, coordinators of account %s, operators and admins may use %s",
-		j.ID, j.Owner.User, j.Account, x.rt.Path)
+	return problem.Denied("job %d is another user's: only %s may do this", id, may)
 }
 
 func (x *exchange) refuseUnless(allowed bool) error {

@@ -426,10 +426,24 @@ func (c *cluster) walk(cell *server.Cell) {
 		if denied(status, text) == cell.Allowed {
 			c.t.Errorf("%s with %q: %d %.300s, want allowed %t", name, query, status, text, cell.Allowed)
 		}
+		if told := tells(text); told != "" && cell.Role == access.User && cell.Rule.About == access.OneJob && !cell.Allowed {
+			c.t.Errorf("%s with %q: the refusal tells %s: %.300s", name, query, told, text)
+		}
 		if status == http.StatusBadRequest && strings.Contains(text, "parameter") {
 			c.t.Errorf("%s with %q: %.300s: give the parameter a value in samples", name, query, text)
 		}
 	}
+}
+
+// tells returns what a refusal tells of the owner's job, or of the API: its owner, account, node, state or
+// route, "" if it tells nothing.
+func tells(text string) string {
+	for _, word := range []string{"52001", "physics", "n1", "running", "RUNNING", "/v1/", secret} {
+		if strings.Contains(text, word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // request is the path and the body of a request for a cell. One that is allowed acts on a job of its

@@ -93,12 +93,6 @@ func (a *request) setTasks(s *shape) {
 		s.nodes, s.tasks = total, 1
 	default:
 		a.divideTasks(s, total, a.ntasks)
-		if a.result.Tasks > 0 && s.nodes > 1 {
-			a.warnChanged(a.ntasks.by, "%d: no node is large enough for all tasks, so they run on %d", total, s.nodes)
-		} else if a.result.Tasks > 0 {
-			a.warnChanged(a.ntasks.by,
-				"%d: all tasks run on one node, if one is large enough for them; --nodes distributes them", total)
-		}
 	}
 	if each > 0 && s.tasks > each {
 		a.conflict(a.perNode.by, "", "%d: %d tasks on %d nodes are more than that on a node", each,

@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
 )
 
 // TestARequestThatIsSentAgain notices a step that is started twice, or not at all, because the connection of
@@ -61,6 +62,53 @@ func TestARequestThatIsSentAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARequestThatIsSentAgainTooLate notices a step that is started twice because its request is sent again after
+// it has ended without a reader, and the node daemon was restarted before or behind that.
+func TestARequestThatIsSentAgainTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a", "b")
+		restart := func() {
+			l.stop()
+			l.start()
+			l.m.Recover(first)
+		}
+		req := api.StepRequest{Key: "k", Overlap: true}
+		lost, err := l.ask(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		lost.conn.Close()
+		restart()
+		time.Sleep(2 * clientPatience)
+		synctest.Wait()
+		if rows := l.ended(); len(rows) != 1 || rows[0].Why != "srun is gone" {
+			t.Fatalf("rows %+v", rows)
+		}
+		if err := l.keep.Append(journal.Record{Op: journal.StepsKnown, ID: first.String(), Row: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := l.ask(req); err == nil || !strings.Contains(err.Error(), "has ended while nothing read its output") {
+				t.Errorf("sent again: %v", err)
+			}
+			restart()
+		}
+		read, err := l.ask(api.StepRequest{Key: "other"})
+		if err != nil || !read.read(stream.Begun) {
+			t.Fatal(err)
+		}
+		go read.read(stream.End)
+		synctest.Wait()
+		l.endPart(0, 1, container.Exit{})
+		l.endPart(1, 1, container.Exit{})
+		synctest.Wait()
+		if e, _ := l.keep.Entry(first.String()); len(e.Unread) != 1 || e.Unread[0] != (journal.Unread{N: 0, Key: "k"}) {
+			t.Errorf("the journal keeps %+v", e.Unread)
+		}
+	})
 }
 
 // TestARequestThatWaitsIsSentAgain notices a step that begins twice, or that loses its place, because the

@@ -147,6 +147,9 @@ func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 		keys: map[string]int{}, begins: map[int]bool{}, changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows
+		for _, u := range e.Unread {
+			j.keys[u.Key] = u.N
+		}
 		j.recover(e.Steps)
 	}
 	return j
@@ -669,8 +672,11 @@ func (j *job) record(s *step, usage *model.Usage) {
 	}
 	r.SetNodes(nodes)
 	r.Cores, r.GPUs = s.holds()
-	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(),
-		Step: &journal.Step{N: s.n, Report: &r}})
+	kept := &journal.Step{N: s.n, Report: &r}
+	if !s.told {
+		kept.Unread = s.Key
+	}
+	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(), Step: kept})
 	if err != nil {
 		s.log.Error("cannot write to the journal how a step has ended", "err", err)
 		return // the next daemon finds it lost, and says so

@@ -75,6 +75,7 @@ type step struct {
 	limit    <-chan time.Time
 	pending  []stream.Frame // to the client
 	draining bool           // no client comes back: output is dropped
+	told     bool           // the client knows how it has ended
 	why      string         // it was ended
 	killing  bool
 	ended    int64 // when, as a Unix time in milliseconds; 0: it runs
@@ -227,7 +228,7 @@ func (s *step) turn(ctx context.Context) {
 	case f := <-in:
 		s.asked(f)
 	case <-told:
-		s.client, s.draining = nil, true // it knows all
+		s.client, s.draining, s.told = nil, true, true // it knows all
 		for _, p := range s.parts {
 			s.acknowledge(p)
 		}
@@ -251,7 +252,6 @@ func (s *step) turn(ctx context.Context) {
 	case <-s.late:
 		s.late = nil
 		if s.ended == 0 {
-			s.decided = true
 			s.kill("its other tasks did not end in time after the first one")
 		}
 	case <-s.limit:

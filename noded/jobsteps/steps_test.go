@@ -197,8 +197,9 @@ func TestWhatEndsAStep(t *testing.T) {
 			do:   func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{Code: 4}) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 4}}},
 		"its first task": {req: api.StepRequest{Wait: 30}, late: 30 * time.Second,
-			do:   func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{}) },
-			want: stream.StepEnd{Why: "its other tasks did not end in time after the first one"}},
+			do: func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{}) },
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9},
+				Why: "its other tasks did not end in time after the first one"}},
 		"a signal": {do: func(_ *lab, p *person) {
 			_ = p.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGINT")})
 		}, want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 2}}},

@@ -380,6 +380,9 @@ func (f *entrySet) apply(r Record) {
 			k.NextStep, k.Rows, k.Known = 0, 0, 0
 		}
 	}
+	if k.Final != nil {
+		k.Unread = nil
+	}
 }
 
 // putStep notes what is known of a step.
@@ -389,11 +392,23 @@ func (e *Entry) putStep(s Step) {
 	if s.Report != nil {
 		e.Rows = max(e.Rows, s.Report.Row)
 	}
+	if s.Unread != "" {
+		e.remember(Unread{s.N, s.Unread})
+	}
+}
+
+// remember notes steps whose requests may come again.
+func (e *Entry) remember(steps ...Unread) {
+	for _, u := range steps {
+		e.Unread = append(slices.DeleteFunc(slices.Clone(e.Unread), func(o Unread) bool { return o.N == u.N }), u)
+		e.Unread = e.Unread[max(0, len(e.Unread)-unreadMost):]
+	}
 }
 
 // knowSteps drops the steps that the controllers know.
 func (e *Entry) knowSteps(r Record) {
 	e.Known, e.Rows, e.NextStep = max(e.Known, r.Row), max(e.Rows, r.Row), max(e.NextStep, r.Next)
+	e.remember(r.Unread...)
 	e.Steps = slices.DeleteFunc(slices.Clone(e.Steps), func(s Step) bool {
 		return s.Report != nil && s.Report.Row <= e.Known
 	})
@@ -443,7 +458,7 @@ func (f *entrySet) records() []Record {
 			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped, Signal: e.Signal})
 		}
 		if e.NextStep > 0 && (e.Final == nil || len(e.Steps) > 0) {
-			out = append(out, Record{Op: StepsKnown, ID: e.ID, Row: e.Known, Next: e.NextStep})
+			out = append(out, Record{Op: StepsKnown, ID: e.ID, Row: e.Known, Next: e.NextStep, Unread: e.Unread})
 		}
 		for i := range e.Steps {
 			o := StepBegun

@@ -59,7 +59,7 @@ func life() []Record {
 		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 0, State: []byte(`{"name":"a"}`)}},
 		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 1, State: []byte(`{"name":"b"}`)}},
 		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 1, Report: &model.StepReport{Step: model.Step{ID: 1, Row: 1}}}},
-		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 0, Report: &model.StepReport{Step: model.Step{Row: 2}}}},
+		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 0, Report: &model.StepReport{Step: model.Step{Row: 2}}, Unread: "k"}},
 		{Op: StepsKnown, ID: "7.1.0", Row: 1},
 		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 2, State: []byte(`{}`)}},
 		{Op: StepsKnown, ID: "7.1.0", Row: 2},
@@ -352,7 +352,8 @@ func TestStepsGoOnFromTheirNumber(t *testing.T) {
 		}
 		put(t, j, Record{Op: StepBegun, ID: "7.1.0", Step: &Step{N: e.NextStep, State: []byte("{}")}},
 			Record{Op: StepEnded, ID: "7.1.0",
-				Step: &Step{N: e.NextStep, Report: &model.StepReport{Step: model.Step{ID: n, Row: e.Rows + 1}}}},
+				Step: &Step{N: e.NextStep, Report: &model.StepReport{Step: model.Step{ID: n, Row: e.Rows + 1}},
+					Unread: strings.Repeat("k", n)}},
 			Record{Op: StepsKnown, ID: "7.1.0", Row: n / 3 * 3})
 		closed(t, j)
 	}
@@ -360,6 +361,8 @@ func TestStepsGoOnFromTheirNumber(t *testing.T) {
 	defer closed(t, j)
 	if e, _ := j.Entry("7.1.0"); len(e.Steps) != 3 || e.Known != 9 {
 		t.Errorf("steps that the controllers do not know: %+v", e)
+	} else if len(e.Unread) != 11 || e.Unread[0] != (Unread{1, "k"}) || len(e.Unread[10].Key) != 11 {
+		t.Errorf("steps that may be asked for again: %+v", e.Unread)
 	}
 }
 

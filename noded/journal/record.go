@@ -50,6 +50,8 @@ type Record struct {
 	Step *Step `json:"step,omitempty"` // with StepBegun and StepEnded
 	Row  int   `json:"row,omitempty"`  // with StepsKnown
 	Next int   `json:"next,omitempty"` // the same: the number that the next step gets at least
+
+	Unread []Unread `json:"unread,omitempty"` // the same
 }
 
 // Step is a step that the program of a worker has started.
@@ -57,7 +59,18 @@ type Step struct {
 	N      int               `json:"n"`
 	State  json.RawMessage   `json:"state,omitempty"` // of one that has begun: what a restarted daemon must know
 	Report *model.StepReport `json:"report,omitempty"`
+	Unread string            `json:"unread,omitempty"` // see [Unread.Key]
 }
+
+// Unread is a step that has ended while nothing read its output. The command that has asked for it may not
+// know that it began, and ask again.
+type Unread struct {
+	N   int    `json:"n"`
+	Key string `json:"key"` // of the request
+}
+
+// unreadMost is how many steps of a worker are remembered so.
+const unreadMost = 1024
 
 // Measures is what was measured of a worker that has a GPU. It is reported as it stands here, so that
 // no other values follow after a restart.
@@ -83,9 +96,10 @@ type Entry struct {
 
 	// those that run, and those that the controllers do not know yet, by number; replaced and never changed
 	Steps    []Step
-	NextStep int // number of the next one
-	Rows     int // how many steps have ended
-	Known    int // how many of them the controllers know
+	NextStep int      // number of the next one
+	Rows     int      // how many steps have ended
+	Known    int      // how many of them the controllers know
+	Unread   []Unread // the newest, in the order in which they have ended; replaced and never changed
 }
 
 // maxLine bounds one record in bytes. The longest part is the message of a launch failure, of a few

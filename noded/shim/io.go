@@ -210,6 +210,7 @@ func (o *ioServer) processes() int {
 
 // hungUp stops the worker because no reader came back.
 func (sup *supervisor) hungUp() {
+	sup.isHungUp = true
 	sup.io.own.hangUp()
 	if sup.state != container.Running {
 		sup.killAll()
@@ -220,6 +221,15 @@ func (sup *supervisor) hungUp() {
 	if sup.killAt == nil {
 		sup.killAt = time.After(time.Duration(cmp.Or(sup.tasks[0].KillTimeout, defaultKillTimeout)) * time.Millisecond)
 	}
+}
+
+// hungUpFor returns why the worker was stopped, "" if it was not hung up.
+func (sup *supervisor) hungUpFor() string {
+	if !sup.isHungUp {
+		return ""
+	}
+	return fmt.Sprintf("its terminal was closed: nothing was attached to it for %v",
+		time.Duration(sup.settings.IO.HangUpMS)*time.Millisecond)
 }
 
 // sessions lists those that have something to be read.

@@ -30,6 +30,7 @@ type supervisor struct {
 	state     container.State
 	expired   bool // the lease has ended
 	early     bool // the main tasks were told that the time limit comes
+	isHungUp  bool
 	job       *jobSocket
 	io        *ioServer
 	switching switching
@@ -467,6 +468,9 @@ func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
 		e.Lease, e.Why = sup.expired, cmp.Or(sup.memory.lost, sup.saving.lost)
+		if e.Why == "" && (e.Code != 0 || e.Signal != 0) {
+			e.Why = sup.hungUpFor()
+		}
 		if sup.saving.whole {
 			e.Saved, e.OOM = true, false
 		}
@@ -492,6 +496,8 @@ func (sup *supervisor) exitRecord() container.Exit {
 	switch {
 	case sup.memory.lost != "":
 		out.Why = sup.memory.lost
+	case sup.isHungUp && (out.Code != 0 || out.Signal != 0):
+		out.Why = sup.hungUpFor()
 	case by != "":
 		out.Why = fmt.Sprintf("its %s ended with %s", by, exitText(worst))
 	}

@@ -288,6 +288,7 @@ func TestQueriesRefused(t *testing.T) {
 		"sstat -n -j 7.0":              "sstat: error: problem getting step_layout for 7.0: Invalid job id specified\n",
 		"sstat -n -j 7.x":              "sstat: error: problem getting step_layout for 7.x: Invalid job id specified\n",
 		"sstat -n -j 21.0":             "sstat: error: problem getting step_layout for 21.0: Access/permission denied\n",
+		"sstat -n -j 21":               "sstat: error: problem getting step_layout for 21: Access/permission denied\n",
 		"squeue -w gpu02,x":            "squeue: error: Invalid node name x\n",
 		"sstat -j x":                   "sstat: error: Invalid job id: x\n",
 		"sstat -o Watts -j 7":          "sstat: error: Invalid field requested: \"Watts\": there are JobID,",

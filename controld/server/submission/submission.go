@@ -159,6 +159,20 @@ func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Sha
 	}
 }
 
+// misspelt finds names of nodes to keep away from that no node has. A job would run where it was not to run.
+func (f *findings) misspelt(v *state.View, j *jobspec.Job) {
+	names, err := jobspec.ExpandNodes(j.ExcludeNodes)
+	if err != nil { // it is refused already
+		return
+	}
+	for _, name := range names {
+		if n, _ := v.Node(name); n == nil {
+			f.add(api.CodeInvalidJob, "`rota nodes` lists them",
+				"exclude_nodes: invalid node name %q: the cluster has no such node", name)
+		}
+	}
+}
+
 // usualMemory reports whether a task asks for as much memory as one that does not say how much.
 func usualMemory(j *jobspec.Job) bool {
 	return slices.ContainsFunc(j.Groups, func(g jobspec.Group) bool {
@@ -202,9 +216,10 @@ func below(dir, root string) bool {
 	return dir == root || root == "/" || strings.HasPrefix(dir, root+"/")
 }
 
-// notHonoured finds what a job asks of this cluster and would not get: another user, or more time to
-// stop than its queue allows.
+// notHonoured finds what a job asks of this cluster and would not get: to keep away from nodes that there are
+// not, another user, or more time to stop than its queue allows.
 func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.Job) {
+	f.misspelt(v, j)
 	name := v.Config().QueueName(j.Queue)
 	q, known := v.Config().Queues[name]
 	if !known {

@@ -96,6 +96,12 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 		!strings.Contains(p.Hint, "4GiB for each of its cores") || p.Errors != nil {
 		t.Errorf("got %+v", p)
 	}
+	j.ExcludeNodes = []string{"n[2-3]"}
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || len(p.Errors) != 3 ||
+		p.Errors[2] != `exclude_nodes: invalid node name "n3": the cluster has no such node` {
+		t.Errorf("it excludes nodes that there are not: %+v", p)
+	}
+	j.ExcludeNodes = nil
 	j.Groups[0].Tasks[0].Resources.Memory = 127 * jobspec.GiB
 	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || strings.Contains(p.Hint, "4GiB") {
 		t.Errorf("of a job that says how much it needs: %+v", p)

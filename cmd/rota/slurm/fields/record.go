@@ -133,7 +133,7 @@ func (p *Partition) Record() []string {
 		"OverTimeLimit=NONE PreemptMode=REQUEUE",
 		fmt.Sprintf("State=UP TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE", cores, len(p.Nodes)),
 		"JobDefaults=(null)",
-		"DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED",
+		fmt.Sprintf("DefMemPerCPU=%d MaxMemPerNode=UNLIMITED", jobspec.DefaultMemoryPerCore/jobspec.MiB),
 		"TRES=" + amounts(cores, mem, len(p.Nodes), gpus),
 	}
 }

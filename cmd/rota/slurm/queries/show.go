@@ -311,14 +311,19 @@ func showConfig(ctx context.Context, t *tool.Tool) error {
 	}
 	line("AccountingStorageType", "accounting_storage/slurmdbd") // sacct has ended jobs
 	line("ClusterName", "%s", cluster.Name)
-	line("DefMemPerNode", "UNLIMITED")
+	line("DefMemPerCPU", "%d", jobspec.DefaultMemoryPerCore/jobspec.MiB)
 	line("EnforcePartLimits", "ALL") // what no node could run is refused
 	line("JobRequeue", "1")
+	line("KillWait", "%d sec", jobspec.DefaultKillTimeout)
 	line("MaxArraySize", "%d", jobspec.MaxElements+1)
 	line("MaxJobCount", "%d", model.MaxJobs)
+	line("MaxMemPerNode", "UNLIMITED")
 	line("MinJobAge", "%d sec", minJobAge)
 	line("PreemptMode", "REQUEUE")
+	line("PrivateData", "%s", cmp.Or(strings.Join(config.Private, ","), "none"))
 	line("SchedulerType", "rota/%s", cmp.Or(config.Policy.Name, cluster.Policy))
+	line("SelectType", "select/cons_tres")
+	line("SelectTypeParameters", "CR_CORE_MEMORY")
 	line("SLURM_VERSION", "%s", tool.Release)
 	for i, c := range cluster.Controllers {
 		line(fmt.Sprintf("SlurmctldHost[%d]", i), "%s", c.Name)

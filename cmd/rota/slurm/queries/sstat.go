@@ -129,8 +129,8 @@ func statProblem(err error) string {
 	if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
 		return tool.NoSuchJob
 	}
-	if errors.As(err, &p) && p.Code == api.CodeDenied {
-		return tool.NotPermitted
+	if text, denied := tool.Denied(err); denied {
+		return text
 	}
 	return tool.AsSlurm(err).Error()
 }
@@ -139,16 +139,16 @@ func statProblem(err error) string {
 // script if none does; all: every one.
 func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref string, all bool) ([]statRow, error) {
 	job, step := tool.CutStep(ref)
-	u, _, err := session.UsageBy(ctx, job, 0)
-	if err != nil {
+	list, err := session.StepsBy(ctx, job) // of another user's job neither it nor its state is told
+	if _, denied := tool.Denied(err); err != nil && (denied || !hasNoSteps(err)) {
 		return nil, err
 	}
-	if !u.Live {
+	u, _, bad := session.UsageBy(ctx, job, 0)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case !u.Live:
 		return nil, &api.Problem{Code: api.CodeWrongState}
-	}
-	list, err := session.StepsBy(ctx, job)
-	if err != nil && !hasNoSteps(err) {
-		return nil, err
 	}
 	rows := []statRow{scriptStat(job, u)}
 	if err == nil {

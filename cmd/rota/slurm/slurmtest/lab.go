@@ -163,7 +163,9 @@ func Lab(t testing.TB) *rotatest.Answers {
 		PeakMemory: jobspec.GiB, Memory: jobspec.GiB, Workers: 1}, Missing: 1, Error: "worker 1 on node gpu02: it is down",
 		Workers: []api.WorkerUsage{{Node: "gpu01", Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02"}}})
 	a.Give("GET /v1/jobs/4/usage", api.JobUsage{Job: 4, Attempt: 1})
-	a.Refuse("GET /v1/jobs/21/usage", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
+	a.Give("GET /v1/jobs/21/usage", api.JobUsage{Job: 21, Attempt: 1, Live: true,
+		Workers: []api.WorkerUsage{{Node: "n9"}}})
+	a.Refuse("GET /v1/jobs/21/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
 	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota",
 		Controllers: []api.Controller{{Name: "c1", HTTP: "c1:7070"}, {Name: "c2"}}})

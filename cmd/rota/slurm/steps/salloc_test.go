@@ -314,9 +314,11 @@ func TestSattach(t *testing.T) {
 	a.Refuse("GET /v1/jobs/99/steps", api.Problem{Status: 404, Code: api.CodeNotFound})
 	a.Refuse("GET /v1/jobs/5/steps", api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "job 5 has ended"})
 	a.Give("GET /v1/jobs/5", api.Job{ID: 5, Code: "CD"})
+	a.Refuse("GET /v1/jobs/3/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 3 is of ann on n1"})
 	for args, want := range map[string]string{
 		"99.0":                  "Could not get job step info: Invalid job id specified\n",
 		"5.0":                   "Could not get job step info: Job/step already completing or completed\n",
+		"3.0":                   "Could not get job step info: Access/permission denied\n",
 		"":                      "one step is needed: sattach JOB.STEP, such as 7.0\n",
 		"7.0 7.1":               "one step is needed",
 		"7":                     "Invalid job step id specified: \"7\"",

@@ -43,7 +43,10 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	list, err := session.StepsBy(ctx, ref)
+	refused, denied := tool.Denied(err)
 	switch {
+	case denied:
+		return errors.New("Could not get job step info: " + refused)
 	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
 	case exit.IsNotFound(err):
@@ -71,7 +74,9 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	ctx, stop := command.Interruptible(ctx)
 	defer stop()
 	conn, err := session.Stream(ctx, fmt.Sprintf("/v1/jobs/%s/steps/%d/attach", ref, step), api.StepAttach{Watch: true})
-	if err != nil {
+	if refused, denied := tool.Denied(err); denied {
+		return fmt.Errorf("StepId=%s.%d: %s", ref, step, refused)
+	} else if err != nil {
 		return fmt.Errorf("StepId=%s.%d: %w", ref, step, tool.AsSlurm(err))
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the read below ends

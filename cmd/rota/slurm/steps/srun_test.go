@@ -347,6 +347,15 @@ func TestSrunRefused(t *testing.T) {
 		"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 9\n" {
 		t.Errorf("another job: %d %s", code, said)
 	}
+	a.Refuse("POST /v1/jobs/3/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 3 is of ann on n1"})
+	a.Give("GET /v1/jobs/3", api.Job{ID: 3, Code: "R"})
+	for _, flags := range []string{"--overlap", "--container-mounts=/a:/b"} {
+		code, _, said = run(t, a.URL, nil, "srun", "--jobid=3", flags, "a")
+		if code != 1 || said != "srun: error: Unable to confirm allocation for job 3: Access/permission denied\n"+
+			"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 3\n" {
+			t.Errorf("a job of another user, %s: %d %s", flags, code, said)
+		}
+	}
 	a.Refuse("POST /v1/jobs/5/steps", api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "job 5 has ended"})
 	a.Give("GET /v1/jobs/5", api.Job{ID: 5, Code: "CD"})
 	code, _, said = run(t, a.URL, nil, "srun", "--jobid=5", "--overlap", "a")

@@ -403,9 +403,12 @@ func (s *stepRun) ended(ctx context.Context) error {
 
 // notCreated is the error for a step that has not begun.
 func (s *stepRun) notCreated(ctx context.Context, err error) error {
+	refused, denied := tool.Denied(err)
 	switch {
 	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
+	case denied:
+		s.Errorf("Unable to confirm allocation for job %s: %s", s.job, refused)
 	case exit.IsNotFound(err):
 		s.Errorf("Unable to confirm allocation for job %s: %s", s.job, tool.NoSuchJob)
 	case tool.HasEnded(ctx, s.session, s.job, err):

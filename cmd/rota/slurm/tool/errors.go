@@ -59,6 +59,19 @@ func HasEnded(ctx context.Context, s *command.Session, ref string, err error) bo
 	return err == nil && j.Code.Final()
 }
 
+// Denied returns what Slurm says when a request was refused because of its caller, with the hint if there is
+// one. It reports whether it was.
+func Denied(err error) (string, bool) {
+	var p *api.Problem
+	switch {
+	case !errors.As(err, &p) || p.Code != api.CodeDenied:
+		return "", false
+	case p.Hint != "":
+		return fmt.Sprintf("%s: %s (%s)", NotPermitted, p.Detail, p.Hint), true
+	}
+	return NotPermitted, true
+}
+
 // IsUnreachable reports whether no controller has answered.
 func IsUnreachable(err error) bool {
 	var nowhere *api.UnreachableError
