@@ -436,7 +436,7 @@ var rules = map[string]rule{
 	"noded/jobsteps": {
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
-			"controld/api/stream", "noded/container", "noded/journal", "noded/oci", "noded/profile", "noded/oci/launch",
+			"controld/api/stream", "noded/container", "noded/journal", "noded/oci", "noded/oci/launch", "noded/profile",
 		},
 		third: []string{"golang.org/x/sys/unix"},
 		why:   "which steps of a job run where, beside what the node daemon does of its own accord",

@@ -230,6 +230,9 @@ func (a *Agent) sampleUsage(ctx context.Context) error {
 	}
 }
 
+// inUse reports whether a worker, or steps beside it, may use something.
+func (w *worker) inUse() bool { return w.Actual == container.Running || w.waitsForSteps() }
+
 // sampleCPU samples the processor time of the workers for which it is time.
 func (a *Agent) sampleCPU() {
 	now := time.Now()
@@ -240,7 +243,7 @@ func (a *Agent) sampleCPU() {
 	a.mu.Lock()
 	var running []container.ID
 	for id, w := range a.workers {
-		if w.Actual == container.Running {
+		if w.inUse() {
 			running = append(running, id)
 		}
 	}
@@ -310,12 +313,15 @@ func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 	defer a.mu.Unlock()
 	again = sampleInterval
 	for id, w := range a.workers {
-		if w.Actual != container.Running || w.Desired == nil || len(w.Desired.GPUs) == 0 ||
+		if !w.inUse() || w.Desired == nil || len(w.Desired.GPUs) == 0 ||
 			slices.Max(w.Desired.GPUs) >= len(gpus) {
 			continue
 		}
 		if w.pauses() {
 			w.used.Pause()
+			if a.jobSteps.Manager != nil {
+				a.jobSteps.Local.PauseGPU(id)
+			}
 			continue
 		}
 		again = min(again, slowSamples)
@@ -384,6 +390,12 @@ func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, o
 		return
 	}
 	parts := a.jobSteps.Local.OnGPUs(worker)
+	on := map[int]int{} // how many parts have a GPU
+	for _, gpus := range parts {
+		for _, n := range gpus {
+			on[n]++
+		}
+	}
 	for id, gpus := range parts {
 		var use, memory int64
 		for _, n := range gpus {
@@ -392,11 +404,7 @@ func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, o
 				break
 			}
 			u := usage[all[n].UUID]
-			sole := alone
-			for other, has := range parts {
-				sole = sole && (other == id || !slices.Contains(has, n))
-			}
-			sole = sole && !slices.ContainsFunc(u.Processes, func(p gpu.Process) bool {
+			sole := alone && on[n] == 1 && !slices.ContainsFunc(u.Processes, func(p gpu.Process) bool {
 				of, known := owners[p.PID]
 				return known && of != id
 			})
@@ -471,8 +479,10 @@ func useOf(its func(container.ID) bool, u *gpu.Usage, owners map[int]container.I
 			memory = u.Memory
 		}
 	}
-	return use, memory
+	return min(use, maxUtilisation), memory // that of each process is of a time of its own
 }
+
+const maxUtilisation = 1000
 
 // sum adds a quantity to others; one that is not known leaves nothing known.
 func sum(all, one int64) int64 {

@@ -46,7 +46,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		// A submission that was acknowledged stays so, also if the rules or the nodes have changed
 		// since.
 		if ids := x.s.Replica.Submitted(owner.UID, key, c.Digest); ids != nil {
-			return &api.SubmitResponse{IDs: ids}, nil
+			return &api.SubmitResponse{IDs: ids, RunAs: runAs}, nil
 		}
 		return nil, err
 	}

@@ -152,8 +152,9 @@ func (x *exchange) usageOf(node, worker string) (*api.NodeUsage, error) {
 	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<20)).Decode(u); err != nil {
 		return nil, fmt.Errorf("its answer cannot be read: %w", err)
 	}
-	if !u.Possible() || u.Memory < 0 ||
-		slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool { return s.Step < 0 || s.GPUs < 0 || !s.Possible() }) {
+	if !u.Possible() || u.Memory < 0 || slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool {
+		return s.Step < 0 || s.GPUs < 0 || s.GPUs > jobspec.MaxGPUs || !s.Possible()
+	}) {
 		return nil, fmt.Errorf("its answer cannot be true")
 	}
 	return u, nil

@@ -57,7 +57,7 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("on_dependency_failure").
 			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
 		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
-		hclfile.Named("exclude_nodes").With("none", "not these nodes"),
+		hclfile.Named("exclude_nodes").With("none", "not these nodes; a name that the cluster does not have is refused"),
 		hclfile.Named("features").With("none", "keys of labels that a node must have; of `a|b` one is enough"),
 		hclfile.Named("licenses").
 			With("none", "licences of the cluster that the job holds while it runs, as in `{ matlab = 2 }`; each element of an "+

@@ -639,13 +639,16 @@ func (j *job) removeParts(s *step) *model.Usage {
 	all.Wait()
 	var sum model.UsageSum
 	for i, end := range ends {
-		e, used := end.Exit, end.GPU
+		e, used, gpus := end.Exit, end.GPU, end.GPUs
 		if e == nil {
 			continue
 		}
+		if !used.Possible() || gpus < 0 || gpus > len(s.Shares[i].GPUs) { // another node may say anything
+			used, gpus = model.Usage{}, 0
+		}
 		used.SystemMS = max(0, e.SystemMS)
 		used.CPUMS, used.PeakMemory = max(0, e.UserMS)+used.SystemMS, jobspec.Bytes(max(0, e.PeakMem))
-		sum.Add(&used, len(s.Shares[i].GPUs))
+		sum.Add(&used, gpus)
 		s.worst.OOM = s.worst.OOM || e.OOM
 	}
 	if sum.Workers == 0 {

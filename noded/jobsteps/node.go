@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type Node interface {
 type Ended struct {
 	Exit *container.Exit `json:"exit,omitempty"` // none: it is not known
 	GPU  model.Usage     `json:"gpu,omitzero"`   // what is known of its GPUs, and nothing else
+	GPUs int             `json:"gpus,omitempty"` // of which that is known
 }
 
 // Worker is a worker of this node, beside which steps may run.
@@ -103,8 +105,9 @@ var _ Node = (*Local)(nil)
 
 // meter sums up what a part makes of its GPUs.
 type meter struct {
-	gpus   []int // as the machine counts them
-	totals profile.Totals
+	gpus    []int // as the machine counts them
+	samples int
+	totals  profile.Totals
 }
 
 // createSlots is how many parts are created at the same time. More would only queue for the disk and the
@@ -154,6 +157,7 @@ func (l *Local) Note(mark uint64, all []container.Status) {
 		}
 	}
 	l.status = now
+	maps.DeleteFunc(l.meters, func(id container.ID, _ *meter) bool { return now[id].State == "" })
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -264,21 +268,39 @@ func (l *Local) OnGPUs(worker container.ID) map[container.ID][]int {
 	return parts
 }
 
-// AddGPU adds a sample of the GPUs of a part, see [profile.Totals.AddGPU].
+// AddGPU adds a sample of the GPUs of a part, see [profile.Totals.AddGPU]. The first one may be of a time
+// before the part.
 func (l *Local) AddGPU(id container.ID, now, utilisation, memory int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m := l.meters[id]; m != nil {
-		m.totals.AddGPU(now, utilisation, memory)
-	}
-}
-
-// GPUUse returns what a part has made of its GPUs by now, and how many it has; zero if nothing is known.
-func (l *Local) GPUUse(id container.ID) (used model.Usage, gpus int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.meters[id]
 	if m == nil {
+		return
+	}
+	if m.samples++; m.samples == 1 {
+		utilisation = profile.Unknown
+	}
+	m.totals.AddGPU(now, utilisation, memory)
+}
+
+// PauseGPU says that the parts beside a worker pause, see [profile.Totals.Pause].
+func (l *Local) PauseGPU(worker container.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, m := range l.meters {
+		if id.OfWorker() == worker {
+			m.totals.Pause()
+		}
+	}
+}
+
+// GPUUse returns what a part has made of its GPUs by now, and how many those are; zero if nothing is
+// known.
+func (l *Local) GPUUse(id container.ID) (used model.Usage, gpus int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.meters[id]
+	if m == nil || m.samples < 2 {
 		return used, 0
 	}
 	u := m.totals.Usage()
@@ -324,8 +346,8 @@ func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 	if err != nil {
 		return errors.Join(err, l.clear(id))
 	}
-	l.set(id, container.Running)
 	l.measure(id, step.GPUs)
+	l.set(id, container.Running)
 	return nil
 }
 
@@ -460,7 +482,7 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (Ended, error) {
 		return Ended{}, unknown(id)
 	}
 	end := Ended{Exit: s.Exit}
-	end.GPU, _ = l.GPUUse(id)
+	end.GPU, end.GPUs = l.GPUUse(id)
 	if err := l.Runtime.Remove(ctx, id); err != nil {
 		return end, err
 	}

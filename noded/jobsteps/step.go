@@ -75,7 +75,7 @@ type step struct {
 	limit    <-chan time.Time
 	pending  []stream.Frame // to the client
 	draining bool           // no client comes back: output is dropped
-	told     bool           // the client knows how it has ended
+	told     bool           // it was written to the client how it has ended
 	why      string         // it was ended
 	killing  bool
 	ended    int64 // when, as a Unix time in milliseconds; 0: it runs

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
@@ -229,7 +230,7 @@ func (sup *supervisor) hungUpFor() string {
 		return ""
 	}
 	return fmt.Sprintf("its terminal was closed: nothing was attached to it for %v",
-		time.Duration(sup.settings.IO.HangUpMS)*time.Millisecond)
+		jobspec.Seconds(sup.settings.IO.HangUpMS/1000))
 }
 
 // sessions lists those that have something to be read.

@@ -26,11 +26,11 @@ func WarnOfPaths(env *command.Env, req *Submission) {
 	}})
 	req.warn(env, said)
 	env.RunAs = func(user string) {
-		account, err := command.AccountOf(user)
+		u, err := command.HostUserOf(user)
 		if err != nil {
 			return // it is one of the nodes alone
 		}
-		more := wrongPaths(req.Job, jobUser{"the job's user " + user, "that user", account.CanWrite})
+		more := wrongPaths(req.Job, jobUser{"the job's user " + user, "that user", u.CanWrite})
 		req.warn(env, slices.DeleteFunc(more, func(w script.Problem) bool { return slices.Contains(said, w) }))
 	}
 }

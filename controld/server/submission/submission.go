@@ -161,14 +161,19 @@ func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Sha
 
 // misspelt finds names of nodes to keep away from that no node has. A job would run where it was not to run.
 func (f *findings) misspelt(v *state.View, j *jobspec.Job) {
-	names, err := jobspec.ExpandNodes(j.ExcludeNodes)
-	if err != nil { // it is refused already
-		return
+	names, _ := jobspec.ExpandNodes(j.ExcludeNodes) // an error is refused already
+	for i := range j.Groups {
+		for _, c := range j.Groups[i].Constraints { // so do components of a script say it
+			if c.Attribute == "node.name" && c.Operator == "not_in" {
+				names = append(names, c.Values...)
+			}
+		}
 	}
 	for _, name := range names {
 		if n, _ := v.Node(name); n == nil {
 			f.add(api.CodeInvalidJob, "`rota nodes` lists them",
 				"exclude_nodes: invalid node name %q: the cluster has no such node", name)
+			return // they may be many
 		}
 	}
 }

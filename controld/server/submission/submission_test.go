@@ -97,11 +97,17 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	j.ExcludeNodes = []string{"n[2-3]"}
-	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || len(p.Errors) != 3 ||
-		p.Errors[2] != `exclude_nodes: invalid node name "n3": the cluster has no such node` {
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || len(p.Errors) != 2 ||
+		p.Errors[1] != `exclude_nodes: invalid node name "n2": the cluster has no such node` {
 		t.Errorf("it excludes nodes that there are not: %+v", p)
 	}
 	j.ExcludeNodes = nil
+	j.Groups[0].Constraints = []jobspec.Constraint{{Attribute: "node.name", Operator: "not_in", Values: []string{"n9"}}}
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || len(p.Errors) != 2 ||
+		!strings.Contains(p.Errors[1], `"n9"`) {
+		t.Errorf("a component excludes a node that there is not: %+v", p)
+	}
+	j.Groups[0].Constraints = nil
 	j.Groups[0].Tasks[0].Resources.Memory = 127 * jobspec.GiB
 	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || strings.Contains(p.Hint, "4GiB") {
 		t.Errorf("of a job that says how much it needs: %+v", p)

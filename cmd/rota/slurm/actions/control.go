@@ -42,11 +42,15 @@ func each(t *tool.Tool, what string, refs []string, do func(ref string) (*api.Co
 				}
 			}
 		}
+		text, _ := tool.Denied(err)
 		switch {
 		case tool.IsUnreachable(err):
 			return tool.AsSlurm(err)
 		case exit.IsNotFound(err) && what == "job":
 			t.Errorf(tool.NoSuchJob+" for job %s", show.Clean(ref)) // clients look for these words
+			failure = tool.ErrSaid
+		case text == tool.NotPermitted: // without a hint
+			t.Errorf("%s for %s %s", text, what, show.Clean(ref))
 			failure = tool.ErrSaid
 		case err != nil:
 			t.Errorf("%s", show.Clean(command.About(what+" "+ref, tool.AsSlurm(err)).Error()))

@@ -258,6 +258,9 @@ func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 }
 
 func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) string {
+	if text, denied := tool.Denied(err); denied {
+		return text
+	}
 	var p *api.Problem
 	if !errors.As(err, &p) {
 		return tool.AsSlurm(err).Error()
@@ -265,8 +268,6 @@ func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) s
 	switch p.Code {
 	case api.CodeNotFound:
 		return tool.NoSuchJob
-	case api.CodeDenied:
-		return tool.NotPermitted
 	case api.CodeWrongState:
 		j, _, err := c.session.JobBy(ctx, ref, api.Read{})
 		switch {

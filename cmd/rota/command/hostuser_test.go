@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
-// TestCanWrite shows where an account can make files.
+// TestCanWrite shows where a user can make files.
 func TestCanWrite(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b")
@@ -24,7 +24,7 @@ func TestCanWrite(t *testing.T) {
 			t.Skipf("needs root: %v", err)
 		}
 	}
-	nobody := command.Account{UID: "65534", GIDs: []string{"65534", "7"}}
+	nobody := command.HostUser{UID: "65534", GIDs: []string{"65534", "7"}}
 	for _, c := range []struct {
 		outer, inner os.FileMode
 		uid, gid     int
@@ -38,7 +38,7 @@ func TestCanWrite(t *testing.T) {
 		if got := nobody.CanWrite(dir); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
-		if !(command.Account{UID: "0"}).CanWrite(dir) {
+		if !(command.HostUser{UID: "0"}).CanWrite(dir) {
 			t.Errorf("%+v: root cannot", c)
 		}
 	}
