@@ -362,9 +362,10 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 						{PID: 71, Memory: 2 << 30, Utilisation: gpu.Unknown}}}
 				}
 				return gpu.Usage{Utilisation: 950, Memory: 9 << 30, Processes: []gpu.Process{
-					{PID: 71, Memory: 1 << 30, Utilisation: 300}, {PID: 72, Memory: 4 << 30, Utilisation: 600}}}
+					{PID: 71, Memory: 1 << 30, Utilisation: 300}, {PID: 72, Memory: 3 << 30, Utilisation: 600},
+					{PID: 73, Memory: 1 << 30, Utilisation: 600}}} // each over a time of its own
 			}
-			w.owners = map[int]container.ID{71: wid(1).OfStep(0), 72: wid(1).OfStep(1)}
+			w.owners = map[int]container.ID{71: wid(1).OfStep(0), 72: wid(1).OfStep(1), 73: wid(1).OfStep(1)}
 		})
 		settle(time.Second)
 		agent := w.life.agent
@@ -387,7 +388,7 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 		settle(time.Minute)
 		want := []model.Usage{
 			{GPU: 600, PeakGPU: 600, GPUMemory: 3 << 30, PeakGPUMemory: 3 << 30},
-			{GPU: 600, PeakGPU: 600, GPUMemory: 4 << 30, PeakGPUMemory: 4 << 30},
+			{GPU: 1000, PeakGPU: 1000, GPUMemory: 4 << 30, PeakGPUMemory: 4 << 30},
 		}
 		u, _ := agent.usageNow(wid(1))
 		if u.GPU != 925 || u.PeakGPUMemory != 7<<30 || len(u.Steps) != 2 {
