@@ -97,6 +97,10 @@ type Job struct {
 	// in place of the comment of its specification, which a family shares; nil: it has not been changed
 	Comment *string `json:"comment,omitempty"`
 
+	// CancelledBy is the uid of the user that asked for its cancellation, also of a live job that is still
+	// to end; of an array it was for elements that had not begun, perhaps for some only. nil: none has asked.
+	CancelledBy *uint32 `json:"cancelled_by,omitempty"`
+
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's
 	// sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
