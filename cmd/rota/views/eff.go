@@ -259,6 +259,9 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 		if u.PeakCores > 0 {
 			cpu += fmt.Sprintf("; at most %.1f at once", u.PeakCores)
 		}
+		if extern := u.OfExtern().TotalCPU(); extern >= 1 {
+			cpu += fmt.Sprintf("; %s of it by rota exec and rota shell", show.Clock(jobspec.Seconds(extern)))
+		}
 		s.line("CPU", cpu)
 		text := fmt.Sprintf("%s used: %s at its peak, of %s", percentText(e.MemoryEfficiency), show.Size(u.Memory),
 			show.Size(memory))

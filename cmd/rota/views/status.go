@@ -93,6 +93,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
 	s.linef("state", "%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ","))
+	s.line("cancelled by", show.CancelledBy(j))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
 	if a := show.Leaving(j); a != nil {
 		s.line("leaving", show.Left(a))
@@ -275,6 +276,9 @@ func (s sections) used(j *api.Job) {
 			show.Clock(jobspec.Seconds(u.CPUSeconds)), show.Size(u.PeakMemory))
 		if u.PeakGPUMemory > 0 {
 			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
+		}
+		if cpu := u.OfExtern().TotalCPU(); cpu >= 1 {
+			text += fmt.Sprintf("; %s of it by rota exec and rota shell", show.Clock(jobspec.Seconds(cpu)))
 		}
 		s.line("used", text)
 		return
