@@ -28,12 +28,12 @@ type ControlJobs struct {
 	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
 }
 
-// user returns the uid of the user that asks, nil if none does.
-func (c *ControlJobs) user() *uint32 {
+// user returns the user that asks, if one does.
+func (c *ControlJobs) user() model.OptionalUID {
 	if c.System {
-		return nil
+		return 0
 	}
-	return new(c.By)
+	return model.SomeUID(c.By)
 }
 
 // Target is a job, or some children.

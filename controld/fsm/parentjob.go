@@ -147,8 +147,8 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 
 // giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
 // children are dropped and those that wait for another attempt end the same way. The parent job
-// itself ends in that state once its last child has. by is the user that cancels it, nil if none does.
-func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, by *uint32) {
+// itself ends in that state once its last child has. by is the user that cancels it, if one does.
+func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, by model.OptionalUID) {
 	if j.Children == nil {
 		next := *j
 		next.CancelledBy = by
@@ -168,8 +168,8 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, b
 	}
 }
 
-// dropTasks gives up waiting children. by is the user that cancels them, nil if none does.
-func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, by *uint32) {
+// dropTasks gives up waiting children. by is the user that cancels them, if one does.
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, by model.OptionalUID) {
 	m.applyChildChanges(j.ID)
 	next, _ := copyParent(m.v.Job(j.ID))
 	next.CancelledBy = by

@@ -288,7 +288,7 @@ func TestCancelledBy(t *testing.T) {
 	by := func(id model.JobID, want int64) {
 		t.Helper()
 		got := int64(-1)
-		if uid := w.job(id).CancelledBy; uid != nil {
+		if uid := w.job(id).CancelledBy.UID(); uid != nil {
 			got = int64(*uid)
 		}
 		if got != want {
@@ -323,8 +323,10 @@ func TestCancelledBy(t *testing.T) {
 	w.ok(w.control2(model.VerbCancel, array, "4-5"))
 	by(array, int64(alice.UID))
 	by(array+2, none)
+	w.ok(w.make(array, 3, "n1"))
+	by(array+3, none)
 	w.ok(w.control(model.VerbCancel, root, true, array))
-	for _, id := range []model.JobID{array, array + 1, array + 2} {
+	for _, id := range []model.JobID{array, array + 1, array + 2, array + 3} {
 		by(id, root)
 	}
 }

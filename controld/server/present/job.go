@@ -46,7 +46,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations),
-		Workdir: cmp.Or(j.Spec.Workdir, j.Spec.SubmitDir), Comment: j.ShownComment(), CancelledBy: j.CancelledBy,
+		Workdir: cmp.Or(j.Spec.Workdir, j.Spec.SubmitDir), Comment: j.ShownComment(), CancelledBy: j.CancelledBy.UID(),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
