@@ -272,17 +272,27 @@ func (s sections) used(j *api.Job) {
 		if u == nil {
 			continue
 		}
-		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker",
-			show.Clock(jobspec.Seconds(u.CPUSeconds)), show.Size(u.PeakMemory))
+		extern := externText(u, "")
+		if extern != "" {
+			extern = " (" + extern + ")"
+		}
+		text := fmt.Sprintf("%s of processor time%s, at most %s of memory in a worker",
+			show.Clock(jobspec.Seconds(u.CPUSeconds)), extern, show.Size(u.PeakMemory))
 		if u.PeakGPUMemory > 0 {
 			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
-		}
-		if cpu := u.OfExtern().TotalCPU(); cpu >= 1 {
-			text += fmt.Sprintf("; %s of it by rota exec and rota shell", show.Clock(jobspec.Seconds(cpu)))
 		}
 		s.line("used", text)
 		return
 	}
+}
+
+// externText says how much processor time rota exec and rota shell have used, behind some text, "" if that is
+// less than a second.
+func externText(u *api.Usage, before string) string {
+	if cpu := u.OfExtern().TotalCPU(); cpu >= 1 {
+		return before + show.Clock(jobspec.Seconds(cpu)) + " by rota exec and rota shell"
+	}
+	return ""
 }
 
 // maxSteps is how many steps are shown of a job.

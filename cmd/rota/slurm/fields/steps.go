@@ -245,7 +245,7 @@ func (r *JobRow) systemSeconds() float64 {
 func attemptSeconds(a *api.Attempt) (total, system float64) {
 	others, othersSystem := besideSeconds(a)
 	total, system = max(a.Usage.TotalCPU(), others), max(a.Usage.SystemCPU(), othersSystem)
-	return total, min(system, othersSystem+total-others) // what is left to the script has no more of the system's than it has
+	return total, min(system, othersSystem+total-others) // what is left to the script bounds what is left of the system's
 }
 
 // besideSeconds returns the processor time of all that an attempt has run beside its script and that has

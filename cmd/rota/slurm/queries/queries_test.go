@@ -108,8 +108,8 @@ func TestStepsThatRun(t *testing.T) {
 	}
 	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 5 ||
 		!strings.Contains(got, "StepId=8_3.batch ") ||
-		!strings.Contains(got, "StepId=7.extern UserId=4000001 StartTime=2026-11-21T12:01:00 TimeLimit=UNLIMITED State=RUNNING "+
-			"Partition=gpu NodeList=gpu[01-02] Nodes=2 CPUs=0 Tasks=2 Name=extern Network=(null) TRES=(null) ") {
+		!strings.Contains(got, "StepId=7.extern UserId=4000001 StartTime=2026-11-21T12:01:00 TimeLimit=UNLIMITED "+
+			"State=RUNNING Partition=gpu NodeList=gpu[01-02] Nodes=2 CPUs=0 Tasks=2 Name=extern Network=(null) TRES=(null) ") {
 		t.Errorf("all: %v\n%s", err, got)
 	}
 	for text, want := range map[string]string{"7.9": "Job step 7.9 not found", "x": "Invalid job step id specified: x",
