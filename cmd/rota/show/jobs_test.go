@@ -40,7 +40,8 @@ func TestCancelledBy(t *testing.T) {
 		job  api.Job
 		want string
 	}{
-		{api.Job{Code: model.Cancelled}, ""}, {api.Job{Code: model.Cancelled, CancelledBy: new(uint32(0)), UID: 7}, "user root"},
+		{api.Job{Code: model.Cancelled}, ""},
+		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(0)), UID: 7}, "user root"},
 		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(nobodys))}, "user 4000001"},
 		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(7)), UID: 7}, ""},
 		{api.Job{Code: model.Completing, CancelledBy: new(uint32(0)), UID: 7}, ""},

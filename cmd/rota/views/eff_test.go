@@ -80,8 +80,8 @@ func TestEfficiency(t *testing.T) {
 		all.WriteString("$ rota " + args + "\n" + got.Stdout)
 	}
 	rotatest.Golden(t, *update, "eff.txt", all.String())
-	used := "  used         41:20 of processor time (1:30 by rota exec and rota shell), at most 24G of memory in a worker, " +
-		"GPUs 71% busy, at most 200G of their memory\n"
+	used := "  used         41:20 of processor time (1:30 by rota exec and rota shell), at most 24G of memory in a " +
+		"worker, GPUs 71% busy, at most 200G of their memory\n"
 	if got := s.Run("status", "7"); got.Code != exit.OK || !strings.Contains(got.Stdout, used) {
 		t.Errorf("rota status 7: %+v", got)
 	}
