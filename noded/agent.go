@@ -348,7 +348,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		if w.olderThan(s) {
 			a.setStatus(w, s)
 		}
-		w.Pid = s.Pid
+		w.Pid, w.Extern = s.Pid, s.Extern
 	}
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {

@@ -172,6 +172,49 @@ func TestUsageOfSteps(t *testing.T) {
 	})
 }
 
+// TestUsageBesideAWorker notices what processes beside a worker have used that is not told: while it runs, when it
+// has ended, and when its shim was lost.
+func TestUsageBesideAWorker(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*world)
+		want model.Usage
+	}{
+		"ends": {func(w *world) {
+			w.leave(wid(1), container.Exit{UserMS: 4000, SystemMS: 2000,
+				Extern: container.Spent{UserMS: 3000, SystemMS: 1500, PeakMem: 7 << 20}})
+		}, model.Usage{CPUMS: 6000, SystemMS: 2000, ExternCPUMS: 4500, ExternSystemMS: 1500, ExternMemory: 7 << 20}},
+		"is lost": {func(w *world) { w.loseShim(wid(1)) },
+			model.Usage{CPUMS: 900, SystemMS: 100, ExternCPUMS: 900, ExternSystemMS: 100, ExternMemory: 1 << 20}},
+	} {
+		scene(t, func(t *testing.T, w *world) {
+			a := w.assign(wid(1), true)
+			settle(time.Second)
+			w.change(func() {
+				w.life.cpu = func(container.ID) time.Duration { return 500 * time.Millisecond }
+				w.containers[wid(1)].extern = container.Spent{UserMS: 800, SystemMS: 100, PeakMem: 1 << 20}
+				w.emit(wid(1))
+			})
+			settle(time.Second)
+			u, runs := w.life.agent.usageNow(wid(1))
+			want := model.Usage{CPUMS: 900, SystemMS: 100, PeakMemory: u.PeakMemory, ExternCPUMS: 900, ExternSystemMS: 100,
+				ExternMemory: 1 << 20} // the whole was read before the part
+			if !runs || u.Usage != want {
+				t.Errorf("%s: by now %v, %+v", name, runs, u)
+			}
+			w.change(func() { w.life.cpu = nil })
+			c.end(w)
+			settle(time.Minute)
+			if a.result == nil {
+				t.Fatal("it has no result")
+			}
+			got := a.result.Usage
+			if got.PeakCores = 0; got != c.want || !got.Possible() {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+}
+
 // TestAStepEndsWithItsWorker notices a step that goes on when its worker has ended, and one whose lease is
 // not renewed while its worker runs.
 func TestAStepEndsWithItsWorker(t *testing.T) {

@@ -31,6 +31,7 @@ type facts struct {
 	Prepared       bool                // it has the folder of its checkpoint, if it is to have one
 	Save           container.Saving    // of a running container
 	Pid            int                 // of the first process of a running container
+	Extern         container.Spent     // of a running or a lost container
 	Steps          int                 // parts of steps that run beside it
 	StepsRun       bool                // steps that it has started have not ended, here or on other nodes
 	StepsTold      bool                // since it has ended, they were asked to end too

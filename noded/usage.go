@@ -20,12 +20,23 @@ func (a *Agent) usageOf(id container.ID, f facts) (u model.Usage) {
 	if w := a.workers[id]; w != nil && f.Entry.Started {
 		u = sampled(w.used.Usage())
 	}
+	extern := f.Extern
 	if e := f.Exit; e != nil {
 		u.CPUMS, u.PeakMemory = max(u.CPUMS, e.UserMS+e.SystemMS), jobspec.Bytes(max(0, e.PeakMem))
-		u.SystemMS = max(u.SystemMS, e.SystemMS)
+		u.SystemMS, extern = max(u.SystemMS, e.SystemMS), e.Extern
 	}
-	u.SystemMS = min(u.SystemMS, u.CPUMS) // one may be rounded up, and the other one down
+	addExtern(&u, extern)
 	return u
+}
+
+// addExtern adds what processes beside the ranks have used, which is a part of the whole. The samples
+// of a whole may be older, and times may be rounded up or down.
+func addExtern(u *model.Usage, extern container.Spent) {
+	u.ExternCPUMS, u.ExternSystemMS = extern.UserMS+extern.SystemMS, extern.SystemMS
+	u.ExternMemory = jobspec.Bytes(extern.PeakMem)
+	u.CPUMS = max(u.CPUMS, u.ExternCPUMS)
+	own := min(u.CPUMS-u.ExternCPUMS, max(0, u.SystemMS-u.ExternSystemMS))
+	u.SystemMS = u.ExternSystemMS + own
 }
 
 // sampled is what samples say of a worker.
@@ -59,7 +70,7 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 	if err == nil { // it is no sample: a peak is over ten seconds
 		u.CPUMS, u.SystemMS = used.CPU.Milliseconds(), used.System.Milliseconds()
 	}
-	u.SystemMS = min(u.SystemMS, u.CPUMS)
+	addExtern(&u.Usage, w.Extern)
 	u.Memory, u.PeakMemory = jobspec.Bytes(used.Memory), jobspec.Bytes(max(used.PeakMemory, used.Memory))
 	return u, true
 }

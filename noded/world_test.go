@@ -95,6 +95,7 @@ type assigned struct {
 type fakeContainer struct {
 	state    container.State
 	exit     *container.Exit
+	extern   container.Spent
 	starts   int
 	creates  int
 	signals  []int
@@ -668,7 +669,7 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 		for id, b := range r.containers {
 			if !b.removed {
 				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched,
-					Save: b.save})
+					Save: b.save, Extern: b.extern})
 			}
 		}
 		return nil

@@ -45,7 +45,8 @@ code 1, srun: error: Unable to create step for job 7: Attempt to run a job step 
 	}
 	rows, said, code := w.slurm("sacct", "-n", "-P", "-j", id, "-o", "JobID,AllocCPUS,NTasks,NNodes,NodeList,"+
 		"State,ExitCode")
-	const wantRows = "7|4||2|n[1-2]|COMPLETED|0:0\n7.batch|1|1|1|n1|COMPLETED|0:0\n7.0|1|1|1|n1|COMPLETED|0:0\n" +
+	const wantRows = "7|4||2|n[1-2]|COMPLETED|0:0\n7.batch|1|1|1|n1|COMPLETED|0:0\n" +
+		"7.extern|4|2|2|n[1-2]|COMPLETED|0:0\n7.0|1|1|1|n1|COMPLETED|0:0\n" +
 		"7.1|3|2|1|n2|COMPLETED|0:0\n7.2|4|3|2|n[1-2]|COMPLETED|0:0\n7.3|4|2|2|n[1-2]|COMPLETED|0:0\n" +
 		"7.4|4|3|2|n[1-2]|FAILED|4:0\n"
 	if got := strings.ReplaceAll("\n"+rows, "\n"+id, "\n7"); code != 0 || got != "\n"+wantRows {

@@ -42,7 +42,8 @@ func TestStepsByTheirNames(t *testing.T) {
 		return run(0, append([]string{"sacct", "-n", "-P", "-o", fields}, more...)...)
 	}
 	const ended = "7.0|prepare|1|1|n1|FAILED|3:0\n7.1|spread|2|2|n[1-2]|COMPLETED|0:0\n"
-	want := "7|steps||2|n[1-2]|RUNNING|0:0\n7.batch|batch|1|1|n1|RUNNING|0:0\n" + ended +
+	want := "7|steps||2|n[1-2]|RUNNING|0:0\n7.batch|batch|1|1|n1|RUNNING|0:0\n" +
+		"7.extern|extern|2|2|n[1-2]|RUNNING|0:0\n" + ended +
 		"7.2|long|1|1|n1|RUNNING|0:0\n7.3|other|1|1|n2|RUNNING|0:0\n"
 	w.wait("rows of the steps that have ended", func() bool { return strings.Contains(rows("-j", id), ended) })
 	if got := rows("-j", id); got != want {
@@ -89,7 +90,8 @@ func TestStepsByTheirNames(t *testing.T) {
 		t.Errorf("of a job that has ended: %s", got)
 	}
 	if got := rows("-j", id); !strings.HasPrefix(got, "7|steps||2|n[1-2]|COMPLETED|0:0\n"+
-		"7.batch|batch|1|1|n1|COMPLETED|0:0\n"+ended+"7.2|long|1|1|n1|CANCELLED|0:15\n") {
+		"7.batch|batch|1|1|n1|COMPLETED|0:0\n7.extern|extern|2|2|n[1-2]|COMPLETED|0:0\n"+ended+
+		"7.2|long|1|1|n1|CANCELLED|0:15\n") {
 		t.Errorf("in the end\n%s", got)
 	}
 	if got := run(0, "sacct", "-n", "-P", "-j", id+".0", "-o", "MaxRSS,AveRSS,TotalCPU"); !regexp.MustCompile(
@@ -116,7 +118,7 @@ func TestStepsByTheirNames(t *testing.T) {
 		"until [ -e up.0 ] && [ -e up.1 ]; do sleep 0.05; done\n")
 	w.ends(id)
 	if got := rows("-j", id); got != "7|job.sh||2|n[1-2]|COMPLETED|0:0\n7.batch|batch|1|1|n1|COMPLETED|0:0\n"+
-		"7.0|finish|2|2|n[1-2]|FAILED|3:0\n" {
+		"7.extern|extern|2|2|n[1-2]|COMPLETED|0:0\n7.0|finish|2|2|n[1-2]|FAILED|3:0\n" {
 		t.Errorf("of a step that outlives its script\n%s", got)
 	}
 	for _, name := range []string{"saved.0", "saved.1"} {

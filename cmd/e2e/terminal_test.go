@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"math"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,6 +186,31 @@ func TestAPersonAtATerminal(t *testing.T) {
 	}
 }
 
+// usedBeside notices processor time of rota exec that sacct shows as that of the script, or twice.
+func (w *world) usedBeside(id string) {
+	w.t.Helper()
+	out, said, code := w.slurm("sacct", "-n", "-P", "-j", id, "-o", "JobID,JobName,NTasks,State,ExitCode,TotalCPU")
+	want := regexp.MustCompile(`^ID\|held\|\|CANCELLED by 0\|0:0\|00:0(.*)
+ID\.batch\|batch\|1\|CANCELLED\|0:15\|00:0(.*)
+ID\.extern\|extern\|2\|COMPLETED\|0:0\|00:0(.*)
+$`)
+	found := want.FindStringSubmatch(regexp.MustCompile(`(?m)^`+id+`\b`).ReplaceAllString(out, "ID"))
+	if code != 0 || found == nil {
+		w.t.Errorf("sacct: %d %s\n%s", code, said, out)
+		return
+	}
+	var used [3]float64
+	for i, text := range found[1:] {
+		n, err := strconv.ParseFloat(text, 64)
+		w.must(err)
+		used[i] = n
+	}
+	if job, batch, extern := used[0], used[1], used[2]; extern < 0.6 || batch >= 0.6 ||
+		math.Abs(job-batch-extern) > 0.0015 {
+		w.t.Errorf("the job used %.3f s, its script %.3f s, what was beside it %.3f s", job, batch, extern)
+	}
+}
+
 // TestAPersonInARunningJob: exec and shell start processes in a running job of the caller's own, and
 // attach goes on with a job's terminal.
 func TestAPersonInARunningJob(t *testing.T) {
@@ -244,8 +272,16 @@ func TestAPersonInARunningJob(t *testing.T) {
 	if audit := w.ok("audit", "-o", "json"); !strings.Contains(audit, "/exec") {
 		t.Errorf("the audit log has no exec: %s", audit)
 	}
+	// it burns 0.6 s of processor time, which the kernel counts in hundredths of a second
+	w.ok("exec", id+".1", "--", "sh", "-c", "set -- 0 0 0 0 0 0 0 0 0 0 0 0 0; while [ $((${12} + ${13})) -lt 60 ]; do "+
+		"read -r all </proc/$$/stat; set -- ${all##*) }; done")
+	w.wait("what was used beside the script", func() bool {
+		used, _, _ := w.slurm("sstat", "-n", "-P", "-j", id+".extern", "-o", "JobID,NTasks,AveCPU")
+		return regexp.MustCompile(`^` + id + `\.extern\|2\|00:00\.[3-9]\d*\n$`).MatchString(used)
+	})
 	w.ok("cancel", id)
 	w.ends(id)
+	w.usedBeside(id)
 	if _, errs, code := w.rota("exec", id, "--", "true"); code == 0 || !strings.Contains(errs, "CANCELLED") {
 		t.Errorf("in an ended job: %d %s", code, errs)
 	}

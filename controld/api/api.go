@@ -87,6 +87,9 @@ type Job struct {
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
 	Comment       string `json:"comment,omitempty"`
+	// uid of the user that asked for its cancellation; of an array job it was for tasks that had not begun,
+	// perhaps for some only. Without it none has asked.
+	CancelledBy *uint32 `json:"cancelled_by,omitempty"`
 	// with ?spec=true, and of a single job; as workdir, comment, metrics, what was bad of them, parameters and
 	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
@@ -236,6 +239,16 @@ type Usage struct {
 	PeakGPUUtil   int           `json:"peak_gpu_util"`
 	GPUMemory     jobspec.Bytes `json:"gpu_memory"`
 	PeakGPUMemory jobspec.Bytes `json:"peak_gpu_memory"` // sum of each worker's own peak
+
+	Extern *ExternUsage `json:"extern,omitempty"` // the part of rota exec and rota shell; none: they used nothing
+}
+
+// ExternUsage is what processes have used that were started beside a job's tasks, which is a part of the
+// whole. What they have left behind is none of it.
+type ExternUsage struct {
+	CPUSeconds    float64       `json:"cpu_s"`
+	SystemSeconds float64       `json:"system_s"`
+	PeakMemory    jobspec.Bytes `json:"peak_memory"` // of one process that has ended, the largest
 }
 
 // Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all

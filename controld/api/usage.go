@@ -86,6 +86,20 @@ func (u *Usage) SystemCPU() float64 {
 	return u.SystemSeconds
 }
 
+// OfExtern is the part of processes that were started beside the job's tasks, as a usage of its own: nil if they
+// used nothing. AveRSS is known of one worker alone.
+func (u *Usage) OfExtern() *Usage {
+	if u == nil || u.Extern == nil {
+		return nil
+	}
+	e := u.Extern
+	out := &Usage{CPUSeconds: e.CPUSeconds, SystemSeconds: e.SystemSeconds, PeakMemory: e.PeakMemory, Workers: u.Workers}
+	if u.Workers == 1 {
+		out.Memory = e.PeakMemory
+	}
+	return out
+}
+
 // UserCPU is the part of TotalCPU that the programs had, in seconds.
 func (u *Usage) UserCPU() float64 { return u.TotalCPU() - u.SystemCPU() }
 

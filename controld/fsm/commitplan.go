@@ -137,7 +137,7 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 	m.applyChildChanges(id)
 	if j := m.v.Job(id); j != nil && j.StillToStart() {
 		next := *j
-		next.Bypassed += n
+		next.Bypassed += int32(n)
 		m.put(&next)
 	}
 }

@@ -18,13 +18,22 @@ var KindControlJobs = newKind("control-jobs/1")
 type ControlJobs struct {
 	Verb    model.Verb `json:"verb"`
 	Targets []Target   `json:"targets"`
-	By      uint32     `json:"by"` // uid of the caller
+	By      uint32     `json:"by"`               // uid of the caller
+	System  bool       `json:"system,omitempty"` // no user asks: the leader does it by itself
 	// it acts for the operators, as far as jobs of others go: its holds are theirs, and it ends such
 	// holds
 	Admin  bool   `json:"admin"`
 	Reason string `json:"reason,omitempty"`
 	Signal string `json:"signal,omitempty"` // of cancel: in place of the one that the job says
 	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
+}
+
+// user returns the user that asks, if one does.
+func (c *ControlJobs) user() model.OptionalUID {
+	if c.System {
+		return 0
+	}
+	return model.SomeUID(c.By)
 }
 
 // Target is a job, or some children.
@@ -130,12 +139,12 @@ func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c
 	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
-		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason})
+		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason}, c.user())
 		return nil
 	case c.Verb == model.VerbRequeue, len(waiting) == 0:
 		return model.ErrWrongState
 	case c.Verb == model.VerbCancel:
-		m.dropTasks(j, waiting, model.Reason{Text: c.Reason})
+		m.dropTasks(j, waiting, model.Reason{Text: c.Reason}, c.user())
 		return nil
 	case whole:
 		return m.verbs()[c.Verb](j, c)
@@ -209,6 +218,7 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	}
 	if j.State == model.Pending {
 		next := *j
+		next.CancelledBy = c.user()
 		m.finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
 		return nil
 	}
@@ -255,6 +265,9 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 	next, a := copyToChange(j)
 	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
 		Own: c.Own && cause == model.CauseRequeue})
+	if cause == model.CauseCancelled {
+		next.CancelledBy = c.user()
+	}
 	m.put(next)
 	return nil
 }

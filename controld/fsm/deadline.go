@@ -49,6 +49,6 @@ func (m *Machine) planGiveUp(id model.JobID) error {
 	case !j.PastDue(m.v.At()):
 		return model.ErrNotPastDue
 	}
-	m.giveUp(j, model.PastDue, model.Reason{Code: model.ReasonDeadline, Until: j.Deadline})
+	m.giveUp(j, model.PastDue, model.Reason{Code: model.ReasonDeadline, Until: j.Deadline}, 0)
 	return nil
 }

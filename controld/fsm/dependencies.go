@@ -63,7 +63,7 @@ func (m *Machine) settleJob(j *model.Job) {
 	next.Dependencies = nil
 	for _, n := range j.Dependencies {
 		if !m.conclude(&next, n, m.s.Reconsider(j, &n)) {
-			m.giveUp(j, model.Cancelled, next.Reason)
+			m.giveUp(j, model.Cancelled, next.Reason, 0)
 			return
 		}
 	}

@@ -147,30 +147,32 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 
 // giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
 // children are dropped and those that wait for another attempt end the same way. The parent job
-// itself ends in that state once its last child has.
-func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
+// itself ends in that state once its last child has. by is the user that cancels it, if one does.
+func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, by model.OptionalUID) {
 	if j.Children == nil {
 		next := *j
+		next.CancelledBy = by
 		m.finish(&next, state, why)
 		return
 	}
 	m.applyChildChanges(j.ID)
 	next, f := copyParent(m.v.Job(j.ID))
 	m.dropWaitingTasks(next, f.Waiting)
-	f.Fate, next.Reason = state, why
+	f.Fate, next.Reason, next.CancelledBy = state, why, by
 	m.put(next)
 	m.childChangesOf(j.ID)
 	for task := range m.v.MadeTasks(next) {
 		if task.State == model.Pending {
-			m.giveUp(task, state, why)
+			m.giveUp(task, state, why, by)
 		}
 	}
 }
 
-// dropTasks gives up waiting children.
-func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason) {
+// dropTasks gives up waiting children. by is the user that cancels them, if one does.
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, by model.OptionalUID) {
 	m.applyChildChanges(j.ID)
 	next, _ := copyParent(m.v.Job(j.ID))
+	next.CancelledBy = by
 	m.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why

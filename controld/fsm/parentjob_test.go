@@ -280,6 +280,57 @@ func TestCancelWithSignal(t *testing.T) {
 	}
 }
 
+// TestCancelledBy notices a job that says another user than the one that cancelled it first, one that says a
+// user although none did, and tasks of an array that say none.
+func TestCancelledBy(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	by := func(id model.JobID, want int64) {
+		t.Helper()
+		got := int64(-1)
+		if uid := w.job(id).CancelledBy.UID(); uid != nil {
+			got = int64(*uid)
+		}
+		if got != want {
+			t.Errorf("job %d is cancelled by %d, not %d", id, got, want)
+		}
+	}
+	const root, none = 0, -1
+	waits, runs, early := w.submit(1, 1), w.running(1, []string{"n1"}), w.running(1, []string{"n1"})
+	by(runs, none)
+	w.ok(w.control(model.VerbCancel, root, true, waits))
+	w.ok(w.control(model.VerbCancel, bob.UID, true, runs))
+	w.ok(w.control(model.VerbCancel, alice.UID, false, runs)) // it changes nothing
+	w.exit(runs, 3)
+	w.must(ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: early}}, Admin: true, System: true})
+	for id, uid := range map[model.JobID]int64{waits: root, runs: int64(bob.UID), early: none} {
+		by(id, uid)
+	}
+	w.state(runs, model.Cancelled)
+
+	again := w.running(1, []string{"n1"})
+	w.ok(w.control(model.VerbRequeue, alice.UID, false, again))
+	by(again, none)
+
+	array := w.parent(1, 1, array("0-9"))
+	for n := range 2 {
+		w.ok(w.make(array, n+1, "n1"))
+		w.run(array + model.JobID(n+1))
+	}
+	w.ok(w.control(model.VerbRequeue, alice.UID, false, array+1))
+	w.exit(array+1, 0)
+	w.state(array+1, model.Pending)
+	w.ok(w.control2(model.VerbCancel, array, "4-5"))
+	by(array, int64(alice.UID))
+	by(array+2, none)
+	w.ok(w.make(array, 3, "n1"))
+	by(array+3, none)
+	w.ok(w.control(model.VerbCancel, root, true, array))
+	for _, id := range []model.JobID{array, array + 1, array + 2, array + 3} {
+		by(id, root)
+	}
+}
+
 func TestPipeline(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -258,7 +258,7 @@ func (r *resolver) settleNew(j *model.Job) {
 		}
 	}
 	if cancelled {
-		r.m.giveUp(j, model.Cancelled, next.Reason)
+		r.m.giveUp(j, model.Cancelled, next.Reason, 0)
 		return
 	}
 	if next.Hold == j.Hold && next.Eligible == j.Eligible &&

@@ -41,7 +41,7 @@ func (l *Leader) cancelLosers(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	_, err := l.Replica.Propose(ctx, fsm.ControlJobs{Verb: model.VerbCancel, Targets: lost, Admin: true,
+	_, err := l.Replica.Propose(ctx, fsm.ControlJobs{Verb: model.VerbCancel, Targets: lost, Admin: true, System: true,
 		Reason: "others were better at the step of its stop block"})
 	return err
 }

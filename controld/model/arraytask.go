@@ -40,6 +40,7 @@ func (j *Job) MakeTask(n int) *Job {
 	m.ID, m.Parent, m.TaskNumber, m.Children = j.TaskID(n), j.ID, n, nil
 	m.State, m.Hold, m.Reason, m.Dependencies = Pending, NotHeld, Reason{}, nil
 	m.Started, m.Ended, m.Seq, m.Bypassed, m.ExitCode, m.Signal = Stamp{}, Stamp{}, 0, 0, 0, 0
+	m.CancelledBy = 0 // others were
 	return &m
 }
 

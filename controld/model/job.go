@@ -7,6 +7,7 @@ package model
 
 import (
 	"cmp"
+	"encoding/json"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -27,6 +28,35 @@ type Identity struct {
 	GIDs []uint32 `json:"gids,omitempty"` // supplementary
 	User string   `json:"user"`
 	Home string   `json:"home,omitempty"`
+}
+
+// OptionalUID is the uid of a user, or none, in as little room as a uid takes: there are many jobs.
+type OptionalUID uint32 // the uid and one: the greatest number is no user's
+
+// SomeUID is a uid.
+func SomeUID(uid uint32) OptionalUID { return OptionalUID(uid + 1) }
+
+// UID returns the uid, nil for none.
+func (o OptionalUID) UID() *uint32 {
+	if o == 0 {
+		return nil
+	}
+	return new(uint32(o) - 1)
+}
+
+// MarshalJSON writes the uid, null for none.
+func (o OptionalUID) MarshalJSON() ([]byte, error) { return json.Marshal(o.UID()) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (o *OptionalUID) UnmarshalJSON(b []byte) error {
+	var uid *uint32
+	if err := json.Unmarshal(b, &uid); err != nil {
+		return err
+	}
+	if *o = 0; uid != nil {
+		*o = SomeUID(*uid)
+	}
+	return nil
 }
 
 // Counters count what happened to a job, each with its own limit.
@@ -77,7 +107,11 @@ type Job struct {
 	Attempt   int       `json:"attempt"`            // number of the last attempt, 0 if none
 	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
 	// starts that went past it while it was the blocked head; 0 again once it starts
-	Bypassed int      `json:"bypassed,omitempty"`
+	Bypassed int32 `json:"bypassed,omitempty"`
+	// CancelledBy is the user that asked for its cancellation, also of a live job that is still to end; of an
+	// array it was for elements that had not begun, perhaps for some only. None: none has asked.
+	CancelledBy OptionalUID `json:"cancelled_by,omitzero"`
+
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`
 	Counters Counters `json:"counters"`

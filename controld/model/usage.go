@@ -11,6 +11,12 @@ type Usage struct {
 	// memory at its peak, from its start in any case
 	PeakMemory jobspec.Bytes `json:"peak_memory,omitempty"`
 
+	// the parts of CPUMS and SystemMS that processes had which were started beside its tasks, as rota exec
+	// does, with their children that they have waited for; and the most memory that one of them had
+	ExternCPUMS    int64         `json:"extern_cpu_ms,omitempty"`
+	ExternSystemMS int64         `json:"extern_system_ms,omitempty"`
+	ExternMemory   jobspec.Bytes `json:"extern_memory,omitempty"`
+
 	// of its GPUs: thousandths of the time in which they worked, and their memory, mean and most
 	GPU           int64         `json:"gpu,omitempty"`
 	PeakGPU       int64         `json:"peak_gpu,omitempty"`
@@ -21,7 +27,9 @@ type Usage struct {
 // Possible reports whether a worker can have used that.
 func (u *Usage) Possible() bool {
 	return min(u.SystemMS, u.CPUMS-u.SystemMS, u.PeakCores, u.GPU, u.PeakGPU,
-		int64(min(u.PeakMemory, u.GPUMemory, u.PeakGPUMemory))) >= 0 && max(u.GPU, u.PeakGPU) <= 1000
+		int64(min(u.PeakMemory, u.GPUMemory, u.PeakGPUMemory, u.ExternMemory)), u.ExternSystemMS,
+		u.SystemMS-u.ExternSystemMS, (u.CPUMS-u.SystemMS)-(u.ExternCPUMS-u.ExternSystemMS),
+		u.ExternCPUMS-u.ExternSystemMS) >= 0 && max(u.GPU, u.PeakGPU) <= 1000
 }
 
 // UsageSum is what several workers have used together: processor time, cores and the memory of GPUs
@@ -38,6 +46,8 @@ type UsageSum struct {
 func (s *UsageSum) Add(u *Usage, gpus int) {
 	s.Workers++
 	s.CPUMS, s.SystemMS, s.PeakCores = s.CPUMS+u.CPUMS, s.SystemMS+u.SystemMS, s.PeakCores+u.PeakCores
+	s.ExternCPUMS, s.ExternSystemMS = s.ExternCPUMS+u.ExternCPUMS, s.ExternSystemMS+u.ExternSystemMS
+	s.ExternMemory = max(s.ExternMemory, u.ExternMemory)
 	s.Memory, s.PeakMemory = s.Memory+u.PeakMemory, max(s.PeakMemory, u.PeakMemory)
 	s.GPUMemory, s.PeakGPUMemory = s.GPUMemory+u.GPUMemory, s.PeakGPUMemory+u.PeakGPUMemory
 	if gpus > 0 {

@@ -31,6 +31,20 @@ func TestPossibleUsage(t *testing.T) {
 			t.Errorf("%+v is not possible", u)
 		}
 	}
+	for _, u := range []Usage{{CPUMS: 9, SystemMS: 4, ExternCPUMS: 9, ExternSystemMS: 4},
+		{CPUMS: 9, SystemMS: 4, ExternCPUMS: 5}, {CPUMS: 9, SystemMS: 4, ExternCPUMS: 3, ExternSystemMS: 3},
+		{ExternMemory: 1}} {
+		if !u.Possible() {
+			t.Errorf("%+v is not possible", u)
+		}
+	}
+	for _, u := range []Usage{{CPUMS: 9, ExternCPUMS: 10}, {CPUMS: 9, SystemMS: 4, ExternCPUMS: 6},
+		{CPUMS: 9, SystemMS: 4, ExternCPUMS: 6, ExternSystemMS: 5}, {CPUMS: 9, SystemMS: 4, ExternSystemMS: 1},
+		{CPUMS: 9, ExternCPUMS: -1}, {CPUMS: 9, SystemMS: 4, ExternCPUMS: 1, ExternSystemMS: -1}, {ExternMemory: -1}} {
+		if u.Possible() {
+			t.Errorf("%+v is possible", u)
+		}
+	}
 	for _, u := range []Usage{{CPUMS: -1}, {SystemMS: -1}, {CPUMS: 1, SystemMS: 2}, {PeakCores: -1}, {PeakMemory: -1},
 		{GPU: -1}, {PeakGPU: -1}, {GPUMemory: -1},
 		{PeakGPUMemory: -1}, {GPU: 1001}, {PeakGPU: 1001}} {

@@ -292,7 +292,7 @@ func (h *history) nothingIdle() error {
 		}
 	}
 	for j := range v.Jobs() {
-		if j.Bypassed > max(1, v.Config().Policy.MaxBypass) {
+		if int(j.Bypassed) > max(1, v.Config().Policy.MaxBypass) {
 			return fmt.Errorf("%s was passed %d times", h.Names[j.ID], j.Bypassed)
 		}
 		if h.mayStart(j) && schedtest.CouldStart(v, j) {

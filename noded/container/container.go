@@ -50,15 +50,23 @@ const (
 	Lost    State = "lost"   // the shim died without an exit record; none of its processes runs any more
 )
 
+// Spent is what some processes have used; 0 is what is not known.
+type Spent struct {
+	UserMS   int64 `json:"user_ms,omitempty"` // processor time, with that of their children that they have waited for
+	SystemMS int64 `json:"system_ms,omitempty"`
+	PeakMem  int64 `json:"peak_memory,omitempty"` // bytes that the largest of them had
+}
+
 // Exit is the exit record that a shim writes.
 type Exit struct {
 	Code     int   `json:"code"` // 0 to 255; meaningless if Signal is set
 	Signal   int   `json:"signal,omitempty"`
 	OOM      bool  `json:"oom,omitempty"`
 	Lease    bool  `json:"lease,omitempty"` // the shim stopped it because the lease ended
-	UserMS   int64 `json:"user_ms"`
+	UserMS   int64 `json:"user_ms"`         // with that of Extern
 	SystemMS int64 `json:"system_ms"`
-	PeakMem  int64 `json:"peak_memory"` // bytes
+	PeakMem  int64 `json:"peak_memory"`     // bytes
+	Extern   Spent `json:"extern,omitzero"` // what the processes of [Exec] have used
 	Ended    int64 `json:"ended_unix_ms"`
 	LogLost  int64 `json:"log_lost,omitempty"` // bytes of output dropped because the disk was full
 
@@ -87,6 +95,10 @@ type Status struct {
 	Pid   int // of the container's first process, on the host
 	Exit  *Exit
 	Why   string // of a Lost container: what is known
+	// Extern is what the processes of [Exec] have used, of a Running or a Lost container: when its shim has
+	// answered the last time, which it does at each renewal of the lease. Of one that runs it is without
+	// children that it has not waited for.
+	Extern Spent
 
 	Switch Switching // of a Running container
 	Save   Saving    // the same

@@ -61,6 +61,7 @@ type Answer struct {
 	Changed bool      `json:"changed,omitempty"`
 	Switch  Switching `json:"switch"`
 	Save    Saving    `json:"save"`
+	Extern  Spent     `json:"extern,omitzero"`
 }
 
 // BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine
@@ -128,7 +129,7 @@ func readProcess(dir string) (Process, error) {
 // exitRoom is reserved on disk for the exit record from the start, in bytes, so that a full disk
 // cannot lose it.
 const (
-	exitRoom     = 896
+	exitRoom     = 1024
 	exitTaskRoom = 192 // for each task
 )
 

@@ -280,7 +280,8 @@ func TestTheExitRecordHasItsSpace(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "exit.json.tmp"))
 	check(t, err)
 	long := Exit{Code: 255, Signal: 64, OOM: true, Lease: true, UserMS: 1 << 60, SystemMS: 1 << 60, PeakMem: 1 << 60,
-		Ended: 1 << 60, LogLost: 1 << 60, Why: strings.Repeat("w", 128)}
+		Ended: 1 << 60, LogLost: 1 << 60, Extern: Spent{UserMS: 1 << 60, SystemMS: 1 << 60, PeakMem: 1 << 60},
+		Why: strings.Repeat("w", 128)}
 	for range tasks {
 		long.Tasks = append(long.Tasks, TaskExit{Name: strings.Repeat("n", 64), Begun: true, Code: 255, Signal: 64,
 			OOM: true})

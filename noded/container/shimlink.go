@@ -197,6 +197,7 @@ func (l *shimLink) updateStatus(a Answer) {
 	defer l.mu.Unlock()
 	if l.current.State != Exited && l.current.State != Lost {
 		l.current.State, l.current.Pid, l.current.Switch, l.current.Save = a.State, a.Pid, a.Switch, a.Save
+		l.current.Extern = a.Extern
 	}
 }
 
@@ -233,6 +234,9 @@ func (l *shimLink) readOutcome() {
 		}
 	}
 	l.mu.Lock()
+	if exit == nil {
+		next.Extern = l.current.Extern
+	}
 	l.current = next
 	l.mu.Unlock()
 	close(l.done)

@@ -194,6 +194,30 @@ func TestAnEndIsForGood(t *testing.T) {
 	}
 }
 
+// TestWhatALostShimHasCounted notices use beside a worker that is forgotten with its shim, and one that is told
+// beside an exit record, which has its own.
+func TestWhatALostShimHasCounted(t *testing.T) {
+	spent := Spent{UserMS: 1, SystemMS: 2, PeakMem: 3}
+	for _, recorded := range []bool{false, true} {
+		dir := t.TempDir()
+		if recorded {
+			check(t, WriteExit(dir, Exit{Extern: Spent{UserMS: 9}}))
+		}
+		l := newShimLink(ID{}, dir, Process{}, func(ID) {})
+		l.updateStatus(Answer{State: Running, Extern: spent})
+		if got := l.status().Extern; got != spent {
+			t.Errorf("while it runs %+v", got)
+		}
+		l.markEnded()
+		switch s := l.status(); {
+		case recorded && (s.Extern != Spent{} || s.Exit.Extern != Spent{UserMS: 9}):
+			t.Errorf("with a record %+v, %+v", s.Extern, s.Exit)
+		case !recorded && (s.State != Lost || s.Extern != spent):
+			t.Errorf("without a record %+v", s)
+		}
+	}
+}
+
 // TestErrorsOfAShimAreWhole notices an error that loses its mark, so that a job is tried again for
 // ever, or that gets one, so that it is not tried again at all.
 func TestErrorsOfAShimAreWhole(t *testing.T) {

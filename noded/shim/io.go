@@ -49,6 +49,7 @@ type ioServer struct {
 	hangUp   chan struct{} // no reader was connected for too long
 	over     chan struct{} // closed when no more processes are started
 	patience time.Duration // with output that was not read
+	extern   externUse     // what processes beside the ranks use
 
 	mu     sync.Mutex
 	beside []*session // of processes beside the ranks
@@ -181,7 +182,7 @@ func (sup *supervisor) execute(e container.Exec) (*session, error) {
 	case sup.io.processes() >= maxExecs:
 		return nil, fmt.Errorf("%d processes were started in it already, as many as can be at a time", maxExecs)
 	}
-	session, err := t.container.execute(e)
+	session, err := t.container.execute(e, &sup.io.extern)
 	if err != nil {
 		return nil, fmt.Errorf("start a process in it: %w", err)
 	}
@@ -301,7 +302,7 @@ func (s *session) over(gone time.Duration) bool {
 }
 
 // execute starts a process beside the ranks, see [container.Exec].
-func (c *runcContainer) execute(e container.Exec) (*session, error) {
+func (c *runcContainer) execute(e container.Exec, use *externUse) (*session, error) {
 	spec, err := readSpec(c.dir)
 	if err != nil {
 		return nil, err
@@ -323,8 +324,11 @@ func (c *runcContainer) execute(e container.Exec) (*session, error) {
 	s := newSession(false, func(_ uint32, n unix.Signal) { _ = p.Signal(n) }) // it may have ended
 	s.addTask(0, files)
 	s.begin()
+	pid, _ := p.Pid() // it was started
+	ended := use.begin(pid)
 	go func() {
 		state, _ := p.Wait() // the state says it
+		ended(state)
 		exit := exitOf(state)
 		s.taskEnded(0, exit)
 		s.end(stream.StepEnd{StepTaskExit: exit})

@@ -304,7 +304,7 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 
 func (sup *supervisor) answer() container.Answer {
 	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching,
-		Save: sup.saving.Saving}
+		Save: sup.saving.Saving, Extern: sup.io.extern.spent()}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -442,7 +442,10 @@ func (sup *supervisor) finish() error {
 	}
 	sup.job.close()
 	sup.memory.abandon()
+	sup.io.extern.await()
 	exit := sup.exitRecord()
+	exit.Extern = sup.io.extern.spent()
+	exit.UserMS, exit.SystemMS = exit.UserMS+exit.Extern.UserMS, exit.SystemMS+exit.Extern.SystemMS
 	switch {
 	case sup.shared == nil:
 	case sup.shared.place && !sup.noMoreStarts: // it has ended by itself

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -71,6 +72,23 @@ func Dependencies(j *api.Job) string {
 
 // Exit writes an exit code and a signal as Slurm does: code:signal.
 func Exit(j *api.Job) string { return fmt.Sprintf("%d:%d", j.ExitCode, j.Signal) }
+
+// UserName returns the name of a user, its number if this machine does not know it.
+func UserName(uid uint32) string {
+	text := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(text); err == nil {
+		return u.Username
+	}
+	return text
+}
+
+// CancelledBy says which user has cancelled a job, "" if that was its owner, or if it was not cancelled.
+func CancelledBy(j *api.Job) string {
+	if j.CancelledBy == nil || *j.CancelledBy == j.UID || j.Code != model.Cancelled {
+		return ""
+	}
+	return "user " + Clean(UserName(*j.CancelledBy))
+}
 
 // Reason writes the code and the text of a reason.
 func Reason(r api.Reason) string {

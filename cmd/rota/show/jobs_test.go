@@ -33,6 +33,25 @@ func TestNamesOfJobs(t *testing.T) {
 	}
 }
 
+// TestCancelledBy notices a user that did not cancel a job, and one that is not named.
+func TestCancelledBy(t *testing.T) {
+	const nobodys = 4_000_001 // a number that no user of this machine has
+	for _, c := range []struct {
+		job  api.Job
+		want string
+	}{
+		{api.Job{Code: model.Cancelled}, ""},
+		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(0)), UID: 7}, "user root"},
+		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(nobodys))}, "user 4000001"},
+		{api.Job{Code: model.Cancelled, CancelledBy: new(uint32(7)), UID: 7}, ""},
+		{api.Job{Code: model.Completing, CancelledBy: new(uint32(0)), UID: 7}, ""},
+	} {
+		if got := CancelledBy(&c.job); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // TestWordsAboutJobs notices a number, a reason or a dependency that is shown as another.
 func TestWordsAboutJobs(t *testing.T) {
 	j := api.Job{Workers: 4, ExitCode: 3, Signal: 9, Dependencies: []api.Dependency{{Type: "afterok",

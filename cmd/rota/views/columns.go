@@ -47,10 +47,9 @@ var (
 		show.Nodes).AtRight().SortedBy(func(j *api.Job) int64 { return int64(show.NodeCount(j)) })
 	nodelistCell = listing.TextCell("nodelist", "NODELIST", 8, "nodes",
 		func(j *api.Job) string { return show.Hosts(j.Nodes) })
-	workdirCell = listing.TextCell("workdir", "WORKDIR", 8, "workdir", func(j *api.Job) string { return j.Workdir })
-	commentCell = listing.TextCell("comment", "COMMENT", 8, "comment", func(j *api.Job) string { return j.Comment })
-	reasonCell  = listing.TextCell("reason", "REASON", 10, "reason",
-		func(j *api.Job) string { return show.Reason(j.Reason) })
+	workdirCell  = listing.TextCell("workdir", "WORKDIR", 8, "workdir", func(j *api.Job) string { return j.Workdir })
+	commentCell  = listing.TextCell("comment", "COMMENT", 8, "comment", func(j *api.Job) string { return j.Comment })
+	reasonCell   = listing.TextCell("reason", "REASON", 10, "reason cancelled_by uid code", reasonText)
 	stateCell    = listing.TextCell("state", "STATE", 9, "state array", shownState)
 	exitCell     = listing.TextCell("exit", "EXIT", 0, "exit_code signal", show.Exit).AtRight()
 	gpuHoursCell = listing.AmountCell("gpuh", "GPUH", "gpu_seconds", func(j *api.Job) int64 { return j.GPUSeconds },
@@ -122,6 +121,18 @@ var histCells = append([]listing.Cell[api.Job]{
 
 // shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is
 // pending.
+// reasonText says why a job waits or has ended, and which user has cancelled it if that was not its owner.
+func reasonText(j *api.Job) string {
+	text, by := show.Reason(j.Reason), show.CancelledBy(j)
+	switch {
+	case by == "":
+		return text
+	case text == "":
+		return "cancelled by " + by
+	}
+	return "cancelled by " + by + ": " + text
+}
+
 func shownCode(j *api.Job) string {
 	if j.Array.Indices != "" {
 		return string(model.Pending)

@@ -252,9 +252,9 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 	}
 	if u := e.Usage; u != nil {
 		cores, memory := e.ofKnown()
-		cpu := fmt.Sprintf("%s used: %s of processor time (%s in the system), of %s that %s had",
+		cpu := fmt.Sprintf("%s used: %s of processor time (%s in the system%s), of %s that %s had",
 			percentText(e.CPUEfficiency), show.Clock(jobspec.Seconds(u.CPUSeconds)),
-			show.Clock(jobspec.Seconds(u.SystemSeconds)), show.Clock(jobspec.Seconds(cores*e.seconds)),
+			show.Clock(jobspec.Seconds(u.SystemSeconds)), externText(u, ", "), show.Clock(jobspec.Seconds(cores*e.seconds)),
 			show.Count(int(math.Round(cores)), "core", "cores"))
 		if u.PeakCores > 0 {
 			cpu += fmt.Sprintf("; at most %.1f at once", u.PeakCores)

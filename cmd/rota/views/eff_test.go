@@ -21,7 +21,8 @@ func effJob(id model.JobID) api.Job {
 				Workers: 2, Usage: &api.Usage{CPUSeconds: 80, Workers: 1, Memory: 1 << 30, PeakMemory: 1 << 30}},
 			{N: 2, Start: rotatest.At("2026-03-01T13:00:00Z"), End: rotatest.At("2026-03-01T13:33:20Z"), SuspendedSeconds: 1000,
 				Nodes: []string{"g1", "g2"}, Workers: 2, Usage: &api.Usage{CPUSeconds: 2480, SystemSeconds: 100, PeakCores: 6.24,
-					Workers: 2, Memory: 40 << 30, PeakMemory: 24 << 30, GPUUtil: 71, PeakGPUUtil: 99, PeakGPUMemory: 200 << 30}},
+					Workers: 2, Memory: 40 << 30, PeakMemory: 24 << 30, GPUUtil: 71, PeakGPUUtil: 99, PeakGPUMemory: 200 << 30,
+					Extern: &api.ExternUsage{CPUSeconds: 90.5, SystemSeconds: 1, PeakMemory: 1 << 30}}},
 		}}
 }
 
@@ -79,8 +80,8 @@ func TestEfficiency(t *testing.T) {
 		all.WriteString("$ rota " + args + "\n" + got.Stdout)
 	}
 	rotatest.Golden(t, *update, "eff.txt", all.String())
-	used := "  used         41:20 of processor time, at most 24G of memory in a worker, GPUs 71% busy, at most 200G of " +
-		"their memory\n"
+	used := "  used         41:20 of processor time (1:30 by rota exec and rota shell), at most 24G of memory in a " +
+		"worker, GPUs 71% busy, at most 200G of their memory\n"
 	if got := s.Run("status", "7"); got.Code != exit.OK || !strings.Contains(got.Stdout, used) {
 		t.Errorf("rota status 7: %+v", got)
 	}

@@ -93,6 +93,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
 	s.linef("state", "%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ","))
+	s.line("cancelled by", show.CancelledBy(j))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
 	if a := show.Leaving(j); a != nil {
 		s.line("leaving", show.Left(a))
@@ -271,14 +272,27 @@ func (s sections) used(j *api.Job) {
 		if u == nil {
 			continue
 		}
-		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker",
-			show.Clock(jobspec.Seconds(u.CPUSeconds)), show.Size(u.PeakMemory))
+		extern := externText(u, "")
+		if extern != "" {
+			extern = " (" + extern + ")"
+		}
+		text := fmt.Sprintf("%s of processor time%s, at most %s of memory in a worker",
+			show.Clock(jobspec.Seconds(u.CPUSeconds)), extern, show.Size(u.PeakMemory))
 		if u.PeakGPUMemory > 0 {
 			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
 		}
 		s.line("used", text)
 		return
 	}
+}
+
+// externText says how much processor time rota exec and rota shell have used, behind some text, "" if that is
+// less than a second.
+func externText(u *api.Usage, before string) string {
+	if cpu := u.OfExtern().TotalCPU(); cpu >= 1 {
+		return before + show.Clock(jobspec.Seconds(cpu)) + " by rota exec and rota shell"
+	}
+	return ""
 }
 
 // maxSteps is how many steps are shown of a job.

@@ -88,10 +88,15 @@ func notWaiting(j *api.Job, utc bool) string {
 		return "it is leaving " + show.Hosts(j.Nodes) + show.LeavingFor(j)
 	case j.Code == model.Completed:
 		return "it has completed"
-	case j.Code == model.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
-		return "it was cancelled: " + j.Reason.Text
 	case j.Code == model.Cancelled && j.Reason.Code == "":
-		return "it was cancelled"
+		text := "it was cancelled"
+		if by := show.CancelledBy(j); by != "" {
+			text += " by " + by
+		}
+		if j.Reason.Text != "" {
+			text += ": " + j.Reason.Text
+		}
+		return text
 	}
 	text := show.Reason(j.Reason)
 	switch {

@@ -23,6 +23,9 @@ func TestWhyOfWhatDoesNotWait(t *testing.T) {
 			"it is not pending: all of its tasks have started\n"},
 		{api.Job{Code: model.Completed, Attempt: 1}, "it has completed\n"},
 		{api.Job{Code: model.Cancelled}, "it was cancelled\n"},
+		{api.Job{Code: model.Cancelled, UID: 7, CancelledBy: new(uint32(7))}, "it was cancelled\n"},
+		{api.Job{Code: model.Cancelled, UID: 7, CancelledBy: new(uint32(0)), Reason: api.Reason{Text: "wrong data"}},
+			"it was cancelled by user root: wrong data\n"},
 		{api.Job{Code: model.Cancelled, Reason: api.Reason{Text: "wrong data"}}, "it was cancelled: wrong data\n"},
 		{api.Job{Code: model.Cancelled, Reason: api.Reason{Code: "DependencyNeverSatisfied", Text: "job 3 failed"}},
 			"DependencyNeverSatisfied: job 3 failed\n"},
@@ -42,6 +45,21 @@ func TestWhyOfWhatDoesNotWait(t *testing.T) {
 		if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("why", "7"); got.Code != 0 ||
 			got.Stdout != "Job 7: "+c.want {
 			t.Errorf("%s: %+v, want %q", c.job.Code, got, c.want)
+		}
+	}
+}
+
+// TestReasonOfACancelledJob notices a list that does not say which user has cancelled a job.
+func TestReasonOfACancelledJob(t *testing.T) {
+	job := api.Job{Code: model.Cancelled, UID: 7}
+	for _, c := range []struct {
+		by         *uint32
+		text, want string
+	}{{nil, "late", "late"}, {new(uint32(7)), "", ""}, {new(uint32(0)), "", "cancelled by user root"},
+		{new(uint32(0)), "late", "cancelled by user root: late"}} {
+		job.CancelledBy, job.Reason.Text = c.by, c.text
+		if got := reasonText(&job); got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (b *Bypass) Consider(h *queue.Contender) {
 		return
 	}
 	due := h.Job.Eligible + model.Instant(b.Policy.ReserveAfterMS)
-	passed := h.Job.Bypassed
+	passed := int(h.Job.Bypassed)
 	if b.Started[h.Job.ID] > 0 {
 		passed = 0 // the next task of an array has not been passed yet
 	}

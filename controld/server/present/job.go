@@ -46,7 +46,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations),
-		Workdir: cmp.Or(j.Spec.Workdir, j.Spec.SubmitDir), Comment: j.ShownComment(),
+		Workdir: cmp.Or(j.Spec.Workdir, j.Spec.SubmitDir), Comment: j.ShownComment(), CancelledBy: j.CancelledBy.UID(),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
@@ -171,11 +171,16 @@ func Usage(u *model.UsageSum) *api.Usage {
 	if u == nil {
 		return nil
 	}
+	var extern *api.ExternUsage
+	if u.ExternCPUMS > 0 || u.ExternMemory > 0 {
+		extern = &api.ExternUsage{CPUSeconds: float64(u.ExternCPUMS) / 1000, SystemSeconds: float64(u.ExternSystemMS) / 1000,
+			PeakMemory: u.ExternMemory}
+	}
 	percent := func(thousandths int64) int { return int((thousandths + 5) / 10) }
 	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, SystemSeconds: float64(u.SystemMS) / 1000,
 		PeakCores: float64(u.PeakCores) / 1000, PeakMemory: u.PeakMemory, Memory: u.Memory, Workers: u.Workers,
 		GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
-		PeakGPUMemory: u.PeakGPUMemory}
+		PeakGPUMemory: u.PeakGPUMemory, Extern: extern}
 }
 
 // nodesOf lists the nodes of an attempt once each, in order of the workers.

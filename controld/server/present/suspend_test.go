@@ -127,8 +127,21 @@ func TestUsage(t *testing.T) {
 	sum.Add(&model.Usage{PeakMemory: 2}, 0)
 	got := Usage(&sum)
 	if want := (api.Usage{CPUSeconds: 1.5, SystemSeconds: 0.25, PeakCores: 2.5, PeakMemory: 3, Memory: 5, Workers: 2,
-		GPUUtil: 71, PeakGPUUtil: 100, GPUMemory: 4, PeakGPUMemory: 5}); *got != want {
+		GPUUtil: 71, PeakGPUUtil: 100, GPUMemory: 4, PeakGPUMemory: 5}); *got != want || got.OfExtern() != nil {
 		t.Errorf("got %+v", got)
+	}
+	sum = model.UsageSum{}
+	beside := func(cpu, system int64, peak jobspec.Bytes) *api.Usage {
+		sum.Add(&model.Usage{CPUMS: 9000, SystemMS: 900, ExternCPUMS: cpu, ExternSystemMS: system, ExternMemory: peak}, 0)
+		return Usage(&sum).OfExtern()
+	}
+	if got, want := beside(500, 125, 7), (api.Usage{CPUSeconds: 0.5, SystemSeconds: 0.125, PeakMemory: 7, Memory: 7,
+		Workers: 1}); *got != want {
+		t.Errorf("beside one worker %+v", got)
+	}
+	if got, want := beside(250, 125, 5), (api.Usage{CPUSeconds: 0.75, SystemSeconds: 0.25, PeakMemory: 7,
+		Workers: 2}); *got != want {
+		t.Errorf("beside two workers %+v", got)
 	}
 }
 

@@ -44,6 +44,47 @@ func TestReasonInPlaceOfNodes(t *testing.T) {
 	}
 }
 
+// TestStoppedJobs: of a job that was cancelled, or came to its time limit, sacct has no exit code, and of its
+// script how that has ended. The processor time of its steps adds up to its own.
+func TestStoppedJobs(t *testing.T) {
+	var s Sheet[*JobRow]
+	if err := s.Choose(Jobs, "jobid,state,exitcode,totalcpu,systemcpu,maxrss,averss"); err != nil {
+		t.Fatal(err)
+	}
+	s.NoHeader, s.Delimiter, s.apart = true, "|", true
+	for name, c := range map[string]struct {
+		code model.JobState
+		edit func(*api.Job)
+		want string
+	}{
+		"cancelled": {model.Cancelled, func(j *api.Job) { j.Signal, j.CancelledBy = 15, new(uint32(4711)) },
+			"7|CANCELLED by 4711|0:0|00:10.000|00:01.000||\n7.batch|CANCELLED|0:15|00:06.500|00:00.750||\n"},
+		"by none": {model.Cancelled, func(j *api.Job) { j.ExitCode = 3 },
+			"7|CANCELLED|0:0|00:10.000|00:01.000||\n7.batch|FAILED|3:0|00:06.500|00:00.750||\n"},
+		"politely": {model.Cancelled, func(j *api.Job) { j.CancelledBy = new(uint32(0)) },
+			"7|CANCELLED by 0|0:0|00:10.000|00:01.000||\n7.batch|COMPLETED|0:0|00:06.500|00:00.750||\n"},
+		"at its limit": {model.TimedOut, func(j *api.Job) { j.Signal = 15 },
+			"7|TIMEOUT|0:0|00:10.000|00:01.000||\n7.batch|CANCELLED|0:15|00:06.500|00:00.750||\n"},
+		"ended before": {model.Failed, func(j *api.Job) { j.ExitCode, j.CancelledBy = 3, new(uint32(4711)) },
+			"7|FAILED|3:0|00:10.000|00:01.000||\n7.batch|FAILED|3:0|00:06.500|00:00.750||\n"},
+	} {
+		job := slurmtest.JobOf(7, "train", c.code, slurmStates[c.code], c.edit)
+		job.Started, job.Ended, job.Nodes = slurmtest.Minute(1), slurmtest.Minute(2), []string{"n1", "n2"}
+		job.Attempts = []api.Attempt{{N: 1, Usage: &api.Usage{CPUSeconds: 2, Workers: 2,
+			Extern: &api.ExternUsage{CPUSeconds: 0.5, PeakMemory: 4096}}},
+			{N: 2, Steps: []api.Step{{ID: 0, Usage: &api.Usage{CPUSeconds: 2, SystemSeconds: 0.125, Workers: 1}, Signal: 15}},
+				Usage: &api.Usage{CPUSeconds: 8, SystemSeconds: 1, Workers: 2,
+					Extern: &api.ExternUsage{CPUSeconds: 1, SystemSeconds: 0.125, PeakMemory: 8192}}}}
+		row := &JobRow{Job: &job, Source: &Source{Past: true}}
+		var text bytes.Buffer
+		err := s.Print(&text, slices.Values(append([]*JobRow{row}, row.Steps()...)))
+		want := c.want + "7.extern|COMPLETED|0:0|00:01.500|00:00.125|8K|\n7.0|CANCELLED|0:15|00:02.000|00:00.125||\n"
+		if err != nil || text.String() != want {
+			t.Errorf("%s: %v\n%swant\n%s", name, err, &text, want)
+		}
+	}
+}
+
 // TestExactRows: nodes that differ in an amount are apart, and those that differ in their names or in
 // what jobs have of them are not.
 func TestExactRows(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -88,9 +89,16 @@ var Jobs = []Field[*JobRow]{
 	{key: "Comment", needs: "comment", text: func(r *JobRow) string { return r.Comment }},
 	{letter: 't', long: "StateCompact", title: "ST", needs: "code array",
 		text: func(r *JobRow) string { return string(r.Code) }},
-	{letter: 'T', long: "State", acct: "State", key: "JobState", json: "job_state", past: "state.current",
+	{letter: 'T', long: "State", key: "JobState", json: "job_state", past: "state.current",
 		needs: "state code array", text: func(r *JobRow) string { return r.State },
 		value: func(r *JobRow) any { return []string{r.State} }},
+	{acct: "State", needs: "state code array cancelled_by", text: (*JobRow).stateBy},
+	{past: "kill_request_user", needs: "code cancelled_by", text: func(r *JobRow) string {
+		if uid := r.cancelledBy(); uid != nil {
+			return show.UserName(*uid)
+		}
+		return ""
+	}},
 	{letter: 'r', long: "Reason", acct: "Reason", width: 22, key: "Reason", json: "state_reason", past: "state.reason",
 		needs: "reason", text: func(r *JobRow) string { return reasonCode(r.Job) }},
 	{json: "state_description", needs: "reason", text: func(r *JobRow) string { return r.Reason.Text }},
@@ -248,10 +256,13 @@ var Jobs = []Field[*JobRow]{
 			return r.when(r.Deadline)
 		},
 		value: func(r *JobRow) any { return r.stamp(r.Deadline) }},
-	{acct: "ExitCode", width: 8, key: "ExitCode", needs: "exit_code signal",
-		text: func(r *JobRow) string { return show.Exit(r.Job) }},
-	{long: "exit_code", title: "EXIT_CODE", json: "exit_code", past: "exit_code", needs: "exit_code signal code array",
+	{key: "ExitCode", needs: "exit_code signal", text: func(r *JobRow) string { return show.Exit(r.Job) }},
+	{acct: "ExitCode", width: 8, needs: "exit_code signal code",
+		text: func(r *JobRow) string { return show.Exit(r.accounted().Job) }},
+	{long: "exit_code", title: "EXIT_CODE", json: "exit_code", needs: "exit_code signal code array",
 		text: func(r *JobRow) string { return strconv.Itoa(r.ExitCode) }, value: exitCodeOf},
+	{past: "exit_code", needs: "exit_code signal code array", text: none,
+		value: func(r *JobRow) any { return exitCodeOf(r.accounted()) }},
 	{acct: "DerivedExitCode", width: 15, past: "derived_exit_code", needs: "exit_code signal code array",
 		text: notOfSteps(func(r *JobRow) string { return show.Exit(r.Job) }), value: exitCodeOf},
 	{letter: 'Q', long: "PriorityLong", title: "PRIORITY", acct: "Priority", key: "Priority", json: "priority",
@@ -355,6 +366,32 @@ var Jobs = []Field[*JobRow]{
 
 // failedCodes are the states of which squeue shows the reason in place of the nodes.
 var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
+
+// stateBy is the state of a job in sacct, which names the user that has cancelled it.
+func (r *JobRow) stateBy() string {
+	if uid := r.cancelledBy(); uid != nil {
+		return fmt.Sprintf("%s by %d", r.State, *uid)
+	}
+	return r.State
+}
+
+// cancelledBy returns the user that has cancelled a job, nil if it was not, or none has asked for it.
+func (r *JobRow) cancelledBy() *uint32 {
+	if r.Code != model.Cancelled {
+		return nil
+	}
+	return r.CancelledBy
+}
+
+// accounted returns the row of a job with the exit code that sacct has of it, see stopped.
+func (r *JobRow) accounted() *JobRow {
+	if r.step != nil || !r.stopped() {
+		return r
+	}
+	row, job := *r, *r.Job
+	job.ExitCode, job.Signal, row.Job = 0, 0, &job
+	return &row
+}
 
 // notOfSteps is a text that steps do not have in sacct.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
@@ -550,7 +587,7 @@ func (r *JobRow) allocatedTRES(sorted bool) string {
 	switch {
 	case r.Started == nil:
 		return ""
-	case r.step != nil:
+	case r.step != nil && r.step.id != tool.ExternStep:
 		return r.stepTRES()
 	}
 	return r.tres(sorted)

@@ -17,19 +17,19 @@ import (
 
 // step is a step of a job in a row.
 type step struct {
-	id    string // behind the job's: batch, 0
+	id    string // behind the job's: batch, extern, 0
 	tasks int
 	used  *api.Usage      // nil: nothing is known
 	limit jobspec.Seconds // of its time, 0: that of its job
 }
 
 // Steps returns the rows of the steps of a job that has begun, of its last attempt. The first is that of
-// its script, with all that was used outside of steps.
+// its script, with all that was used outside of steps, and the second its extern step.
 func (r *JobRow) Steps() []*JobRow {
 	if r.Started == nil {
 		return nil
 	}
-	rows := []*JobRow{r.batch()}
+	rows := []*JobRow{r.batch(), r.extern()}
 	ended := r.lastSteps()
 	for i := range ended {
 		rows = append(rows, r.ended(&ended[i]))
@@ -40,7 +40,7 @@ func (r *JobRow) Steps() []*JobRow {
 			rows = append(rows, r.live(&r.Running[i]))
 		}
 	}
-	slices.SortStableFunc(rows[1:], func(a, b *JobRow) int {
+	slices.SortStableFunc(rows[2:], func(a, b *JobRow) int {
 		return cmp.Or(cmp.Compare(len(a.step.id), len(b.step.id)), cmp.Compare(a.step.id, b.step.id))
 	})
 	return rows
@@ -66,15 +66,22 @@ func TitleSteps(columns []Column[*JobRow]) {
 	}
 }
 
+// ofJob reports whether a step is what each job has, and holds nothing that is counted for it alone.
+func (s *step) ofJob() bool { return s.id == tool.BatchStep || s.id == tool.ExternStep }
+
 // StepRecord returns the lines about a step in scontrol show, each with KEY=VALUE.
 func (r *JobRow) StepRecord() []string {
+	cores, tres := r.Cores, r.stepTRES()
+	if r.step.ofJob() {
+		cores, tres = 0, "(null)"
+	}
 	return []string{
 		fmt.Sprintf("StepId=%s UserId=%d StartTime=%s TimeLimit=%s", r.FullID(), r.UID, r.when(r.Started),
 			limit(r.step.limit)),
 		fmt.Sprintf("State=%s Partition=%s NodeList=%s", r.State, show.Clean(r.Queue), orNull(show.Hosts(r.Nodes))),
-		fmt.Sprintf("Nodes=%d CPUs=%d Tasks=%d Name=%s Network=(null)", len(r.Nodes), r.Cores, r.step.tasks,
+		fmt.Sprintf("Nodes=%d CPUs=%d Tasks=%d Name=%s Network=(null)", len(r.Nodes), cores, r.step.tasks,
 			show.Clean(r.Name)),
-		"TRES=" + r.stepTRES(),
+		"TRES=" + tres,
 		"ResvPorts=(null)",
 	}
 }
@@ -102,13 +109,14 @@ func (r *JobRow) lastSteps() []api.Step {
 // it, so that it says nothing of the script where there are some.
 func (r *JobRow) batch() *JobRow {
 	job, used := *r.Job, show.Usage(r.Job)
-	job.Name, used.CPUSeconds = tool.BatchStep, r.cpuSeconds()-r.stepSeconds()
+	job.Name, used.CPUSeconds, used.SystemSeconds = tool.BatchStep, 0, 0
+	for i := range r.Attempts {
+		total, system := attemptSeconds(&r.Attempts[i])
+		others, othersSystem := besideSeconds(&r.Attempts[i])
+		used.CPUSeconds, used.SystemSeconds = used.CPUSeconds+total-others, used.SystemSeconds+system-othersSystem
+	}
 	if !r.alone() {
 		used.PeakMemory, used.Memory, used.Workers = 0, 0, 0
-		for _, s := range r.lastSteps() {
-			used.SystemSeconds -= s.Usage.SystemCPU()
-		}
-		used.SystemSeconds = min(max(0, used.SystemSeconds), used.CPUSeconds)
 		job.Cores, job.GPUs, job.Memory = perNode(job.Cores, r.Job), perNode(job.GPUs, r.Job), perNode(job.Memory, r.Job)
 		if len(job.Components) > 0 && job.Components[0].Workers > 0 { // it is on the first node of the first one
 			first := &job.Components[0]
@@ -117,7 +125,46 @@ func (r *JobRow) batch() *JobRow {
 		}
 		job.Nodes = job.Nodes[:min(1, len(job.Nodes))]
 	}
+	if r.stopped() { // the script has ended in its own way
+		job.Code = endCode(job.ExitCode, job.Signal)
+		job.State = slurmStates[job.Code]
+	}
+	job.CancelledBy = nil
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.BatchStep, tasks: 1, used: &used}}
+}
+
+// stopped reports whether a job was ended at its time limit, or because a user wanted that: then Slurm's
+// accounts have no exit code of it, and say of each of its steps how that has ended.
+func (r *JobRow) stopped() bool { return r.Code == model.Cancelled || r.Code == model.TimedOut }
+
+// endCode is the state of a step that has ended with that.
+func endCode(exitCode, signal int) model.JobState {
+	switch {
+	case signal != 0:
+		return model.Cancelled // as Slurm has it, whatever sent the signal
+	case exitCode != 0:
+		return model.Failed
+	}
+	return model.Completed
+}
+
+// extern returns the row of what was started beside a job's script, on all of its nodes. Like that of the
+// script it has the processor time of all attempts. Slurm ends it well, whatever becomes of the job.
+func (r *JobRow) extern() *JobRow {
+	job, used := *r.Job, &api.Usage{}
+	for i := range r.Attempts {
+		e := r.Attempts[i].Usage.OfExtern()
+		if e == nil {
+			e = &api.Usage{}
+		}
+		e.CPUSeconds, e.SystemSeconds = e.CPUSeconds+used.CPUSeconds, e.SystemSeconds+used.SystemSeconds
+		used = e
+	}
+	job.Name, job.ExitCode, job.Signal, job.Attempts, job.CancelledBy = tool.ExternStep, 0, 0, nil, nil
+	if job.Code.Final() {
+		job.Code, job.State = model.Completed, slurmStates[model.Completed]
+	}
+	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.ExternStep, tasks: r.nodeCount(), used: used}}
 }
 
 // ofStep returns the row of a step with what all steps have.
@@ -125,7 +172,7 @@ func (r *JobRow) ofStep(id int, name string, nodes []string, start *api.Time) *J
 	job := *r.Job
 	job.Name, job.Nodes, job.Started, job.Ended, job.Attempts = name, nodes, start, nil, nil
 	job.Submitted, job.Eligible, job.Reason = start, start, api.Reason{}
-	job.Memory, job.ExitCode, job.Signal = 0, 0, 0
+	job.Memory, job.ExitCode, job.Signal, job.CancelledBy = 0, 0, 0, nil
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: strconv.Itoa(id)}}
 }
 
@@ -143,12 +190,8 @@ func (r *JobRow) ended(s *api.Step) *JobRow {
 		row.Code = model.OutOfMemory
 	case s.Why == api.StepTimedOut:
 		row.Code = model.TimedOut
-	case s.Signal != 0:
-		row.Code = model.Cancelled // as Slurm has it, whatever sent the signal
-	case s.ExitCode != 0:
-		row.Code = model.Failed
 	default:
-		row.Code = model.Completed
+		row.Code = endCode(s.ExitCode, s.Signal)
 	}
 	row.State = slurmStates[row.Code]
 	return row
@@ -177,8 +220,9 @@ func (r *JobRow) cpuSeconds() float64 {
 		return r.step.used.TotalCPU()
 	}
 	var sum float64
-	for i := range r.Attempts { // of one that runs nothing is known but that of its steps
-		sum += max(r.Attempts[i].Usage.TotalCPU(), stepSeconds(&r.Attempts[i]))
+	for i := range r.Attempts {
+		total, _ := attemptSeconds(&r.Attempts[i])
+		sum += total
 	}
 	return sum
 }
@@ -190,30 +234,29 @@ func (r *JobRow) systemSeconds() float64 {
 	}
 	var sum float64
 	for i := range r.Attempts {
-		var steps float64
-		for k := range r.Attempts[i].Steps {
-			steps += r.Attempts[i].Steps[k].Usage.SystemCPU()
-		}
-		sum += max(r.Attempts[i].Usage.SystemCPU(), steps)
-	}
-	return min(sum, r.cpuSeconds())
-}
-
-// stepSeconds returns the processor time of all steps of a job that have ended.
-func (r *JobRow) stepSeconds() float64 {
-	var sum float64
-	for i := range r.Attempts {
-		sum += stepSeconds(&r.Attempts[i])
+		_, system := attemptSeconds(&r.Attempts[i])
+		sum += system
 	}
 	return sum
 }
 
-func stepSeconds(a *api.Attempt) float64 {
-	var sum float64
+// attemptSeconds returns the processor time of an attempt, and the part of it that the system had. Of one
+// that runs nothing is known but that of its steps.
+func attemptSeconds(a *api.Attempt) (total, system float64) {
+	others, othersSystem := besideSeconds(a)
+	total, system = max(a.Usage.TotalCPU(), others), max(a.Usage.SystemCPU(), othersSystem)
+	return total, min(system, othersSystem+total-others) // what is left to the script bounds what is left of the system's
+}
+
+// besideSeconds returns the processor time of all that an attempt has run beside its script and that has
+// ended: its steps, and what was started from outside.
+func besideSeconds(a *api.Attempt) (total, system float64) {
+	extern := a.Usage.OfExtern()
+	total, system = extern.TotalCPU(), extern.SystemCPU()
 	for i := range a.Steps {
-		sum += a.Steps[i].Usage.TotalCPU()
+		total, system = total+a.Steps[i].Usage.TotalCPU(), system+a.Steps[i].Usage.SystemCPU()
 	}
-	return sum
+	return total, system
 }
 
 // stepTRES writes what a step has or had, as sacct has it.
@@ -237,8 +280,8 @@ func stepList(r *JobRow) any {
 		}
 		used := row.step.used
 		list = append(list, map[string]any{
-			"step":      map[string]any{"id": row.rawID(), "name": row.Name},
-			"state":     []string{row.State},
+			"step":  map[string]any{"id": row.rawID(), "name": row.Name},
+			"state": []string{row.State}, "kill_request_user": "",
 			"exit_code": exitCodeOf(row),
 			"nodes":     map[string]any{"count": len(row.Nodes), "range": show.Hosts(row.Nodes), "list": row.Nodes},
 			"tasks":     map[string]any{"count": row.step.tasks},

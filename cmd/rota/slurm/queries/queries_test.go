@@ -79,10 +79,13 @@ func TestStepsThatRun(t *testing.T) {
 	script, step, other := "        7.batch    batch       gpu      ann     59:00 gpu01\n",
 		"            7.2   python       gpu      ann     30:00 gpu[01-02]\n",
 		"      8_3.batch    batch       gpu      ann     59:00 gpu01\n"
+	extern, otherExtern := "       7.extern   extern       gpu      ann     59:00 gpu[01-02]\n",
+		"     8_3.extern   extern       gpu      ann     59:00 gpu01\n"
 	for args, want := range map[string]string{
-		"-s": header + script + step + other, "--steps=7": header + script + step, "-s 7.2": header + step,
-		"-h -s7.2,8_3.batch": step + other, "-h -s -j 8": other, "-h -s -u bob": "", "-s 8_3 -h": other,
-		"-h -s -o %i|%M -S -i": "8_3.batch|59:00\n7.batch|59:00\n7.2|30:00\n",
+		"-s": header + script + extern + step + other + otherExtern, "--steps=7": header + script + extern + step,
+		"-s 7.2": header + step, "-h -s7.2,8_3.batch": step + other, "-h -s -j 8": other + otherExtern,
+		"-h -s -u bob": "", "-s 8_3 -h": other + otherExtern, "-h -s 7.extern": extern,
+		"-h -s -o %i|%M -S -i": "8_3.extern|59:00\n8_3.batch|59:00\n7.extern|59:00\n7.batch|59:00\n7.2|30:00\n",
 	} {
 		if code, out, said := run(t, a.URL, nil, append([]string{"squeue"}, strings.Fields(args)...)...); code != 0 ||
 			out != want || said != "" {
@@ -103,8 +106,10 @@ func TestStepsThatRun(t *testing.T) {
 	if got, err := show("7.2", false); err != nil || got != want {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 3 ||
-		!strings.Contains(got, "StepId=8_3.batch ") {
+	if got, err := show("", true); err != nil || strings.Count(got, "\n") != 5 ||
+		!strings.Contains(got, "StepId=8_3.batch ") ||
+		!strings.Contains(got, "StepId=7.extern UserId=4000001 StartTime=2026-11-21T12:01:00 TimeLimit=UNLIMITED "+
+			"State=RUNNING Partition=gpu NodeList=gpu[01-02] Nodes=2 CPUs=0 Tasks=2 Name=extern Network=(null) TRES=(null) ") {
 		t.Errorf("all: %v\n%s", err, got)
 	}
 	for text, want := range map[string]string{"7.9": "Job step 7.9 not found", "x": "Invalid job step id specified: x",
@@ -181,7 +186,7 @@ func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
 	}
 	a.On("GET /v1/jobs", rotatest.StreamOf(many))
 	code, out, said := run(t, a.URL, nil, "sacct", "-a", "-n")
-	if code != 0 || strings.Count(out, "RUNNING") != 2*len(many) ||
+	if code != 0 || strings.Count(out, "RUNNING") != 3*len(many) ||
 		!strings.HasPrefix(said, "sacct: error: 101 jobs run: steps that run are shown of up to 100.") {
 		t.Errorf("of many jobs: %d %s\n%s", code, said, out)
 	}

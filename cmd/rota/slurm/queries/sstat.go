@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // statFormat are the usual fields of sstat that are known. As far as memory is concerned, the part of a
@@ -150,7 +151,7 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	case !u.Live:
 		return nil, &api.Problem{Code: api.CodeWrongState}
 	}
-	rows := []statRow{scriptStat(job, u)}
+	rows := []statRow{scriptStat(job, u), externStat(job, u)}
 	if err == nil {
 		for i := range list.Items {
 			if one := &list.Items[i]; one.Waits == "" {
@@ -164,14 +165,38 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	switch {
 	case all && step == "":
 		return rows, nil
+	case step == "" && len(rows) > firstStep:
+		return rows[firstStep:][:1], nil
 	case step == "":
-		return rows[min(1, len(rows)-1):][:1], nil
+		return rows[:1], nil
 	}
 	rows = slices.DeleteFunc(rows, func(r statRow) bool { return r.id != job+"."+step })
 	if len(rows) == 0 {
 		return nil, &api.Problem{Code: api.CodeNotFound}
 	}
 	return rows, nil
+}
+
+// firstStep is the row of the first step, behind those of the script and of what was started beside it.
+const firstStep = 2
+
+// externStat is what was started from outside beside a job's script, on all of its nodes.
+func externStat(job string, u *api.JobUsage) statRow {
+	row := statRow{id: job + "." + tool.ExternStep, used: u.Usage.OfExtern()}
+	var most jobspec.Bytes
+	for _, w := range u.Workers {
+		if !slices.Contains(row.nodes, w.Node) {
+			row.nodes = append(row.nodes, w.Node)
+		}
+		if peak := w.Usage.OfExtern().MaxRSS(); peak > most {
+			row.node, most = w.Node, peak
+		}
+	}
+	row.tasks = len(row.nodes)
+	if row.used == nil && u.Usage != nil {
+		row.used = &api.Usage{} // it is known that it is nothing
+	}
+	return row
 }
 
 // scriptStat is what the processes of a job outside of its steps use: of its memory nothing is known if
@@ -186,6 +211,7 @@ func scriptStat(job string, u *api.JobUsage) statRow {
 	}
 	used := *u.Usage
 	row.used = &used
+	used.CPUSeconds -= used.OfExtern().TotalCPU()
 	if len(u.Steps) == 0 {
 		row.node = row.nodes[slices.IndexFunc(u.Workers, func(w api.WorkerUsage) bool {
 			return w.Usage.MaxRSS() == used.MaxRSS()

@@ -53,6 +53,7 @@ func LiveJobs() []api.Job {
 		JobOf(8, "sweep", model.Running, "RUNNING", func(j *api.Job) {
 			j.Array = api.ArrayPlace{Indices: "4-9%2", Dropped: "2,11", Size: 10, MaxParallel: 2, Live: 1}
 			j.Reason = api.Reason{Code: "JobArrayTaskLimit", Text: "as many run as may"}
+			j.CancelledBy = new(uint32(4_000_003))
 		}),
 		JobOf(12, "sweep", model.Checkpointing, "CHECKPOINTING", func(j *api.Job) {
 			ran(j)
@@ -93,6 +94,8 @@ func EndedJobs() []api.Job {
 		JobOf(5, "oom", model.OutOfMemory, "OUT_OF_MEMORY", ended(30, 0, 9)),
 		JobOf(4, "bad", model.Failed, "FAILED", func(j *api.Job) {
 			ended(20, 1, 0)(j)
+			j.Attempts[0].Usage.Workers = 1
+			j.Attempts[0].Usage.Extern = &api.ExternUsage{CPUSeconds: 20.5, SystemSeconds: 5, PeakMemory: 3 * jobspec.MiB}
 			one, two := []string{"gpu02"}, []string{"gpu02", "gpu03"}
 			j.Attempts[0].Steps = []api.Step{
 				{ID: 10, Name: "late", Nodes: one, Tasks: 1, Cores: 2, Start: Minute(9), End: Minute(10), Signal: 9,
@@ -105,7 +108,9 @@ func EndedJobs() []api.Job {
 				{ID: 3, Name: "cancelled", Nodes: one, Tasks: 1, Cores: 1, Start: Minute(7), End: Minute(8), Signal: 15},
 			}
 		}),
-		JobOf(3, "gone", model.Cancelled, "CANCELLED", func(j *api.Job) { j.Ended = Minute(10) }),
+		JobOf(3, "gone", model.Cancelled, "CANCELLED", func(j *api.Job) {
+			j.Ended, j.CancelledBy = Minute(10), &j.UID
+		}),
 	}
 }
 
@@ -155,8 +160,11 @@ func Lab(t testing.TB) *rotatest.Answers {
 			Name: "python", Cores: 6, GPUs: 2, Started: model.UnixMS(Minute(30).UnixMilli())},
 		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 3}, Name: "waits", Waits: "Requested nodes are busy"}}})
 	a.Give("GET /v1/jobs/7/usage", api.JobUsage{Job: 7, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 4000,
-		PeakMemory: 3 * jobspec.GiB, Memory: 4 * jobspec.GiB, Workers: 2}, Workers: []api.WorkerUsage{{Node: "gpu01",
-		Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02", Usage: &api.Usage{PeakMemory: 3 * jobspec.GiB}}},
+		PeakMemory: 3 * jobspec.GiB, Memory: 4 * jobspec.GiB, Workers: 2,
+		Extern: &api.ExternUsage{CPUSeconds: 10, SystemSeconds: 1, PeakMemory: 5 * jobspec.MiB}},
+		Workers: []api.WorkerUsage{{Node: "gpu01",
+			Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02", Usage: &api.Usage{PeakMemory: 3 * jobspec.GiB,
+			Extern: &api.ExternUsage{CPUSeconds: 10, SystemSeconds: 1, PeakMemory: 5 * jobspec.MiB}}}},
 		Steps: []api.StepUsage{{Step: 2, PeakNode: "gpu02", Usage: &api.Usage{CPUSeconds: 90, Workers: 2,
 			PeakMemory: 3 * jobspec.GiB, Memory: 3*jobspec.GiB + 2*jobspec.MiB}}}})
 	a.Give("GET /v1/jobs/8_3/usage", api.JobUsage{Job: 12, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 1,
