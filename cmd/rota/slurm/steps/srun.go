@@ -17,7 +17,7 @@ func srun(ctx context.Context, t *tool.Tool, args []string) error {
 	if startsStep(t, args) {
 		return runStep(ctx, t, args)
 	}
-	return runAsJob(ctx, t, args)
+	return runOutside(ctx, t, args)
 }
 
 // startsStep reports whether srun starts a step of a job: of that in which it runs, that of a shell
