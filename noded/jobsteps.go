@@ -73,7 +73,8 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid,
 		Paused: w.Switch.Ordered%2 == 1 && w.Switch.Problem == ""}
 	switch {
-	case w.Actual == container.Created: // its program is faster than this daemon, and asks again
+	case w.Actual == container.Created || w.Actual == "" && w.Entry.Final == nil && w.Desired.Stop == nil:
+		// its program or a controller is faster than this daemon, and asks again
 		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
 			Detail: fmt.Sprintf("job %d begins on node %s", id.Job, a.Node.Name)}
 	case w.Actual != container.Running:

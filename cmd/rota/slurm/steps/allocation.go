@@ -35,6 +35,8 @@ type allocation struct {
 	flags     []script.Flag
 	id        model.JobID
 	immediate time.Duration // how long it may wait; 0: as long as it takes
+	// chosen: it counts as had once its nodes are chosen, where its workers may only begin
+	chosen bool
 }
 
 // allocationError is the error for nodes that are not had, in Slurm's words.
@@ -99,10 +101,9 @@ func (a *allocation) grant(parent context.Context, signals <-chan os.Signal) (*a
 		return nil, allocationError(err)
 	case err != nil:
 		return nil, a.withdraw(err)
-	case job.Code != model.Running:
+	case job.Code.Final():
 		a.sayOfSalloc("Job allocation %d has been revoked.", a.id)
-		return nil, fmt.Errorf("Unable to allocate resources: job %d is %s: %s", a.id, job.State,
-			cmp.Or(show.Reason(job.Reason), "\"rota status "+show.ID(a.id)+"\" says more"))
+		return nil, lostAllocation(job)
 	}
 	a.sayOfSalloc("Granted job allocation %d", a.id)
 	a.sayOfSalloc("Nodes %s are ready for job", show.Hosts(job.Nodes))
@@ -110,6 +111,12 @@ func (a *allocation) grant(parent context.Context, signals <-chan os.Signal) (*a
 		fmt.Fprint(a.Stderr, "\a")
 	}
 	return job, nil
+}
+
+// lostAllocation is the error for an allocation that has ended before its command began.
+func lostAllocation(job *api.Job) error {
+	return fmt.Errorf("Unable to allocate resources: job %d is %s: %s", job.ID, job.State,
+		cmp.Or(show.Reason(job.Reason), "\"rota status "+show.ID(job.ID)+"\" says more"))
 }
 
 // submit submits the job, and returns it when it runs or has ended. Once it has waited for too long, it calls
@@ -164,9 +171,12 @@ func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, err
 			waits = false
 			a.say("job %d has been allocated resources", a.id)
 		}
-		return j.Code == model.Running || j.Code.Final()
+		return j.Code == model.Running || j.Code.Final() || a.chosen && j.Code == model.Configuring && len(j.Nodes) > 0
 	})
 }
+
+// releasePause is the longest time between two tries to give an allocation back.
+const releasePause = 200 * time.Millisecond
 
 // releaseWait is how long a command tries to give an allocation back.
 const releaseWait = 30 * time.Second
@@ -181,7 +191,7 @@ func (a *allocation) release(code, signal int) {
 		a.noteEnd(ctx, code, signal)
 	}
 	unsure := 0
-	for delay := 20 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+	for delay := 20 * time.Millisecond; ; delay = min(2*delay, releasePause) {
 		_, err := a.session.Signal(ctx, show.ID(a.id), api.SignalRequest{Signal: script.Release, To: jobspec.SignalScript})
 		var lost *api.UncertainError
 		var refused *api.Problem

@@ -14,9 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
@@ -39,7 +41,7 @@ func runOutside(ctx context.Context, t *tool.Tool, args []string) error {
 	if len(args) > 0 && t.About(args[0]) {
 		return nil
 	}
-	o := &outsideRun{allocation: &allocation{Tool: t}}
+	o := &outsideRun{allocation: &allocation{Tool: t, chosen: true}}
 	if err := o.readFlags(args); err != nil {
 		if errors.Is(err, errListed) {
 			return nil
@@ -68,12 +70,26 @@ func runOutside(ctx context.Context, t *tool.Tool, args []string) error {
 		stdin, err = s.openInput()
 	}
 	if err == nil {
-		s.session = o.session
+		s.session, s.awaitRun = o.session, o.awaitRun
 		err = s.start(ctx, stdin, signals)
 	}
 	o.endAs(s, err)
 	return err
 }
+
+// awaitRun waits until the job of the allocation runs. The error says that it has ended before.
+func (o *outsideRun) awaitRun(ctx context.Context) error {
+	job, err := follow.WaitFor(ctx, o.session, o.id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
+		return j.Code == model.Running || j.Code.Final()
+	})
+	if err == nil && job.Code.Final() {
+		err = &notAllocated{lostAllocation(job)}
+	}
+	return err
+}
+
+// notAllocated is the error for a step whose allocation has ended before it began.
+type notAllocated struct{ error }
 
 // errListed ends a srun that has printed what it was asked for.
 var errListed = errors.New("listed")

@@ -44,6 +44,9 @@ type stepRun struct {
 
 	pmi *pmi.Listener // nil: without --mpi=pmi2
 
+	// awaitRun waits until the job runs, which may only begin; nil: it runs
+	awaitRun func(context.Context) error
+
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
 	waited   bool         // before it began
@@ -203,7 +206,7 @@ type arrival struct {
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	conn, err := s.session.Stream(ctx, s.base, s.request)
+	conn, err := s.reopen(ctx, signals)
 	if err != nil {
 		return s.notCreated(ctx, err)
 	}
@@ -442,7 +445,11 @@ func (s *stepRun) ended(ctx context.Context) error {
 
 // notCreated is the error for a step that has not begun.
 func (s *stepRun) notCreated(ctx context.Context, err error) error {
+	var own *exit.CodeError
+	var none *notAllocated
 	switch {
+	case errors.As(err, &own), errors.As(err, &none):
+		return err
 	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
 	case exit.IsNotFound(err):
@@ -493,7 +500,7 @@ func nodeIsAway(err error) bool {
 // awayPause is how long a node is left alone that a controller does not reach.
 const awayPause = 500 * time.Millisecond
 
-// reopen asks for the step again, or attaches to it, until a signal that would end a program.
+// reopen asks for the step, or attaches to it, until a signal that would end a program.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {
 		conn *stream.Conn
@@ -507,6 +514,11 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	answers := make(chan answer, 1)
 	go func() {
 		conn, err := s.session.Stream(ctx, path, request)
+		if err != nil && s.awaitRun != nil && !s.begun { // its worker may only begin
+			if err = s.awaitRun(ctx); err == nil {
+				conn, err = s.session.Stream(ctx, path, request)
+			}
+		}
 		if nodeIsAway(err) {
 			<-time.After(awayPause)
 		}
