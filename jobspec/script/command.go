@@ -169,13 +169,13 @@ const (
 
 // Salloc returns the job that holds what the flags of salloc ask for until it is ended, so that steps can be
 // started in it.
-func Salloc(opts Options) Result { return allocation(sallocVariables, opts) }
+func Salloc(opts Options) Result { return allocation("salloc", sallocVariables, opts) }
 
 // Srun is [Salloc] for the step of srun outside of a job. Flags of the step alone are not for it.
-func Srun(opts Options) Result { return allocation(srunVariables, opts) }
+func Srun(opts Options) Result { return allocation("srun", srunVariables, opts) }
 
-// allocation returns the job that holds what flags and variables that begin with a prefix ask for.
-func allocation(prefix string, opts Options) Result {
+// allocation returns the job that holds for a command what flags and variables that begin with a prefix ask for.
+func allocation(command, prefix string, opts Options) Result {
 	if variables := opts.Getenv; variables != nil {
 		opts.Getenv = func(name string) (string, bool) {
 			return variables(strings.Replace(name, "SBATCH_", prefix, 1))
@@ -194,6 +194,7 @@ func allocation(prefix string, opts Options) Result {
 	a.fillJob(t, s)
 	a.setComponents()
 	a.setVariables()
+	a.keepAs(jobspec.MetaAllocation, command)
 	apart := false
 	a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}
 	return a.finish()
