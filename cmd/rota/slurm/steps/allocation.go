@@ -141,15 +141,12 @@ func (a *allocation) submit(ctx context.Context, end context.CancelCauseFunc) (*
 // withdraw cancels a job that has not got its nodes, and returns the error of the command.
 func (a *allocation) withdraw(why error) error {
 	a.cancel(a.Name + " has not waited for it")
-	stop := ""
-	if a.Name == "salloc" {
-		stop = "."
-	}
-	a.say("Job allocation %d has been revoked%s", a.id, stop)
+	a.sayOfSalloc("Job allocation %d has been revoked.", a.id)
 	if !errors.Is(why, exit.ErrInterrupted) {
 		return why
 	}
 	if a.Name == "srun" {
+		a.say("Job allocation %d has been revoked", a.id)
 		a.say("Force Terminated JobId=%d", a.id)
 	}
 	return tool.ErrSaid

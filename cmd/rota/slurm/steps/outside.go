@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
@@ -70,7 +72,7 @@ func runOutside(ctx context.Context, t *tool.Tool, args []string) error {
 		stdin, err = s.openInput()
 	}
 	if err == nil {
-		s.session, s.awaitRun = o.session, o.awaitRun
+		s.session, s.awaitRun, s.request.EndsJob = o.session, o.awaitRun, true
 		err = s.start(ctx, stdin, signals)
 	}
 	o.endAs(s, err)
@@ -219,6 +221,9 @@ func (o *outsideRun) gives(name string) bool {
 	return slices.ContainsFunc(o.flags, func(f script.Flag) bool { return f.Name == name })
 }
 
+// endPause is how long srun waits for its job to have ended everywhere, so that what follows it finds that.
+const endPause = 10 * time.Second
+
 // endAs ends the allocation as its step has ended: nil if it was not started. One that a signal to srun has
 // ended is cancelled.
 func (o *outsideRun) endAs(s *stepRun, err error) {
@@ -235,4 +240,10 @@ func (o *outsideRun) endAs(s *stepRun, err error) {
 	default:
 		o.release(0, 0)
 	}
+	ctx, stop := context.WithTimeout(context.Background(), endPause)
+	defer stop()
+	silent := *o.Env
+	silent.Stderr = io.Discard // it ends without this, too
+	session := &command.Session{Env: &silent, Client: o.session.Client}
+	_, _ = follow.WaitFor(ctx, session, o.id, endPause, endPause, func(j *api.Job) bool { return j.Code.Final() })
 }
