@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -172,8 +173,8 @@ func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, err
 	})
 }
 
-// releasePause is the longest time between two tries to give an allocation back.
-const releasePause = 200 * time.Millisecond
+// releaseAgain is how long the script of an allocation may take to end before it is told again, at first.
+const releaseAgain = 200 * time.Millisecond
 
 // releaseWait is how long a command tries to give an allocation back.
 const releaseWait = 30 * time.Second
@@ -188,7 +189,7 @@ func (a *allocation) release(code, signal int) {
 		a.noteEnd(ctx, code, signal)
 	}
 	unsure := 0
-	for delay := 20 * time.Millisecond; ; delay = min(2*delay, releasePause) {
+	for delay := releaseAgain; ; delay *= 2 {
 		_, err := a.session.Signal(ctx, show.ID(a.id), api.SignalRequest{Signal: script.Release, To: jobspec.SignalScript})
 		var lost *api.UncertainError
 		var refused *api.Problem
@@ -202,13 +203,29 @@ func (a *allocation) release(code, signal int) {
 			a.cancel("the command of " + a.Name + " has ended")
 			return
 		}
-		select {
-		case <-time.After(delay): // it may not have set its trap yet
-		case <-ctx.Done():
+		switch { // it may not have set its trap yet
+		case a.awaitEnd(ctx, delay):
+			return
+		case ctx.Err() != nil:
 			a.cancel("the command of " + a.Name + " has ended")
 			return
 		}
 	}
+}
+
+// awaitEnd waits until the job has ended, or for some time. It reports whether the job has ended.
+func (a *allocation) awaitEnd(parent context.Context, within time.Duration) bool {
+	ctx, stop := context.WithTimeout(parent, within)
+	defer stop()
+	_, err := follow.WaitFor(ctx, a.silently(), a.id, within, within, func(j *api.Job) bool { return j.Code.Final() })
+	return err == nil
+}
+
+// silently returns the session, which then says nothing of lost controllers.
+func (a *allocation) silently() *command.Session {
+	env := *a.Env
+	env.Stderr = io.Discard
+	return &command.Session{Env: &env, Client: a.session.Client}
 }
 
 // noteEnd writes down in the allocation how the command has ended. Where that cannot be done, it counts as a

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
@@ -221,7 +220,7 @@ func (o *outsideRun) gives(name string) bool {
 	return slices.ContainsFunc(o.flags, func(f script.Flag) bool { return f.Name == name })
 }
 
-// endPause is how long srun waits for its job to have ended everywhere, so that what follows it finds that.
+// endPause is how long srun waits for the end of a job that it has cancelled, so that what follows finds that.
 const endPause = 10 * time.Second
 
 // endAs ends the allocation as its step has ended: nil if it was not started. One that a signal to srun has
@@ -231,6 +230,7 @@ func (o *outsideRun) endAs(s *stepRun, err error) {
 	switch {
 	case s != nil && s.interrupted && (s.end == nil || s.end.Signal != 0):
 		o.cancel("srun was interrupted")
+		o.awaitEnd(context.Background(), endPause)
 	case s != nil && s.end != nil && s.end.Signal != 0:
 		o.release(0, s.end.Signal)
 	case errors.As(err, &code):
@@ -240,10 +240,4 @@ func (o *outsideRun) endAs(s *stepRun, err error) {
 	default:
 		o.release(0, 0)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), endPause)
-	defer stop()
-	silent := *o.Env
-	silent.Stderr = io.Discard // it ends without this, too
-	session := &command.Session{Env: &silent, Client: o.session.Client}
-	_, _ = follow.WaitFor(ctx, session, o.id, endPause, endPause, func(j *api.Job) bool { return j.Code.Final() })
 }

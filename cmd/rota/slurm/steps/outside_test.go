@@ -37,8 +37,8 @@ func outside(t *testing.T, waits int, end api.StepEnd, asked *api.StepRequest) *
 func TestSrunOutside(t *testing.T) {
 	var got api.StepRequest
 	a := outside(t, 2, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 3}}, &got)
-	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL, Environ: []string{"SLURM_PARTITION=long", "SLURM_IMMEDIATE=50",
-		"SLURM_TIMELIMIT=9", "ROTA_TOKEN="}}
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL, Environ: []string{"SLURM_PARTITION=long",
+		"SLURM_IMMEDIATE=50", "SLURM_TIMELIMIT=9", "ROTA_TOKEN="}}
 	code, out, said := s.Call("srun", "-N2", "-n4", "-c2", "--gpus-per-task=1", "-J", "x", "-t5", "--mem=1G", "-lK", "-W9",
 		"--export=ALL,A=b", "echo", "it's", "-n", "9")
 	const messages = "srun: job 7 queued and waiting for resources\nsrun: job 7 has been allocated resources\n" +
@@ -94,8 +94,8 @@ func TestSrunOutsideEnds(t *testing.T) {
 	a = allocating(t, 0, always)
 	a.Refuse("POST /v1/jobs/7/steps", api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "no"})
 	s.Addr, s.Environ = a.URL, nil
-	if code, _, said := s.Call("srun", "true"); code != 1 || said != "srun: error: Unable to create step for job 7: no\n" ||
-		!strings.Contains(released(a), "echo exit 1 ") {
+	if code, _, said := s.Call("srun", "true"); code != 1 ||
+		said != "srun: error: Unable to create step for job 7: no\n" || !strings.Contains(released(a), "echo exit 1 ") {
 		t.Errorf("refused: %d %q", code, said)
 	}
 }
@@ -117,8 +117,8 @@ func TestSrunOutsideInterrupted(t *testing.T) {
 		rotatest.WhenAsked(0, j, j)(w, r)
 	})
 	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL}
-	if code, _, said := s.Call("srun", "true"); code != 1 || !isCancelled(a) || said != "srun: job 7 queued and waiting for "+
-		"resources\nsrun: Job allocation 7 has been revoked\nsrun: Force Terminated JobId=7\n" {
+	if code, _, said := s.Call("srun", "true"); code != 1 || !isCancelled(a) ||
+		said != "srun: job 7 queued and waiting for resources\nsrun: Job allocation 7 has been revoked\nsrun: Force Terminated JobId=7\n" {
 		t.Errorf("while it waits: %d %q", code, said)
 	}
 	a = allocating(t, 0, always)
@@ -186,7 +186,8 @@ func TestSrunOutsideRefuses(t *testing.T) {
 			t.Errorf("a wrong command line submitted %s", r.Body)
 		}
 	}
-	a.Refuse("POST /v1/jobs", api.Problem{Status: 400, Code: api.CodeInvalid, Detail: "no such queue", Hint: "name another"})
+	a.Refuse("POST /v1/jobs", api.Problem{Status: 400, Code: api.CodeInvalid, Detail: "no such queue",
+		Hint: "name another"})
 	if code, _, said := s.Call("srun", "true"); code != 1 ||
 		said != "srun: error: Unable to allocate resources: no such queue (name another)\n" {
 		t.Errorf("refused: %d %q", code, said)
@@ -205,7 +206,8 @@ func TestSrunTakesTheSame(t *testing.T) {
 	for _, f := range slices.Concat(srunFlags, srunWithout) {
 		name, letter, _ := strings.Cut(f.name, "/")
 		s, taken := outside[name]
-		takes := map[srunTakes]script.Takes{takesNothing: script.Nothing, takesValue: script.Value, takesPerhaps: script.Perhaps}
+		takes := map[srunTakes]script.Takes{takesNothing: script.Nothing, takesValue: script.Value,
+			takesPerhaps: script.Perhaps}
 		switch {
 		case name == "jobid": // it is in one then
 		case !taken:

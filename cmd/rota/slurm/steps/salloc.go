@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -160,9 +159,7 @@ func (a *sallocRun) run(parent context.Context, path string, job *api.Job, signa
 
 // overAgain returns a channel that is closed when the job does not hold its nodes any more.
 func (a *sallocRun) overAgain(ctx context.Context) <-chan struct{} {
-	silent := *a.Env
-	silent.Stderr = io.Discard // the terminal is the command's
-	session := &command.Session{Env: &silent, Client: a.session.Client}
+	session := a.silently() // the terminal is the command's
 	over := make(chan struct{})
 	go func() {
 		_, err := follow.WaitFor(ctx, session, a.id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
