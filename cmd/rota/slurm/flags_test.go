@@ -138,8 +138,8 @@ func TestFlagsOfTheManual(t *testing.T) {
 		"Every flag of the manual pages of Slurm 22.05.8, and what becomes of it under [Slurm's names](slurm-names.md). A " +
 		"flag that is refused ends the\ncommand with exit code 1 and a message that names it. " +
 		"[batch-scripts.md](batch-scripts.md) says why a flag of `sbatch` is left out or refused,\nand what to write " +
-		"instead. `srun` has two tables: outside of a job, where it has an allocation of its own, and of a step, in a\njob or " +
-		"with `--jobid`.\n")
+		"instead. `srun` has two tables: outside of a job, where it has an allocation of its own, and of a " +
+		"step, in a\njob or with `--jobid`.\n")
 	counts, last := map[string]int{}, ""
 	for _, f := range manualFlags(t) {
 		if f.command != last {

@@ -118,7 +118,8 @@ func TestSrunOutsideInterrupted(t *testing.T) {
 	})
 	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL}
 	if code, _, said := s.Call("srun", "true"); code != 1 || !isCancelled(a) ||
-		said != "srun: job 7 queued and waiting for resources\nsrun: Job allocation 7 has been revoked\nsrun: Force Terminated JobId=7\n" {
+		said != "srun: job 7 queued and waiting for resources\nsrun: Job allocation 7 has been revoked\n"+
+			"srun: Force Terminated JobId=7\n" {
 		t.Errorf("while it waits: %d %q", code, said)
 	}
 	a = allocating(t, 0, always)
