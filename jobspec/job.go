@@ -363,6 +363,10 @@ type Launch struct {
 	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d
 }
 
+// MetaAllocation is the name in a job's meta of the command, such as srun, for which the job only holds its
+// nodes: it has no program of its own beside the steps of that command.
+const MetaAllocation = "slurm-allocation"
+
 // LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
 // steps on all of them by srun. The other workers run nothing of it. Nproc is how many tasks a step has
 // on each worker unless it says otherwise. In a later group of those that start together no program is

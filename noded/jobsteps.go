@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
@@ -53,8 +55,18 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 	local.Init()
 	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.putStep, Log: a.Log,
-		Idle: a.stepsEnded,
+		Idle: a.stepsEnded, EndJob: a.endHolder,
 	})
+}
+
+// endHolder kills the script of a job that only holds its nodes, for a command that is gone.
+func (a *Agent) endHolder(id container.ID) {
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	kill := container.Signal{Number: int(unix.SIGKILL), To: jobspec.SignalScript, Plain: true}
+	if err := a.Runtime.Signal(ctx, id, kill); err != nil {
+		a.logOf(id).Warn("cannot end a job whose srun is gone; its time limit or scancel does", "err", err)
+	}
 }
 
 // stepWorker returns a worker that is here, for the steps beside it.
@@ -73,7 +85,8 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid,
 		Paused: w.Switch.Ordered%2 == 1 && w.Switch.Problem == ""}
 	switch {
-	case w.Actual == container.Created: // its program is faster than this daemon, and asks again
+	case w.Actual == container.Created || w.Actual == "" && w.Entry.Final == nil && w.Desired.Stop == nil:
+		// its program or a controller is faster than this daemon, and asks again
 		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
 			Detail: fmt.Sprintf("job %d begins on node %s", id.Job, a.Node.Name)}
 	case w.Actual != container.Running:

@@ -26,7 +26,7 @@ import (
 func main() {
 	if slurm.Has(os.Args[0]) {
 		os.Exit(slurm.Run(context.Background(), os.Args, command.System(),
-			slurm.Submitter{Attached: submit.Attached, AtTerminal: submit.AtTerminal, Await: submit.Await}))
+			slurm.Submitter{Await: submit.Await}))
 	}
 	os.Exit(command.Run(context.Background(), os.Args, command.System(), commands()))
 }

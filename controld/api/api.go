@@ -42,6 +42,9 @@ type List[T any] struct {
 	Delta bool `json:"delta,omitempty"`
 }
 
+// FlagAllocation is among the flags of a job that only holds its nodes for the steps of salloc or srun.
+const FlagAllocation = "allocation"
+
 // Job is a job as users see it.
 type Job struct {
 	ID          model.JobID        `json:"id"`

@@ -62,6 +62,8 @@ type StepRequest struct {
 	Overcommit bool `json:"overcommit,omitempty"`
 	// NoWait: it is refused if it cannot start at once.
 	NoWait bool `json:"no_wait,omitempty"`
+	// EndsJob: the job ends with the step if its client is gone for good. Else the client ends it.
+	EndsJob bool `json:"ends_job,omitempty"`
 
 	Terminal  *TerminalSize   `json:"terminal,omitempty"` // its first task has a terminal of this size
 	Stdin     string          `json:"stdin,omitempty"`    // all (default), none, or the number of a task

@@ -66,44 +66,47 @@ func (r *flagReader) read(words []string, component int) (rest []string) {
 	return g.read(words)
 }
 
-// SrunTable returns the flags of srun outside of a job: most of those of sbatch, and its own.
+// SrunTable returns the flags of srun outside of a job: those of sbatch about resources, and its own.
 func SrunTable() []Spec {
-	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return sbatchOnly[s.Name] })
-	for i := range out {
-		out[i].Env = strings.Replace(out[i].Env, "SBATCH_", "SLURM_", 1)
-	}
-	return slices.Concat(out, srunOnly)
+	return slices.Concat(slices.DeleteFunc(allocationTable(srunVariables), func(s Spec) bool {
+		return OnlyStep(s.Name) || s.Name == "get-user-env"
+	}), srunOnly)
 }
 
-// sbatchOnly are the flags of sbatch that srun has not, or that mean something else there.
-var sbatchOnly = map[string]bool{"array": true, "wrap": true, "parsable": true, "hold": true, "wait": true,
-	"requeue": true, "no-requeue": true, "ignore-pbs": true, "export-file": true, "get-user-env": true,
-	"kill-on-invalid-dep": true, "test-only": true, "input": true, "clusters": true, "multi-prog": true, "pty": true}
+// OnlyStep reports whether a flag of srun says nothing of the allocation that it asks for outside of a job,
+// but something of the step there.
+func OnlyStep(name string) bool {
+	return slices.ContainsFunc(srunOnly, func(s Spec) bool { return s.Name == name && !s.Refused() })
+}
 
-// srunOnly are the flags that srun alone has. Those of kind Warning change nothing.
+// srunOnly are the flags that srun alone has, or that are about its step. package steps of the command reads
+// those that are not refused.
 var srunOnly = slices.Concat(
-	specs("", Nothing, "", "pty"), // of srun's caller, which has the terminal
-	specs(Refused, Nothing, "submit a script with sbatch --hold", "hold/H"),
-	specs(Refused, Value, "write < FILE behind the command in a script", "input/i"),
-	specs(Refused, Perhaps, "the job waits in the queue until it fits: rota plan says whether it fits now", "immediate/I"),
+	specs("", Nothing, "", `pty multi-prog label/l unbuffered/u overlap exact whole overcommit/O quit-on-interrupt
+		disable-status/X preserve-env/E`),
+	specs("", Value, "", `output/o error/e input/i open-mode export mpi wait/W relative/r threads/T accel-bind msg-timeout
+		slurmd-debug`),
+	specs("", Perhaps, "", "immediate/I kill-on-bad-exit/K propagate resv-ports"),
 	specs(Refused, Nothing, "rota plan says whether a job would start now", "test-only"),
-	specs(Refused, Value, "name the controllers with --addr or ROTA_ADDR", "clusters/M"),
-	specs(Refused, Value, "a job of its own starts on its first node", "relative/r"),
 	specs(Refused, Nothing, "a job needs an allocation", "no-allocate/Z"),
-	specs(Refused, Value, "tasks are started at once", "threads/T"),
 	specs(Refused, Perhaps, "put the program on a shared path", "bcast"),
 	specs(Refused, Value, "put it into a script", "task-prolog task-epilog prolog epilog"),
-	specs(Refused, Value, "the job has ended when all of its tasks have", "wait/W"),
-	specs(Refused, Nothing, "write a job file with one task for each program", "multi-prog"),
+	specs(Refused, Value, "it names components of a job: submit one with sbatch or salloc, and start steps in it",
+		"het-group"),
 )
 
 // SallocTable returns the flags of salloc: those of sbatch about resources, and its own.
 func SallocTable() []Spec {
-	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return notSalloc[s.Name] })
+	return slices.Concat(allocationTable(sallocVariables), sallocOnly)
+}
+
+// allocationTable returns the flags of sbatch about resources, whose variables begin so.
+func allocationTable(prefix string) []Spec {
+	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return notAllocation[s.Name] })
 	for i := range out {
-		out[i].Env = strings.Replace(out[i].Env, "SBATCH_", "SALLOC_", 1)
+		out[i].Env = strings.Replace(out[i].Env, "SBATCH_", prefix, 1)
 	}
-	return slices.Concat(out, sallocOnly)
+	return out
 }
 
 // OnlySalloc reports whether salloc alone has a flag, so that it says nothing of the job.
@@ -111,8 +114,8 @@ func OnlySalloc(name string) bool {
 	return slices.ContainsFunc(sallocOnly, func(s Spec) bool { return s.Name == name })
 }
 
-// notSalloc are the flags of sbatch that salloc has not: they are about a script and its output.
-var notSalloc = map[string]bool{"array": true, "wrap": true, "parsable": true, "wait": true, "requeue": true,
+// notAllocation are the flags of sbatch that are about a script and its output.
+var notAllocation = map[string]bool{"array": true, "wrap": true, "parsable": true, "wait": true, "requeue": true,
 	"no-requeue": true, "ignore-pbs": true, "export": true, "export-file": true, "kill-on-invalid-dep": true,
 	"test-only": true, "input": true, "output": true, "error": true, "open-mode": true, "multi-prog": true,
 	"kill-on-bad-exit": true, "mpi": true, "label": true, "unbuffered": true, "propagate": true, "overlap": true,
@@ -158,24 +161,40 @@ func ReleaseAs(code, signal int) []string {
 	return []string{"/bin/sh", "-c", "umask 077; echo " + how + " >/dev/shm/salloc.$SLURM_JOB_ID"}
 }
 
-// Allocation returns the job that holds what the flags ask for until it is ended, so that steps can be
-// started in it. The variables of salloc are those of sbatch under SALLOC_*.
-func Allocation(opts Options) Result {
+// What the variables of commands begin with that are SBATCH_* of sbatch.
+const (
+	sallocVariables = "SALLOC_"
+	srunVariables   = "SLURM_"
+)
+
+// Salloc returns the job that holds what the flags of salloc ask for until it is ended, so that steps can be
+// started in it.
+func Salloc(opts Options) Result { return allocation("salloc", sallocVariables, opts) }
+
+// Srun is [Salloc] for the step of srun outside of a job. Flags of the step alone are not for it.
+func Srun(opts Options) Result { return allocation("srun", srunVariables, opts) }
+
+// allocation returns the job that holds for a command what flags and variables that begin with a prefix ask for.
+func allocation(command, prefix string, opts Options) Result {
 	if variables := opts.Getenv; variables != nil {
 		opts.Getenv = func(name string) (string, bool) {
-			return variables(strings.Replace(name, "SBATCH_", "SALLOC_", 1))
+			return variables(strings.Replace(name, "SBATCH_", prefix, 1))
 		}
 	}
 	result := Result{}
 	a := newRequest(&result, &opts, &jobspec.Job{})
 	t := readText([]byte(holding), a.report)
-	a.applyComponents(t, a.externalFlags())
+	a.applyComponents(t, slices.DeleteFunc(a.externalFlags(), func(s setting) bool {
+		return s.layer == fromVariable &&
+			(notAllocation[s.spec.Name] || prefix == srunVariables && OnlyStep(s.spec.Name))
+	}))
 	a.exports = []string{}                          // srun has the variables of its shell
 	a.noRequeue = setting{spec: find("no-requeue")} // its command would not know of it
 	s := a.shape()
-	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.fillJob(t, s)
 	a.setComponents()
 	a.setVariables()
+	a.keepAs(jobspec.MetaAllocation, command)
 	apart := false
 	a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}
 	return a.finish()
@@ -183,42 +202,3 @@ func Allocation(opts Options) Result {
 
 // commandLine is where flags of a command line are from.
 const commandLine = "command line"
-
-// Command returns the job in which all tasks run a command, as srun does outside of a job. Its output
-// is kept by the node, unless flags name files. The variables of srun are those of sbatch under
-// SLURM_*.
-func Command(words []string, opts Options) Result {
-	if variables := opts.Getenv; variables != nil {
-		opts.Getenv = func(name string) (string, bool) {
-			return variables(strings.Replace(name, "SBATCH_", "SLURM_", 1))
-		}
-	}
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellQuoted(word)
-	}
-	result := Result{}
-	a := newRequest(&result, &opts, &jobspec.Job{})
-	t := readText(Wrap("exec "+strings.Join(quoted, " ")), a.report)
-	if t == nil {
-		result.Problems = a.list
-		return result
-	}
-	a.applyFlags(a.externalFlags())
-	s := a.shape()
-	p := plan{tasks: s.tasks, mode: alone}
-	if s.allTasks() > 1 {
-		p.mode = eachRank
-	}
-	if s.tasks > 1 && !a.seeAll {
-		p.ownGPU = s.perTask
-	}
-	toFile := a.stdout != "" || a.stderr != ""
-	a.fillJob(t, s, p)
-	a.job.RequeueExit = 0
-	if !toFile {
-		apart := false
-		a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}
-	}
-	return a.finish()
-}

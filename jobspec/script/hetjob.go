@@ -117,7 +117,7 @@ func (a *request) setComponents() {
 		s := c.shape()
 		c.imageDir, c.mounted = a.imageDir, a.mounted // which may be those of the script's steps
 		g := c.group(s)
-		c.launch(&g.Tasks[0], s, plan{tasks: s.tasks})
+		c.launch(&g.Tasks[0], s)
 		for name, value := range c.askedVariables() { // the script has those of the first
 			g.Tasks[0].Env = withVariable(g.Tasks[0].Env, name, value)
 		}

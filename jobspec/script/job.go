@@ -10,7 +10,7 @@ import (
 )
 
 // fillJob fills in the job from what the flags ask for.
-func (a *request) fillJob(t *text, s shape, p plan) {
+func (a *request) fillJob(t *text, s shape) {
 	j := a.job
 	j.Name = a.jobName()
 	if j.Export = a.exports; a.exports == nil {
@@ -18,20 +18,13 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	}
 	g := a.group(s)
 	task := &g.Tasks[0]
-	task.Script = a.scriptText(t, p)
-	a.launch(task, s, p)
-	if a.goOn && p.mode == eachRank {
-		g.OnWorkerFailure = "ignore"
-	}
+	task.Script = a.scriptText(t)
+	a.launch(task, s)
 	a.setStopSignal()
 	if j.Checkpoint == nil && a.noRequeue.spec == nil {
 		j.RequeueExit = jobspec.DefaultCheckpointExitCode
 	}
-	writers := 1
-	if p.mode == eachRank {
-		writers = s.nodes
-	}
-	task.Log = a.logFiles(writers)
+	task.Log = a.logFiles()
 	j.Groups = []jobspec.Group{g}
 }
 
@@ -151,7 +144,7 @@ func (a *request) jobName() string {
 
 // logFiles returns where the output goes. As in Slurm, that is slurm-ID.out in the working
 // directory unless a flag says otherwise.
-func (a *request) logFiles(writers int) *jobspec.Log {
+func (a *request) logFiles() *jobspec.Log {
 	l := &jobspec.Log{Mode: a.mode}
 	usual := "slurm-%j.out"
 	if a.job.Array != nil {
@@ -160,10 +153,10 @@ func (a *request) logFiles(writers int) *jobspec.Log {
 	if a.stdout == "" {
 		a.stdout = usual
 	}
-	l.Stdout = a.logPattern(a.stdout, writers)
+	l.Stdout = a.logPattern(a.stdout, 1)
 	if a.stderr != "" && a.stderr != a.stdout {
 		apart := false
-		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, writers)
+		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, 1)
 	}
 	return l
 }

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec/script/shell"
@@ -9,8 +8,8 @@ import (
 
 // scriptText returns the script that the job runs: as it was submitted, with its arguments set in front of
 // the first command.
-func (a *request) scriptText(t *text, p plan) string {
-	front := a.frontLines(t, p)
+func (a *request) scriptText(t *text) string {
+	front := a.frontLines(t)
 	if len(front) == 0 {
 		return t.src
 	}
@@ -24,7 +23,7 @@ func (a *request) scriptText(t *text, p plan) string {
 }
 
 // frontLines returns the lines that are put in front of the first command.
-func (a *request) frontLines(t *text, p plan) []string {
+func (a *request) frontLines(t *text) []string {
 	var lines []string
 	if len(a.opts.Args) > 0 {
 		if shell.IsShell(t.shebang) {
@@ -37,14 +36,6 @@ func (a *request) frontLines(t *text, p plan) []string {
 			a.addLine(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script",
 				"only shell scripts can have arguments, and %s runs this one", excerpt(t.shebang))
 		}
-	}
-	switch {
-	case p.ownGPU == 1:
-		lines = append(lines, "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID")
-	case p.ownGPU > 1:
-		lines = append(lines,
-			fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * %d)) $((SLURM_LOCALID * %d + %d)))",
-				p.ownGPU, p.ownGPU, p.ownGPU-1))
 	}
 	return lines
 }

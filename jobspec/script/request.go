@@ -136,11 +136,16 @@ func (a *request) keep(s setting) {
 		a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
 		return
 	}
+	a.keepAs(s.spec.Name, s.value)
+}
+
+// keepAs notes a value in the job's meta under a name.
+func (a *request) keepAs(name, value string) {
 	meta := maps.Clone(a.job.Meta)
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[s.spec.Name] = s.value
+	meta[name] = value
 	a.job.Meta = meta
 }
 

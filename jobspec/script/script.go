@@ -82,7 +82,7 @@ func Read(src []byte, opts Options) Result {
 	a.applyComponents(t, append(a.directiveFlags(t), a.externalFlags()...))
 	s := a.shape()
 	a.useStepImages(t)
-	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.fillJob(t, s)
 	a.setComponents()
 	a.setVariables()
 	return a.finish()

@@ -9,41 +9,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// mode is how many processes run the program of a job.
-type mode int
-
-const (
-	once     mode = iota // one, on the first worker, which starts steps on all of them
-	alone                // one, and it starts no steps
-	eachRank             // every rank
-)
-
-// plan is how the program of a job is started.
-type plan struct {
-	mode   mode
-	tasks  int // of each worker
-	ownGPU int // with eachRank: GPUs that each rank sees, chosen by its number; 0 for all
-}
-
-// launch says how the program of the task is started. As in Slurm, a batch script runs once. What it
-// asks for its steps is in variables, which srun reads.
-func (a *request) launch(task *jobspec.Task, s shape, p plan) {
-	switch p.mode {
-	case alone:
-		return
-	case eachRank:
-		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
-		if a.distribution == cyclic {
-			a.addLine(Warning, CodeChanged, 0, "", "tasks are numbered node by node, also with --distribution=cyclic")
-		}
-		if s.total < s.allTasks() {
-			a.refuseFlag(a.ntasks.by, "make the number of tasks a multiple of the number of nodes",
-				"%d: the tasks cannot be divided evenly among %d nodes", s.total, s.nodes)
-		}
-		return
-	case once:
-	}
-	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: p.tasks}
+// launch says how the program of the task is started, and how many tasks each worker has room for. As in
+// Slurm, a batch script runs once. What it asks for its steps is in variables, which srun reads.
+func (a *request) launch(task *jobspec.Task, s shape) {
+	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: s.tasks}
 	set := func(name, value string) { task.Env = withVariable(task.Env, name, value) }
 	if s.total < s.allTasks() {
 		set("SLURM_NTASKS", itoa(s.total))

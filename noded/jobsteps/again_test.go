@@ -235,3 +235,24 @@ func TestOneThatLooksOnLater(t *testing.T) {
 		}
 	})
 }
+
+// TestARequestWaitsForItsWorker notices a request for a step that is refused because it is faster than its
+// worker, or that waits for ever for one that does not come.
+func TestARequestWaitsForItsWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a")
+		l.mu.Lock()
+		l.refuse = map[string]int{"a": 3}
+		l.mu.Unlock()
+		begun := time.Now()
+		l.m.awaitWorker(t.Context(), first)
+		if waited := time.Since(begun); waited != 3*beginPoll {
+			t.Errorf("it waited for %v", waited)
+		}
+		begun = time.Now()
+		l.m.awaitWorker(t.Context(), container.ID{Job: 8, Attempt: 1})
+		if waited := time.Since(begun); waited != beginPatience {
+			t.Errorf("it waited for %v for a worker that is not there", waited)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,9 @@ func (m *Manager) Handler(prefix string, of func(*http.Request) (container.ID, e
 			defer m.runs.Done()
 			id, err := of(r)
 			var j *job
+			if err == nil && r.Method == http.MethodPost {
+				m.awaitWorker(r.Context(), id)
+			}
 			if err == nil {
 				j, err = m.find(id)
 			}
@@ -50,6 +54,31 @@ func (m *Manager) Handler(prefix string, of func(*http.Request) (container.ID, e
 	handle("POST "+prefix+"/{n}/attach", m.attach)
 	handle("POST "+prefix+"/{n}/signal", m.signal)
 	return mux
+}
+
+const (
+	// for which a request waits for a worker that begins, before it is refused
+	beginPatience = 2 * time.Second
+	beginPoll     = 5 * time.Millisecond
+)
+
+// awaitWorker waits until a worker runs. A request may be here before this node knows of its job: it comes
+// from controllers, or from a program that is faster than this daemon.
+func (m *Manager) awaitWorker(ctx context.Context, id container.ID) {
+	for until := time.Now().Add(beginPatience); time.Now().Before(until); {
+		w, err := m.Local.Worker(id)
+		if err == nil {
+			err = w.Refuse
+		}
+		if !begins(err) && !errors.Is(err, container.ErrUnknown) {
+			return
+		}
+		select {
+		case <-time.After(beginPoll):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // refuse answers with an error.

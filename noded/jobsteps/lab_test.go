@@ -46,6 +46,7 @@ type lab struct {
 	more    int // frames of 16 KiB that a task writes behind its number
 	dropped []container.ID
 	idle    []container.ID // of which the last step has ended
+	over    []container.ID // that ended with a step whose client was gone
 	signals map[container.ID][]int
 
 	ctx    context.Context
@@ -156,6 +157,11 @@ func (l *lab) start() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.rows = append(l.rows, r)
+		},
+		EndJob: func(id container.ID) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.over = append(l.over, id)
 		},
 		Idle: func(id container.ID) {
 			l.mu.Lock()

@@ -40,6 +40,8 @@ type Config struct {
 	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
 	// rows of a job.
 	Report func(model.StepReport)
+	// EndJob ends the first worker of a job that was there for one step alone, whose client is gone.
+	EndJob func(id container.ID)
 	// Idle is told that the last step of a job has ended that runs; it may be nil.
 	Idle func(id container.ID)
 	Log  *slog.Logger
@@ -294,7 +296,7 @@ func checkParts(req *api.StepRequest) error {
 	for i := range req.More {
 		r := &req.More[i]
 		if r.Name != "" || len(r.More) > 0 || r.Overlap || r.NoWait || r.Terminal != nil || r.Stdin != "" || r.KillOnBad ||
-			r.Key != "" || r.Acks || r.Wait != 0 || r.TimeLimit != 0 {
+			r.Key != "" || r.Acks || r.EndsJob || r.Wait != 0 || r.TimeLimit != 0 {
 			return fmt.Errorf("the part of a step in group %d says what holds for all of the step", r.Group)
 		}
 		if groups[r.Group] {
@@ -465,7 +467,7 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
 		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit,
-		Key: req.Key}
+		Key: req.Key, EndsJob: req.EndsJob}
 	if len(g.parts) > 1 {
 		st.Parts = g.parts
 	}

@@ -48,6 +48,7 @@ type stepState struct {
 	Wait      jobspec.Seconds `json:"wait,omitempty"`
 	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"`
 	Key       string          `json:"key,omitempty"` // of its request
+	EndsJob   bool            `json:"ends_job,omitempty"`
 }
 
 // step is a step that runs. Its fields belong to the goroutine of run.
@@ -274,6 +275,9 @@ func (s *step) missed() {
 	}
 	s.gone, s.draining = nil, true
 	s.kill("srun is gone")
+	if s.EndsJob {
+		go s.job.m.EndJob(s.job.id) // which may wait for its steps
+	}
 }
 
 // finished reports whether all parts have ended, and nothing is left to be told.

@@ -374,12 +374,13 @@ func TestAClientComesBack(t *testing.T) {
 	}
 }
 
-// TestAStepWithoutItsCommandEnds notices a step that goes on for ever when srun was killed.
+// TestAStepWithoutItsCommandEnds notices a step that goes on for ever when srun was killed, and
+// a job that does although it was there for that step alone.
 func TestAStepWithoutItsCommandEnds(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			l := newLab(t, runsOn, "a", "b")
-			p, _ := l.ask(api.StepRequest{})
+			p, _ := l.ask(api.StepRequest{EndsJob: restart})
 			p.read(stream.Stdout)
 			if restart {
 				l.stop()
@@ -397,6 +398,11 @@ func TestAStepWithoutItsCommandEnds(t *testing.T) {
 			synctest.Wait()
 			if len(l.left()) != 0 || len(l.ended()) != 1 || l.ended()[0].Why != "srun is gone" {
 				t.Errorf("restarted %v: left %v, rows %+v", restart, l.left(), l.ended())
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if want := map[bool][]container.ID{true: {first}}[restart]; !slices.Equal(l.over, want) {
+				t.Errorf("restarted %v: %v have ended with it, want %v", restart, l.over, want)
 			}
 		})
 	}

@@ -46,20 +46,22 @@ func Sbatch(env *command.Env, name string, src []byte, args []string, flags []sc
 	})
 }
 
-// Srun reads a command that all tasks of a job of its own run, with the flags of a command line of
-// Slurm's. Problems are treated as by [Sbatch].
-func Srun(env *command.Env, words []string, flags []script.Flag, say func(script.Problem)) (*Submission, error) {
-	return fromSlurm(env, filepath.Base(words[0]), flags, say, func(opts script.Options) script.Result {
-		return script.Command(words, opts)
-	})
-}
-
 // Salloc reads the flags of a command line of salloc. Problems are treated as by [Sbatch]. The job runs where
 // it was submitted, if the node has that.
 func Salloc(env *command.Env, name string, flags []script.Flag, say func(script.Problem)) (*Submission, error) {
+	return allocation(env, name, flags, say, script.Salloc)
+}
+
+// Srun is [Salloc] for the allocation of srun outside of a job.
+func Srun(env *command.Env, name string, flags []script.Flag, say func(script.Problem)) (*Submission, error) {
+	return allocation(env, name, flags, say, script.Srun)
+}
+
+func allocation(env *command.Env, name string, flags []script.Flag, say func(script.Problem),
+	read func(script.Options) script.Result) (*Submission, error) {
 	workdir := ""
 	req, err := fromSlurm(env, name, flags, say, func(opts script.Options) script.Result {
-		result := script.Allocation(opts)
+		result := read(opts)
 		if result.Job != nil {
 			workdir = result.Job.Workdir
 		}

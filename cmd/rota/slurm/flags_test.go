@@ -15,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/steps"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
@@ -42,7 +41,7 @@ func flagsOf(name string) *pflag.FlagSet {
 // verdict says what becomes of a flag, such as -n or --ntasks, of a command.
 func verdict(name, flag string) string {
 	switch long := strings.TrimPrefix(flag, "--"); {
-	case name == inAJob:
+	case name == inAJob || name == "srun" && isOfStep(flag):
 		switch taken, effect := steps.Takes(flag); {
 		case effect || slices.Contains([]string{"-h", "--help", "--usage", "-V", "--version"}, flag):
 			return done
@@ -83,6 +82,13 @@ func verdict(name, flag string) string {
 		return refused
 	}
 	return done
+}
+
+// isOfStep reports whether a flag of srun says something of its step alone.
+func isOfStep(flag string) bool {
+	return slices.ContainsFunc(script.SrunTable(), func(s script.Spec) bool {
+		return script.OnlyStep(s.Name) && ("--"+s.Name == flag || s.Short != 0 && flag == "-"+string(s.Short))
+	})
 }
 
 // manualFlag is a flag of a command in a manual page, with its names.
@@ -132,7 +138,8 @@ func TestFlagsOfTheManual(t *testing.T) {
 		"Every flag of the manual pages of Slurm 22.05.8, and what becomes of it under [Slurm's names](slurm-names.md). A " +
 		"flag that is refused ends the\ncommand with exit code 1 and a message that names it. " +
 		"[batch-scripts.md](batch-scripts.md) says why a flag of `sbatch` is left out or refused,\nand what to write " +
-		"instead. `srun` has two tables: of a job of its own, and of a step, in a job or with `--jobid`.\n")
+		"instead. `srun` has two tables: outside of a job, where it has an allocation of its own, and of a " +
+		"step, in a\njob or with `--jobid`.\n")
 	counts, last := map[string]int{}, ""
 	for _, f := range manualFlags(t) {
 		if f.command != last {
@@ -170,7 +177,6 @@ func TestFlagsOfTheManual(t *testing.T) {
 func TestRefusedFlags(t *testing.T) {
 	a := slurmtest.Accepting(t)
 	s := slurmtest.Shell{T: t, Tools: tools, Addr: a.URL, Stdin: slurmtest.Body}
-	s.Does.Attached = func(context.Context, *command.Session, *jobspec.Job) error { return nil }
 	tried := 0
 	for _, f := range manualFlags(t) {
 		for _, name := range f.names {

@@ -25,9 +25,9 @@ const (
 	ptyHangUp = jobspec.Seconds(60)
 )
 
-// AtTerminal submits a job of one task that runs at this terminal, and ends with its exit code. The job
+// atTerminal submits a job of one task that runs at this terminal, and ends with its exit code. The job
 // ends when the terminal or the connection is gone.
-func AtTerminal(parent context.Context, session *command.Session, spec *jobspec.Job) error {
+func atTerminal(parent context.Context, session *command.Session, spec *jobspec.Job) error {
 	task := &spec.Groups[0].Tasks[0]
 	size := terminal.Size(session.Env)
 	task.Terminal = &jobspec.Terminal{Rows: int(size.Rows), Columns: int(size.Columns), HangUp: ptyHangUp}

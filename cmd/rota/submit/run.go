@@ -37,9 +37,9 @@ func runCommand(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("pty") {
-		return AtTerminal(c.Context, session, job)
+		return atTerminal(c.Context, session, job)
 	}
-	return Attached(c.Context, session, job)
+	return attached(c.Context, session, job)
 }
 
 // jobFromArgs returns a job with one task, from the flags and arguments of run.

@@ -20,9 +20,9 @@ import (
 // cancelWait bounds how long the cancellation after Ctrl-C may take.
 const cancelWait = 10 * time.Second
 
-// Attached submits and follows a job that belongs to this terminal. The first Ctrl-C cancels
+// attached submits and follows a job that belongs to this terminal. The first Ctrl-C cancels
 // it, the second one exits at once.
-func Attached(parent context.Context, session *command.Session, spec *jobspec.Job) error {
+func attached(parent context.Context, session *command.Session, spec *jobspec.Job) error {
 	ctx, leave := context.WithCancelCause(parent)
 	defer leave(nil)
 	signals := make(chan os.Signal, 2)

@@ -212,6 +212,9 @@ func flags(j *model.Job) []string {
 	if j.State == model.Pending && j.Attempt > 0 {
 		f = append(f, "requeued")
 	}
+	if j.Spec.Meta[jobspec.MetaAllocation] != "" {
+		f = append(f, api.FlagAllocation)
+	}
 	switch a := j.Live(); {
 	case a == nil:
 	case a.Stop != nil:

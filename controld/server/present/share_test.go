@@ -3,6 +3,7 @@ package present
 import (
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -21,5 +22,13 @@ func TestPartsOfGPUsAreShown(t *testing.T) {
 			got.GPUThousandths != c.thousandths {
 			t.Errorf("%d workers with %d: %d GPUs, %d thousandths", c.workers, c.each, got.GPUs, got.GPUThousandths)
 		}
+	}
+}
+
+// TestFlagOfAnAllocation: a job that holds nodes for a command says so.
+func TestFlagOfAnAllocation(t *testing.T) {
+	j := &model.Job{Spec: &jobspec.Job{Meta: map[string]string{jobspec.MetaAllocation: "srun"}}}
+	if got := flags(j); len(got) != 1 || got[0] != api.FlagAllocation {
+		t.Errorf("its flags are %v", got)
 	}
 }

@@ -233,3 +233,25 @@ func checkFields[T any](t *testing.T, fields []Field[T]) {
 		}
 	}
 }
+
+// TestRowsOfAnAllocation: a job that only holds nodes for salloc or srun has steps, and no script.
+func TestRowsOfAnAllocation(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		batch string
+		steps []string
+	}{
+		{nil, "1", []string{"batch", "extern", "0"}}, {[]string{api.FlagAllocation}, "0", []string{"extern", "0"}},
+	} {
+		r := &JobRow{Source: &Source{}, Job: &api.Job{Flags: c.flags, Started: slurmtest.Minute(1), Workers: 1,
+			Nodes: []string{"n1"}, Attempts: []api.Attempt{{Steps: []api.Step{{Tasks: 1, Nodes: []string{"n1"}}}}}}}
+		i := slices.IndexFunc(Jobs, func(f Field[*JobRow]) bool { return f.long == "BatchFlag" })
+		var steps []string
+		for _, s := range r.Steps() {
+			steps = append(steps, s.StepID())
+		}
+		if got := Jobs[i].text(r); got != c.batch || !slices.Equal(steps, c.steps) {
+			t.Errorf("%v: BatchFlag=%s, steps %v", c.flags, got, steps)
+		}
+	}
+}

@@ -324,9 +324,13 @@ var Jobs = []Field[*JobRow]{
 		}
 		return "1"
 	}, value: func(r *JobRow) any { return !r.spec().RunsOnce() }},
-	{long: "BatchFlag", key: "BatchFlag", title: "BATCH_FLAG", json: "batch_flag",
-		text:  func(*JobRow) string { return "1" },
-		value: func(*JobRow) any { return true }},
+	{long: "BatchFlag", key: "BatchFlag", title: "BATCH_FLAG", json: "batch_flag", needs: "flags",
+		text: func(r *JobRow) string {
+			if r.isAllocation() {
+				return "0"
+			}
+			return "1"
+		}, value: func(r *JobRow) any { return !r.isAllocation() }},
 	{json: "hold", past: "hold", needs: "flags", text: none,
 		value: func(r *JobRow) any { return slices.Contains(r.Flags, "held") }},
 	{json: "flags", past: "flags", text: none, value: func(*JobRow) any { return []string{} }},

@@ -24,7 +24,8 @@ type step struct {
 }
 
 // Steps returns the rows of the steps of a job that has begun, of its last attempt. The first is that of
-// its script, with all that was used outside of steps, and the second its extern step.
+// its script, with all that was used outside of steps, and the second its extern step. An allocation of salloc
+// or srun has no script.
 func (r *JobRow) Steps() []*JobRow {
 	if r.Started == nil {
 		return nil
@@ -43,8 +44,14 @@ func (r *JobRow) Steps() []*JobRow {
 	slices.SortStableFunc(rows[2:], func(a, b *JobRow) int {
 		return cmp.Or(cmp.Compare(len(a.step.id), len(b.step.id)), cmp.Compare(a.step.id, b.step.id))
 	})
+	if r.isAllocation() {
+		return rows[1:]
+	}
 	return rows
 }
+
+// isAllocation reports whether a job holds nodes for salloc or srun, and runs no script.
+func (r *JobRow) isAllocation() bool { return slices.Contains(r.Flags, api.FlagAllocation) }
 
 // LiveSteps returns the rows of the steps of a job that run: its script, on its first node, and the others.
 func (r *JobRow) LiveSteps() []*JobRow {

@@ -244,7 +244,7 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 	if !a.asJSON {
 		needs := append(append(a.which.needs(), fields.Members(a.columns)...), "id", "started", "submitted", "elapsed")
 		if !a.allocations { // rows of steps are made of these
-			needs = append(needs, "attempts", "workers", "nodes", "components", "code", "exit_code", "signal")
+			needs = append(needs, "attempts", "workers", "nodes", "components", "code", "exit_code", "signal", "flags")
 		}
 		filter.Fields = show.Distinct(needs)
 	}

@@ -40,7 +40,8 @@ func (q *queueList) selectSteps() error {
 	if q.asJSON {
 		return errors.New("--json has jobs, and no --steps of theirs: sacct --json has them")
 	}
-	q.filter.Fields = show.Distinct(append(q.filter.Fields, "id", "array", "group", "started", "nodes", "elapsed"))
+	q.filter.Fields = show.Distinct(append(q.filter.Fields, "id", "array", "group", "started", "nodes", "elapsed",
+		"flags"))
 	if q.steps == allSteps {
 		return nil
 	}

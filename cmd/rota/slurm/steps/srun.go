@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 )
 
-// srun starts tasks: in a job, or in one that it names, as a step of it, and elsewhere as a job of their
-// own.
+// srun starts tasks: in a job, or in one that it names, as a step of it, and elsewhere in an allocation of
+// their own.
 func srun(ctx context.Context, t *tool.Tool, args []string) error {
 	if len(args) > 0 && args[0] == pmiTask {
 		return runPMITask(ctx, t, args[1:])
@@ -17,7 +17,7 @@ func srun(ctx context.Context, t *tool.Tool, args []string) error {
 	if startsStep(t, args) {
 		return runStep(ctx, t, args)
 	}
-	return runAsJob(ctx, t, args)
+	return runOutside(ctx, t, args)
 }
 
 // startsStep reports whether srun starts a step of a job: of that in which it runs, that of a shell

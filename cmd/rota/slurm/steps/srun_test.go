@@ -34,6 +34,13 @@ var inJob = []string{"ROTA_JOB_ID=7", "SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2",
 func stepNode(t *testing.T, path string, script func(c *stream.Conn, r *api.StepRequest)) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)
+	onSteps(t, a, path, script)
+	return a
+}
+
+// onSteps has a controller answer requests for steps by a script.
+func onSteps(t *testing.T, a *rotatest.Answers, path string, script func(c *stream.Conn, r *api.StepRequest)) {
+	t.Helper()
 	a.On("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		var req api.StepRequest
 		readLast(t, a, &req)
@@ -45,7 +52,6 @@ func stepNode(t *testing.T, path string, script func(c *stream.Conn, r *api.Step
 		defer c.Close()
 		script(c, &req)
 	})
-	return a
 }
 
 // readLast reads what was asked for last.
@@ -563,7 +569,7 @@ func TestSrunSignals(t *testing.T) {
 	near, far := pipes()
 	defer near.Close()
 	line := &srunLine{values: map[string]string{}}
-	s := &stepRun{Tool: call, job: "7", begun: true, running: map[uint32]bool{1: true}, conn: stream.New(near),
+	s := &stepRun{Tool: call, line: line, job: "7", begun: true, running: map[uint32]bool{1: true}, conn: stream.New(near),
 		output: &stepOutput{line: line, nodes: []int{0, 0, 1}, begun: api.StepBegun{Job: 7, Step: 2}}}
 	go func() {
 		c := stream.New(far)

@@ -145,8 +145,3 @@ func eachPart(r *api.StepRequest, do func(*api.StepRequest)) {
 		do(&r.More[i])
 	}
 }
-
-// hasParts reports whether words have several components, which srun starts in a job only.
-func hasParts(words []string) bool {
-	return slices.Contains(words, ":")
-}

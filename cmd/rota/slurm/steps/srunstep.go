@@ -25,6 +25,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/terminal"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
@@ -32,14 +33,19 @@ import (
 type stepRun struct {
 	*tool.Tool
 	session *command.Session
+	line    *srunLine
 	base    string // of the job's steps, in the API
 	job     string // for messages
+	own     bool   // srun runs in it
 	quiet   bool
 	request *api.StepRequest
 	output  *stepOutput
 	input   *stream.Input // nil: the tasks read nothing of this
 
 	pmi *pmi.Listener // nil: without --mpi=pmi2
+
+	// awaitRun waits until the job runs, which may only begin; nil: it runs
+	awaitRun func(context.Context) error
 
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
@@ -48,11 +54,13 @@ type stepRun struct {
 	received []int64 // bytes of the output of each node
 	acked    []int64 // those of which the node knows
 	running  map[uint32]bool
-	worst    int // highest exit code
-	failed   []failure
-	sayFails <-chan time.Time // when those are printed; nil: there are none
-	said     bool
-	end      *api.StepEnd
+	// interrupted: srun has got a signal that would end a program, and its step may have ended of it
+	interrupted bool
+	worst       int // highest exit code
+	failed      []failure
+	sayFails    <-chan time.Time // when those are printed; nil: there are none
+	said        bool
+	end         *api.StepEnd
 }
 
 // failure is how tasks of a node have failed alike.
@@ -73,26 +81,50 @@ func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	mpi := line.values["mpi"]
-	switch mpi {
-	case "", "none", pmi2:
-	case "list":
-		fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
+	if line.values["mpi"] == "list" {
+		listMPI(t)
 		return nil
+	}
+	s, err := newStepRun(t, line)
+	if err != nil {
+		return err
+	}
+	stdin, err := s.openInput()
+	if err != nil {
+		return err
+	}
+	if s.session, err = t.Connect(); err != nil {
+		return err
+	}
+	signals, stop := watchSignals()
+	defer stop()
+	return s.start(ctx, stdin, signals)
+}
+
+// listMPI prints what --mpi may say.
+func listMPI(t *tool.Tool) {
+	fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
+}
+
+// newStepRun returns the step that a command line asks for, before it is started.
+func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
+	switch mpi := line.values["mpi"]; mpi {
+	case "", "none", pmi2:
 	default:
-		return fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and its like, and "+
+		return nil, fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and its like, and "+
 			"OpenMPI's own mpirun starts its programs in a batch script", mpi)
 	}
 	ref, own, err := line.jobOf()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s := &stepRun{Tool: t, job: ref, base: "/v1/steps", quiet: line.is("quiet"), running: map[uint32]bool{}}
+	s := &stepRun{Tool: t, line: line, job: ref, own: own, base: "/v1/steps", quiet: line.is("quiet"),
+		running: map[uint32]bool{}}
 	if !own {
 		s.base = "/v1/jobs/" + ref + "/steps"
 	}
 	if s.request, err = line.stepRequest(own); err != nil {
-		return err
+		return nil, err
 	}
 	s.request.Key, s.request.Acks = api.NewKey(), true
 	if line.is("pty") {
@@ -100,59 +132,69 @@ func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 		s.request.Terminal, line.values["unbuffered"] = &size, "1"
 	}
 	if s.output, err = newStepOutput(t, line, s.request); err != nil {
+		return nil, err
+	}
+	if n, err := strconv.ParseInt(ref, 10, 64); err == nil {
+		s.output.begun.Job = model.JobID(n) // names of files may have it
+	}
+	return s, nil
+}
+
+// start asks for the step, and goes on until it has ended.
+func (s *stepRun) start(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
+	if err := s.line.checkMounts(ctx, s.session, s.job, s.own); err != nil {
 		return err
 	}
-	stdin, err := s.openInput(line)
-	if err != nil {
-		return err
-	}
-	if s.session, err = t.Connect(); err != nil {
-		return err
-	}
-	if err := line.checkMounts(ctx, s.session, ref, own); err != nil {
-		return err
-	}
-	if mpi == pmi2 {
+	if s.line.values["mpi"] == pmi2 {
 		stop, err := s.offerPMI()
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
-	signals, stop := watchSignals()
-	defer stop()
 	return s.run(ctx, stdin, signals)
 }
 
-// openInput opens what the tasks read, as --input says.
-func (s *stepRun) openInput(line *srunLine) (io.Reader, error) {
-	task := uint32(stream.AllTasks)
-	text := line.values["input"]
-	n, err := strconv.Atoi(text)
+// inputFile returns the file that the tasks read, as --input says, and whether they read none at all. task is
+// the one that reads.
+func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
+	task = stream.AllTasks
+	text := s.line.values["input"]
+	n, notOne := strconv.Atoi(text)
 	switch {
-	case err == nil && n >= 0:
+	case notOne == nil && n >= 0:
 		s.request.Stdin, task = text, uint32(n)
 	case strings.EqualFold(text, "none"):
-		s.request.Stdin = "none"
-		return nil, nil
+		s.request.Stdin, none = "none", true
 	case text != "" && !strings.EqualFold(text, "all"):
-		path, err := s.output.expand(text, 0, 0, "n")
-		if err != nil {
-			return nil, err
+		if path, err = s.output.expand(text, 0, 0, "n"); err != nil {
+			break
 		}
 		if other, _ := s.output.expand(text, 1, 1, "m"); other != path {
-			return nil, fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
+			err = fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("Could not open stdin file: %w", err)
-		}
-		s.input = stream.NewInput(task)
-		return f, nil
+	}
+	return path, task, none, err
+}
+
+// openInput opens what the tasks read.
+func (s *stepRun) openInput() (io.Reader, error) {
+	path, task, none, err := s.inputFile()
+	if err != nil || none {
+		return nil, err
 	}
 	s.input = stream.NewInput(task)
-	return s.Stdin, nil
+	if path == "" {
+		return s.Stdin, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	return f, nil
 }
+
+func cannotRead(err error) error { return fmt.Errorf("Could not open stdin file: %w", err) }
 
 // arrival is what comes over the connection: a frame, or its end.
 type arrival struct {
@@ -164,7 +206,7 @@ type arrival struct {
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	conn, err := s.session.Stream(ctx, s.base, s.request)
+	conn, err := s.reopen(ctx, signals)
 	if err != nil {
 		return s.notCreated(ctx, err)
 	}
@@ -404,7 +446,11 @@ func (s *stepRun) ended(ctx context.Context) error {
 // notCreated is the error for a step that has not begun.
 func (s *stepRun) notCreated(ctx context.Context, err error) error {
 	refused, denied := tool.Denied(err)
+	var own *exit.CodeError
+	var none *notAllocated
 	switch {
+	case errors.As(err, &own), errors.As(err, &none):
+		return err
 	case tool.IsUnreachable(err):
 		return tool.AsSlurm(err)
 	case denied:
@@ -457,7 +503,7 @@ func nodeIsAway(err error) bool {
 // awayPause is how long a node is left alone that a controller does not reach.
 const awayPause = 500 * time.Millisecond
 
-// reopen asks for the step again, or attaches to it, until a signal that would end a program.
+// reopen asks for the step, or attaches to it, until a signal that would end a program.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {
 		conn *stream.Conn
@@ -471,6 +517,11 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	answers := make(chan answer, 1)
 	go func() {
 		conn, err := s.session.Stream(ctx, path, request)
+		if err != nil && s.awaitRun != nil && !s.begun { // its worker may only begin
+			if err = s.awaitRun(ctx); err == nil {
+				conn, err = s.session.Stream(ctx, path, request)
+			}
+		}
 		if nodeIsAway(err) {
 			<-time.After(awayPause)
 		}
@@ -494,6 +545,7 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 					unix.SignalName(number))
 				continue
 			}
+			s.interrupted = true
 			return nil, exit.WithCode(128 + int(number))
 		}
 	}
@@ -532,13 +584,14 @@ const interruptPause = time.Second
 func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 	number, _ := sig.(syscall.Signal) // there are no others
 	if !s.begun && endsStep(number) {
+		s.interrupted = true
 		s.Infof("Cancelled pending step for job %s", s.job)
 		return exit.WithCode(128 + int(number))
 	}
 	now := s.Now()
 	switch {
-	case number != syscall.SIGINT, s.output.line.is("disable-status"):
-	case s.output.line.is("quit-on-interrupt"):
+	case number != syscall.SIGINT, s.line.is("disable-status"):
+	case s.line.is("quit-on-interrupt"):
 		number = syscall.SIGKILL
 	case now.Sub(in.last) > interruptPause:
 		in.last = now
@@ -552,6 +605,7 @@ func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 		in.sent = now
 		s.Infof("sending Ctrl-C to StepId=%s.%d", s.job, s.output.begun.Step)
 	}
+	s.interrupted = s.interrupted || endsStep(number) || number == syscall.SIGKILL
 	// A connection that is lost is noticed where it is read.
 	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte(unix.SignalName(number))})
 	return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Release is the version of Slurm whose command lines and JSON these are. Clients read it.
@@ -43,14 +42,9 @@ type Command struct {
 // Commands are commands by their names.
 type Commands map[string]Command
 
-// Submitter does what commands of rota do with jobs that they have submitted. All return the
-// job's exit code as an [exit.CodeError].
+// Submitter does what commands of rota do with jobs that they have submitted.
 type Submitter struct {
-	// Attached submits a job, and shows its output until it ends.
-	Attached func(context.Context, *command.Session, *jobspec.Job) error
-	// AtTerminal submits a job of one task that runs at this terminal, until it ends.
-	AtTerminal func(context.Context, *command.Session, *jobspec.Job) error
-	// Await waits until a job has ended.
+	// Await waits until a job has ended. It returns the job's exit code as an [exit.CodeError].
 	Await func(context.Context, *command.Session, model.JobID) error
 }
 
