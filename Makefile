@@ -122,7 +122,7 @@ papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TR
 families: N      = 12
 families: POLICY = rota
 families: ## judge a policy by N drawn workloads, against the best of backfill, las and fairshare: N=12 SEED=1 POLICY=rota JOBS=400 of each QUOTAS=1 with quotas; DRAW=K prints the rota sim command that repeats draw K, JSON=1 prints JSON
-	@CGO_ENABLED=0 $(GO) run ./cmd/lab/families -n $(N) -seed $(or $(SEED),1) -policy '$(POLICY)' -jobs $(or $(JOBS),0) $(if $(DRAW),-draw $(DRAW)) $(if $(QUOTAS),-quotas) $(if $(JSON),-json)
+	@CGO_ENABLED=0 $(GO) run -trimpath ./cmd/lab/families -n $(N) -seed $(or $(SEED),1) -policy '$(POLICY)' -jobs $(or $(JOBS),0) $(if $(DRAW),-draw $(DRAW)) $(if $(QUOTAS),-quotas) $(if $(JSON),-json)
 
 figures: ## print how large the product's code is: lines, tokens, files in reference cycles, methods of the largest types
 	@$(GO) run ./cmd/lab/figures
