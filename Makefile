@@ -7,6 +7,8 @@ COMMIT    ?= $(shell git describe --always --dirty --exclude "*" 2>/dev/null)
 LDFLAGS   := -s -w -X github.com/rota-hpc/rota/controld/api.commit=$(COMMIT)
 LINT      := bin/golangci-lint
 LINT_VERSION := v2.6.2
+NFPM         := bin/nfpm
+NFPM_VERSION := v2.45.2
 # What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance.
 PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
@@ -89,8 +91,6 @@ lint: $(LINT)
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
-NFPM         := bin/nfpm
-NFPM_VERSION := v2.45.2
 $(NFPM):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
