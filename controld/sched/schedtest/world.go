@@ -48,7 +48,7 @@ func NewWorld() *World {
 	}
 }
 
-// Apply proposes a command and checks every invariant after it.
+// Apply proposes a command and checks the invariants after it.
 func (w *World) Apply(c fsm.Command) (any, error) {
 	w.Index++
 	entry := fsm.Entry{Stamp: model.Stamp{At: w.Now, Wall: model.UnixMS(w.Now)}, Command: c}
