@@ -7,6 +7,8 @@ COMMIT    ?= $(shell git describe --always --dirty --exclude "*" 2>/dev/null)
 LDFLAGS   := -s -w -X github.com/rota-hpc/rota/controld/api.commit=$(COMMIT)
 LINT      := bin/golangci-lint
 LINT_VERSION := v2.6.2
+NFPM         := bin/nfpm
+NFPM_VERSION := v2.45.2
 # What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance.
 PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
@@ -89,8 +91,6 @@ lint: $(LINT)
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
-NFPM         := bin/nfpm
-NFPM_VERSION := v2.45.2
 $(NFPM):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
@@ -122,7 +122,7 @@ papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TR
 families: N      = 12
 families: POLICY = rota
 families: ## judge a policy by N drawn workloads, against the best of backfill, las and fairshare: N=12 SEED=1 POLICY=rota JOBS=400 of each QUOTAS=1 with quotas; DRAW=K prints the rota sim command that repeats draw K, JSON=1 prints JSON
-	@CGO_ENABLED=0 $(GO) run ./cmd/lab/families -n $(N) -seed $(or $(SEED),1) -policy '$(POLICY)' -jobs $(or $(JOBS),0) $(if $(DRAW),-draw $(DRAW)) $(if $(QUOTAS),-quotas) $(if $(JSON),-json)
+	@CGO_ENABLED=0 $(GO) run -trimpath ./cmd/lab/families -n $(N) -seed $(or $(SEED),1) -policy '$(POLICY)' -jobs $(or $(JOBS),0) $(if $(DRAW),-draw $(DRAW)) $(if $(QUOTAS),-quotas) $(if $(JSON),-json)
 
 figures: ## print how large the product's code is: lines, tokens, files in reference cycles, methods of the largest types
 	@$(GO) run ./cmd/lab/figures

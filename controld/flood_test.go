@@ -48,7 +48,7 @@ func stillAnswers(t testing.TB, s *running, when string) {
 	if _, err := s.client(user(1001)).Submit(t.Context(), "", job("of-another")); err != nil {
 		t.Errorf("%s another user's job is refused: %v", when, err)
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("%s another user's job takes %v to submit", when, took)
 	}
 }

@@ -49,12 +49,15 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 1, err
 	}
 	bin = dir
-	for cgo, programs := range map[string][]string{
-		"0": {"./cmd/rota", "./cmd/rota-controld", "./cmd/rota-init", "./examples/trainer"},
-		"1": {"./cmd/rota-noded", "./cmd/rota-shim"},
+	for _, b := range []struct { // with the flags of make build, which has compiled the packages then
+		cgo, tags string
+		programs  []string
+	}{
+		{"0", "urfave_cli_no_docs", []string{"./cmd/rota", "./cmd/rota-controld", "./cmd/rota-init", "./examples/trainer"}},
+		{"1", "seccomp", []string{"./cmd/rota-noded", "./cmd/rota-shim"}},
 	} {
-		cmd := exec.Command("go", append([]string{"build", "-tags", "seccomp", "-o", dir + "/"}, programs...)...)
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED="+cgo)
+		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-tags", b.tags, "-o", dir + "/"}, b.programs...)...)
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED="+b.cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("build: %w\n%s", err, out)
 		}

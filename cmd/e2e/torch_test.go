@@ -26,7 +26,7 @@ const envTorch = "ROTA_TEST_TORCH"
 const trainSteps = 600
 
 // torchPatience is how long the story of one job may take on a busy machine.
-const torchPatience = 10 * time.Minute
+const torchPatience = 25 * time.Minute
 
 // lossTolerance is by what part of it the loss of a step may differ from that of a run with another
 // number of processes. They compute in double precision, in which the sum over a batch in another

@@ -69,7 +69,8 @@ func buildPrograms(dir string) error {
 		return err
 	}
 	for program, cgo := range map[string]string{"cmd/rota-shim": "1", "cmd/rota-init": "0", "examples/trainer": "0"} {
-		build := exec.Command("go", "build", "-tags", "seccomp", "-o", dir, "github.com/rota-hpc/rota/"+program)
+		// with the flags of make build, which has compiled the packages then
+		build := exec.Command("go", "build", "-trimpath", "-tags", "seccomp", "-o", dir, "github.com/rota-hpc/rota/"+program)
 		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", program, err, out)

@@ -47,12 +47,12 @@ func TestRandomShares(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 11)), s: New(model.DefaultConfig()), at: 1, seen: seen, sharing: true}
-		twin := New(model.DefaultConfig())
+		twin, audit := New(model.DefaultConfig()), audited(t, c.s)
 		var held []heldView
 		for i := uint64(1); i <= 4000; i++ {
 			e := c.next()
 			_, err := c.s.Apply(i, e)
-			if bad := c.s.Check(); bad != nil {
+			if bad := c.broken(audit, i); bad != nil {
 				t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
 			}
 			twin = c.follow(t, seed, twin, i, e, err)

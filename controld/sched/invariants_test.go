@@ -403,7 +403,7 @@ func (l *life) settle() error {
 			l.planned(plan)
 		}
 		if len(plan.Actions) == 0 {
-			return errors.Join(l.State.Check(), l.judged(func() error { return l.judge.rest(observe(l)) }))
+			return errors.Join(l.World.Check(), l.judged(func() error { return l.judge.rest(observe(l)) }))
 		}
 		if err := l.carryOut(plan); err != nil {
 			return err

@@ -382,10 +382,15 @@ func (h *history) remove(name string, j *model.Job, why model.Reason) bool {
 		if j.Spec.Nodes != nil {
 			return false
 		}
+		h.Unchecked = true                  // until all of them are there
 		for i := range h.workersWaiting() { // those that come first need room too
 			for _, model := range []string{"A100", "H100"} {
 				h.must("node extra-%s-%d-%s gpus=8 cores=64 memory=64 model=%s labels=rack:a", name, i, model, model)
 			}
+		}
+		h.Unchecked = false
+		if err := h.Check(); err != nil {
+			panic(fmt.Sprintf("with more nodes: %v", err))
 		}
 	}
 	return true

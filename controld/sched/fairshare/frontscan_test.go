@@ -66,7 +66,7 @@ func TestOrderOfGroups(t *testing.T) {
 // then.
 func eachView(t *testing.T, policy string, look func(*state.View, model.Instant) error) {
 	const steps = 25
-	for seed := range uint64(schedtest.States(4_000) / steps) {
+	for seed := range schedtest.Seeds(64, 8_000) {
 		c := schedtest.NewContest(1+seed, policy, map[string]int{})
 		q := newQuarrel(t, policy, 1+seed, 3, map[string]int{})
 		for step := range steps {

@@ -20,11 +20,21 @@ import (
 
 // States returns how many random states a test looks at: many if ROTA_TEST_LONG is set.
 func States(usual int) int {
-	if os.Getenv("ROTA_TEST_LONG") != "" {
+	if long() {
 		return 50 * usual
 	}
 	return usual
 }
+
+// Seeds is States for a test that says how many histories are many.
+func Seeds(usual, many int) uint64 {
+	if long() {
+		return uint64(many)
+	}
+	return uint64(usual)
+}
+
+func long() bool { return os.Getenv("ROTA_TEST_LONG") != "" }
 
 // Attempt names one attempt of a job.
 type Attempt struct {

@@ -4,6 +4,7 @@ package schedtest
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
@@ -31,6 +33,9 @@ type World struct {
 
 	Unchecked bool            // not after every command: the test does it by itself
 	Entered   func(fsm.Entry) // is told of each command, in order, before it is applied
+
+	audit  *state.Auditor // of State, once it was checked
+	checks int
 }
 
 // NewWorld returns a world without nodes.
@@ -43,7 +48,7 @@ func NewWorld() *World {
 	}
 }
 
-// Apply proposes a command and checks every invariant after it.
+// Apply proposes a command and checks the invariants after it.
 func (w *World) Apply(c fsm.Command) (any, error) {
 	w.Index++
 	entry := fsm.Entry{Stamp: model.Stamp{At: w.Now, Wall: model.UnixMS(w.Now)}, Command: c}
@@ -54,10 +59,32 @@ func (w *World) Apply(c fsm.Command) (any, error) {
 	if w.Unchecked {
 		return result, err
 	}
-	if broken := w.State.Check(); broken != nil {
+	if broken := w.Check(); broken != nil {
 		return result, fmt.Errorf("after %s: %w", c.Kind(), broken)
 	}
 	return result, err
+}
+
+// In a long history the whole state, which takes time by the number of jobs and nodes, is checked only every
+// wholeEvery times; with ROTA_TEST_LONG each time.
+const (
+	short      = 32 // calls of Check
+	wholeEvery = 16
+)
+
+// Check returns each invariant that does not hold of what has changed since the last call, and now and then of
+// the whole state.
+func (w *World) Check() error {
+	if w.audit == nil {
+		var err error
+		w.audit, err = w.State.Audit()
+		return err
+	}
+	err := w.audit.Check()
+	if w.checks++; w.checks <= short || w.checks%wholeEvery == 0 || long() {
+		err = errors.Join(err, w.State.Check())
+	}
+	return err
 }
 
 // Run carries out one line of a scenario and appends what it says to out.

@@ -18,7 +18,7 @@ func TestManyTasksAreNamedAtOnce(t *testing.T) {
 	if err != nil || members.Len() != 50_000 || !members.Has(1) || members.Has(2) || !members.Has(99_999) {
 		t.Fatalf("%d members, %v", members.Len(), err)
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if members, err = elementsOf(record, "[7,3-5,6]"); err != nil || members.String() != "4-8" {

@@ -135,16 +135,16 @@ func TestAllOrNothing(t *testing.T) {
 // TestADriverThatHangs: a call is given up, and undone by another helper.
 func TestADriverThatHangs(t *testing.T) {
 	w := newBench(t)
-	w.Patience = 500 * time.Millisecond
+	w.Patience = 3 * time.Second // which what does not hang keeps, on a busy machine too
 	w.Plan(fmt.Sprintf("hang checkpoint %d", w.b))
 	err := w.Suspend(t.Context(), w.pids())
-	w.wantError(err, false, "did not checkpoint process #B within 500ms")
+	w.wantError(err, false, "did not checkpoint process #B within 3s")
 	if !errors.As(err, new(*cuda.HungError)) {
 		t.Errorf("got %T", err)
 	}
 	w.want(cudatest.Running, cudatest.Running, "lock A, lock B, checkpoint A, checkpoint B, restore A, unlock A, unlock B")
 	w.Plan("hang init 0")
-	w.wantError(w.Suspend(t.Context(), w.pids()), false, "within 500ms")
+	w.wantError(w.Suspend(t.Context(), w.pids()), false, "within 3s")
 	w.want(cudatest.Running, cudatest.Running, "")
 }
 
