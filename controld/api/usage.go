@@ -109,13 +109,25 @@ func (u *Usage) TRESUsageInTot() string {
 	if u == nil {
 		return ""
 	}
-	s := int64(u.CPUSeconds)
+	return u.tres(u.CPUSeconds, u.Memory, u.PeakGPUMemory)
+}
+
+// TRESUsageInAve is the mean of that: processor time of so many tasks, memory of a worker and of its GPUs.
+func (u *Usage) TRESUsageInAve(tasks int) string {
+	if u == nil {
+		return ""
+	}
+	return u.tres(u.CPUSeconds/float64(max(tasks, 1)), u.AveRSS(), u.PeakGPUMemory/jobspec.Bytes(max(u.Workers, 1)))
+}
+
+func (u *Usage) tres(cpu float64, memory, gpuMemory jobspec.Bytes) string {
+	s := int64(cpu)
 	parts := []string{fmt.Sprintf("cpu=%02d:%02d:%02d", s/3600, s/60%60, s%60)}
-	if u.PeakGPUMemory > 0 {
-		parts = append(parts, fmt.Sprintf("gres/gpumem=%dK", u.PeakGPUMemory>>10))
+	if gpuMemory > 0 {
+		parts = append(parts, fmt.Sprintf("gres/gpumem=%dK", gpuMemory>>10))
 	}
 	if u.PeakGPUUtil > 0 {
 		parts = append(parts, fmt.Sprintf("gres/gpuutil=%d", u.GPUUtil))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("mem=%dK", u.Memory>>10)), ",")
+	return strings.Join(append(parts, fmt.Sprintf("mem=%dK", memory>>10)), ",")
 }

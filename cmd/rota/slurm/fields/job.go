@@ -361,6 +361,18 @@ var Jobs = []Field[*JobRow]{
 		}
 		return r.PeakOrNone(r.step.used.AveRSS())
 	}},
+	{acct: "TRESUsageInTot", needs: "attempts", text: func(r *JobRow) string {
+		if r.step == nil || r.step.used.MaxRSS() == 0 {
+			return ""
+		}
+		return r.step.used.TRESUsageInTot()
+	}},
+	{acct: "TRESUsageInAve", needs: "attempts", text: func(r *JobRow) string {
+		if r.step == nil || r.step.used.MaxRSS() == 0 {
+			return ""
+		}
+		return r.step.used.TRESUsageInAve(r.step.tasks)
+	}},
 	{acct: "MaxVMSize", needs: "attempts", text: ofSteps},
 	{acct: "Suspended", past: "time.suspended", needs: "attempts",
 		text:  func(r *JobRow) string { return clock(r.suspended()) },

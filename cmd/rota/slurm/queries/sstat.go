@@ -52,6 +52,12 @@ func statFields(src *fields.Source) []fields.Field[statRow] {
 			}
 			return r.used.TRESUsageInTot()
 		}),
+		fields.Titled("TRESUsageInAve", 20, func(r statRow) string {
+			if r.used.MaxRSS() == 0 {
+				return ""
+			}
+			return r.used.TRESUsageInAve(r.tasks)
+		}),
 	}
 	for _, name := range strings.Fields(`MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxPages MaxPagesNode
 		MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask MaxDiskRead MaxDiskReadNode MaxDiskReadTask AveDiskRead
