@@ -129,5 +129,8 @@ func (u *Usage) tres(cpu float64, memory, gpuMemory jobspec.Bytes) string {
 	if u.PeakGPUUtil > 0 {
 		parts = append(parts, fmt.Sprintf("gres/gpuutil=%d", u.GPUUtil))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("mem=%dK", memory>>10)), ",")
+	if memory > 0 { // that of a step on several nodes is not known
+		parts = append(parts, fmt.Sprintf("mem=%dK", memory>>10))
+	}
+	return strings.Join(parts, ",")
 }
