@@ -367,7 +367,8 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 		alone := a.alone(w)
 		var use, memory int64
 		for _, uuid := range t.uuids {
-			u, m := useOf(func(of container.ID) bool { return of.OfWorker() == t.id }, usage[uuid], owners, alone)
+			u, m := useOf(func(of container.ID) bool { return of.OfWorker() == t.id }, usage[uuid], owners, alone,
+				a.owners.told)
 			use, memory = sum(use, u), sum(memory, m)
 		}
 		if use != gpu.Unknown {
@@ -408,7 +409,7 @@ func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, o
 				of, known := owners[p.PID]
 				return known && of != id
 			})
-			one, m := useOf(func(of container.ID) bool { return of == id }, u, owners, sole)
+			one, m := useOf(func(of container.ID) bool { return of == id }, u, owners, sole, a.owners.told)
 			use, memory = sum(use, one), sum(memory, m)
 		}
 		if use != gpu.Unknown {
@@ -433,6 +434,7 @@ func (a *Agent) alone(w *worker) bool {
 type owners struct {
 	of    map[int]container.ID
 	since time.Time
+	told  bool // the driver has told the memory of a process since the daemon began
 }
 
 // ownersFor is for how long it is remembered whose a process is: its number may be given to another
@@ -448,6 +450,7 @@ func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 	}
 	for _, u := range usage {
 		for _, p := range u.Processes {
+			o.told = o.told || p.Memory != gpu.Unknown
 			if _, known := o.of[p.PID]; !known {
 				if id, of := a.Runtime.ContainerOf(p.PID); of {
 					o.of[p.PID] = id
@@ -460,8 +463,11 @@ func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 
 // useOf returns what a worker, or a part of a step, makes of a GPU: the sum of its processes, as far as the
 // driver says it of each. If it has the GPU for itself, its utilisation is that of the GPU, and its memory
-// too where that of its processes is not known.
-func useOf(its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone bool) (use, memory int64) {
+// too where that of its processes is not known. told says that the driver lists processes: then one that
+// has none uses no memory, and what is in use is the rest of one that has just ended.
+func useOf(
+	its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone, told bool,
+) (use, memory int64) {
 	if u.Problem != "" {
 		return gpu.Unknown, gpu.Unknown
 	}
@@ -475,7 +481,7 @@ func useOf(its func(container.ID) bool, u *gpu.Usage, owners map[int]container.I
 	}
 	if alone {
 		use = u.Utilisation
-		if n == 0 || memory == gpu.Unknown { // some drivers list no processes
+		if n == 0 && !told || memory == gpu.Unknown { // some drivers list no processes
 			memory = u.Memory
 		}
 	}
