@@ -42,14 +42,14 @@ race: build ## the same under the race detector, with longer random histories: f
 	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make race" -race ./...
 
 BUILDS ?= /var/tmp/rota-packages
-test-installed: $(NFPM) ## install packages on machines that boot systemd (systemd-nspawn), as root: the first day, upgrades, removal; BUILDS=DIR keeps what is built
+test-installed: setup $(NFPM) ## install packages on machines that boot systemd (systemd-nspawn), as root: the first day, upgrades, removal; BUILDS=DIR keeps what is built
 	@.ci/setup "debootstrap systemd-container iproute2" "debootstrap systemd-nspawn ip"
 	@GO="$(GO)" packaging/builds-for-tests $(BUILDS)
 	ROTA_TEST_PACKAGES=$(BUILDS) $(GO) test -count=1 -v -timeout 30m -run 'TestFirstDay|TestPackagesOnMachines|TestRestartsUnderLoad' ./cmd/e2e
 
 test-torch: setup ## a PyTorch training is resized, preempted and moved, and OpenMPI's mpirun runs, as root; installs both (minutes); prints how long saving and resuming take
 	@.ci/setup "python3-torch openmpi-bin python3-mpi4py" "torchrun mpirun"
-	ROTA_TEST_TORCH=1 $(GO) test -count=1 -v -timeout 60m -run 'TestPyTorch|TestMPIRun' ./cmd/e2e
+	ROTA_TEST_TORCH=1 $(GO) test -count=1 -v -timeout 180m -run 'TestPyTorch|TestMPIRun' ./cmd/e2e
 
 CRIU_RELEASE ?= trixie
 criu: ## put a criu that works into bin/, for the tests that save containers: the machine's from 4.0 on, else that of Debian's release CRIU_RELEASE; installs nothing (seconds)
@@ -105,7 +105,7 @@ repo: ## make signed repositories for apt and dnf of dist/VERSION: SIGN_KEY=FILE
 release: $(NFPM) ## packages, repositories and SHA256SUMS of one version, from a clean tree: VERSION=0.1.0~1 SIGN_KEY=FILE
 	@GO="$(GO)" packaging/release $(VERSION)
 
-test-packages: $(NFPM) ## build the packages for amd64 twice, and check, install and remove them in a root below /tmp, as root
+test-packages: setup $(NFPM) ## build the packages for amd64 twice, and check, install and remove them in a root below /tmp, as root
 	@GO="$(GO)" packaging/test
 
 demo: build ## a one-machine cluster, a training job on it, and its accounting record

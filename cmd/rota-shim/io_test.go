@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -364,8 +363,6 @@ grep NoNewPrivs /proc/self/status; cat; echo err >&2; exit 3`}, Env: []string{"E
 }
 
 func TestAnExecEndsWithItsConnection(t *testing.T) {
-	signal.Ignore(unix.SIGHUP) // as nohup has it, under which a node daemon may run
-	defer signal.Reset(unix.SIGHUP)
 	n := newNode(t, 0)
 	n.started(one, "echo ready; exec tail -f /dev/null")
 	n.ready(t, one)

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/shim"
 )
@@ -25,9 +22,6 @@ started by hand.
 func main() {
 	if len(os.Args) > 1 {
 		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
-	}
-	if signal.Ignored(unix.SIGHUP) { // a node daemon under nohup: jobs are hung up all the same
-		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	}
 	if err := shim.Serve(); err != nil {
 		fmt.Fprintf(os.Stderr, "rota-shim: %v\n", err)

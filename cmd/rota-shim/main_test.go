@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // as rota-noded does: under nohup shims would ignore it
 	code, err := withBinaries(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -69,7 +71,7 @@ func buildPrograms(dir string) error {
 		return err
 	}
 	for program, cgo := range map[string]string{"cmd/rota-shim": "1", "cmd/rota-init": "0", "examples/trainer": "0"} {
-		// with the flags of make build, which has compiled the packages then
+		// make build has compiled nearly all packages with these flags
 		build := exec.Command("go", "build", "-trimpath", "-tags", "seccomp", "-o", dir, "github.com/rota-hpc/rota/"+program)
 		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := build.CombinedOutput(); err != nil {

@@ -29,12 +29,13 @@ type JobUsage struct {
 	Kind       string        `json:"kind"` // JobUsage
 	Job        model.JobID   `json:"job"`
 	Attempt    int           `json:"attempt"`
-	Live       bool          `json:"live"`            // it has not ended
-	Usage      *Usage        `json:"usage,omitempty"` // of all workers of which it is known; none: of none
-	Workers    []WorkerUsage `json:"workers"`         // in order
-	Steps      []StepUsage   `json:"steps"`           // that run, in order
-	Missing    int           `json:"missing"`         // workers that run, of which it is not known
-	Error      string        `json:"error,omitempty"` // why not, of the first of them
+	Live       bool          `json:"live"`                 // it has not ended
+	Allocation bool          `json:"allocation,omitempty"` // it only holds its nodes for steps, see [FlagAllocation]
+	Usage      *Usage        `json:"usage,omitempty"`      // of all workers of which it is known; none: of none
+	Workers    []WorkerUsage `json:"workers"`              // in order
+	Steps      []StepUsage   `json:"steps"`                // that run, in order
+	Missing    int           `json:"missing"`              // workers that run, of which it is not known
+	Error      string        `json:"error,omitempty"`      // why not, of the first of them
 }
 
 // StepUsage is what a step has used by now on the nodes of which it is known. Its workers are its nodes.

@@ -56,7 +56,7 @@ func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tas
 		f.Ready = f.Ready.With(tasks)
 		m.put(next)
 	default:
-		m.dropTasks(j, tasks, model.Unsatisfiable(n, n.Jobs[0], m.v.NameOf(n.Jobs[0])), 0)
+		m.dropTasks(j, tasks, model.Unsatisfiable(n, n.Jobs[0], m.v.NameOf(n.Jobs[0])))
 	}
 }
 

@@ -144,7 +144,7 @@ func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c
 	case c.Verb == model.VerbRequeue, len(waiting) == 0:
 		return model.ErrWrongState
 	case c.Verb == model.VerbCancel:
-		m.dropTasks(j, waiting, model.Reason{Text: c.Reason}, c.user())
+		m.dropTasks(j, waiting, model.Reason{Text: c.Reason})
 		return nil
 	case whole:
 		return m.verbs()[c.Verb](j, c)

@@ -158,7 +158,10 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, b
 	m.applyChildChanges(j.ID)
 	next, f := copyParent(m.v.Job(j.ID))
 	m.dropWaitingTasks(next, f.Waiting)
-	f.Fate, next.Reason, next.CancelledBy = state, why, by
+	if f.Fate != model.Cancelled && by != 0 {
+		next.CancelledBy = by
+	}
+	f.Fate, next.Reason = state, why
 	m.put(next)
 	m.childChangesOf(j.ID)
 	for task := range m.v.MadeTasks(next) {
@@ -168,11 +171,10 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, b
 	}
 }
 
-// dropTasks gives up waiting children. by is the user that cancels them, if one does.
-func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, by model.OptionalUID) {
+// dropTasks gives up waiting children.
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason) {
 	m.applyChildChanges(j.ID)
 	next, _ := copyParent(m.v.Job(j.ID))
-	next.CancelledBy = by
 	m.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why

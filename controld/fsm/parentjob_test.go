@@ -281,7 +281,7 @@ func TestCancelWithSignal(t *testing.T) {
 }
 
 // TestCancelledBy notices a job that says another user than the one that cancelled it first, one that says a
-// user although none did, and tasks of an array that say none.
+// user although none did, and tasks of an array that say none when it was cancelled as a whole.
 func TestCancelledBy(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -321,7 +321,7 @@ func TestCancelledBy(t *testing.T) {
 	w.exit(array+1, 0)
 	w.state(array+1, model.Pending)
 	w.ok(w.control2(model.VerbCancel, array, "4-5"))
-	by(array, int64(alice.UID))
+	by(array, none)
 	by(array+2, none)
 	w.ok(w.make(array, 3, "n1"))
 	by(array+3, none)

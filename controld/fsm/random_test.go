@@ -324,7 +324,7 @@ func say(t testing.TB, v *state.View) string {
 	return b.String()
 }
 
-// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a
+// TestRandomHistories applies thousands of random commands. Every invariant must hold, see broken; a
 // state restored from a snapshot must go the same way as the one that went on; and what a view said
 // once it must say for ever.
 func TestRandomHistories(t *testing.T) {
@@ -375,7 +375,10 @@ var wholeEvery = func() uint64 {
 func (c *chaos) broken(audit *state.Auditor, i uint64) error {
 	err := audit.Check()
 	if i%wholeEvery == 0 {
-		err = errors.Join(err, c.s.Check())
+		if whole := c.s.Check(); whole != nil {
+			err = errors.Join(err, fmt.Errorf("the whole state, after this or one of the %d commands before it "+
+				"(ROTA_TEST_LONG=1 finds which): %w", wholeEvery-1, whole))
+		}
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func getUsage(x *exchange) (*api.JobUsage, error) {
 	n := int(x.number("attempt", int64(j.Attempt)))
 	a := attemptOf(j, n)
 	out := &api.JobUsage{APIVersion: api.Version, Kind: "JobUsage", Job: j.ID, Attempt: n, Workers: []api.WorkerUsage{},
-		Steps: []api.StepUsage{}}
+		Steps: []api.StepUsage{}, Allocation: j.Spec.Meta[jobspec.MetaAllocation] != ""}
 	switch {
 	case a == nil && n != 0:
 		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, n)

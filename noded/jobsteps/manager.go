@@ -641,19 +641,22 @@ func (j *job) removeParts(s *step) *model.Usage {
 	all.Wait()
 	var sum model.UsageSum
 	for i, end := range ends {
-		e, used, gpus := end.Exit, end.GPU, end.GPUs
+		e := end.Exit
 		if e == nil {
 			continue
 		}
-		if !used.Possible() || gpus < 0 || gpus > len(s.Shares[i].GPUs) { // another node may say anything
-			used, gpus = model.Usage{}, 0
+		system := max(0, e.SystemMS)
+		used := model.Usage{CPUMS: max(0, e.UserMS) + system, SystemMS: system, PeakMemory: jobspec.Bytes(max(0, e.PeakMem))}
+		gpus := end.GPUs
+		if g := &end.GPU; g.Possible() && gpus > 0 && gpus <= len(s.Shares[i].GPUs) {
+			used.GPU, used.PeakGPU, used.GPUMemory, used.PeakGPUMemory = g.GPU, g.PeakGPU, g.GPUMemory, g.PeakGPUMemory
+		} else {
+			gpus = 0
 		}
-		used.SystemMS = max(0, e.SystemMS)
-		used.CPUMS, used.PeakMemory = max(0, e.UserMS)+used.SystemMS, jobspec.Bytes(max(0, e.PeakMem))
 		sum.Add(&used, gpus)
 		s.worst.OOM = s.worst.OOM || e.OOM
 	}
-	if sum.Workers == 0 {
+	if sum.Workers == 0 || !sum.Usage.Possible() { // another node may say anything, and the state refuses such a row
 		return nil
 	}
 	return &sum.Usage

@@ -444,8 +444,7 @@ func (sup *supervisor) finish() error {
 	sup.memory.abandon()
 	sup.io.extern.await()
 	exit := sup.exitRecord()
-	exit.Extern = sup.io.extern.spent()
-	exit.UserMS, exit.SystemMS = exit.UserMS+exit.Extern.UserMS, exit.SystemMS+exit.Extern.SystemMS
+	exit.Extern = sup.io.extern.spent() // a part of the whole: it is in the same cgroup
 	switch {
 	case sup.shared == nil:
 	case sup.shared.place && !sup.noMoreStarts: // it has ended by itself

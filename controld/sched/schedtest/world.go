@@ -82,7 +82,10 @@ func (w *World) Check() error {
 	}
 	err := w.audit.Check()
 	if w.checks++; w.checks <= short || w.checks%wholeEvery == 0 || long() {
-		err = errors.Join(err, w.State.Check())
+		if whole := w.State.Check(); whole != nil {
+			err = errors.Join(err, fmt.Errorf("the whole state, after this or one of the %d checks before it "+
+				"(ROTA_TEST_LONG=1 finds which): %w", wholeEvery-1, whole))
+		}
 	}
 	return err
 }

@@ -161,8 +161,8 @@ func Unmade(v *state.View, id model.JobID) *model.Job {
 	j.State, j.Attempt, j.Attempts, j.Seq = model.Pending, 0, nil, 0
 	j.Started, j.Ended = model.Stamp{}, model.Stamp{}
 	j.ExitCode, j.Signal, j.Ledger = 0, 0, model.Ledger{}
-	if !dropped {
-		j.CancelledBy = 0 // others were
+	if record.Children.Fate != model.Cancelled {
+		j.CancelledBy = 0 // others were cancelled by that user
 	}
 	if dropped {
 		j.State, j.Ended, j.Reason = model.Cancelled, record.Ended, model.Reason{Text: record.Reason.Text}

@@ -157,7 +157,12 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	case !u.Live:
 		return nil, &api.Problem{Code: api.CodeWrongState}
 	}
-	rows := []statRow{scriptStat(job, u), externStat(job, u)}
+	var rows []statRow
+	if !u.Allocation {
+		rows = append(rows, scriptStat(job, u))
+	}
+	rows = append(rows, externStat(job, u))
+	first := len(rows) // of the steps that run
 	if err == nil {
 		for i := range list.Items {
 			if one := &list.Items[i]; one.Waits == "" {
@@ -171,8 +176,8 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	switch {
 	case all && step == "":
 		return rows, nil
-	case step == "" && len(rows) > firstStep:
-		return rows[firstStep:][:1], nil
+	case step == "" && len(rows) > first:
+		return rows[first:][:1], nil
 	case step == "":
 		return rows[:1], nil
 	}
@@ -182,9 +187,6 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	}
 	return rows, nil
 }
-
-// firstStep is the row of the first step, behind those of the script and of what was started beside it.
-const firstStep = 2
 
 // externStat is what was started from outside beside a job's script, on all of its nodes.
 func externStat(job string, u *api.JobUsage) statRow {
