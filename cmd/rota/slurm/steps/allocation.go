@@ -197,8 +197,9 @@ func (a *allocation) release(code, signal int) {
 			unsure++
 		}
 		switch {
-		case errors.As(err, &refused) && refused.Code == api.CodeWrongState, exit.IsNotFound(err):
-			return // it has ended
+		case exit.IsNotFound(err):
+			return
+		case errors.As(err, &refused) && refused.Code == api.CodeWrongState: // it has ended, or a worker only begins
 		case err != nil && unsure != 1: // once more it may be heard
 			a.cancel("the command of " + a.Name + " has ended")
 			return

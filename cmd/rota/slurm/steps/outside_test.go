@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -97,6 +98,39 @@ func TestSrunOutsideEnds(t *testing.T) {
 	if code, _, said := s.Call("srun", "true"); code != 1 ||
 		said != "srun: error: Unable to create step for job 7: no\n" || !strings.Contains(released(a), "echo exit 1 ") {
 		t.Errorf("refused: %d %q", code, said)
+	}
+}
+
+// TestSrunOutsideGivesBack: a job ends whose worker only begins when it is to end, and one for which srun has asked
+// for no step.
+func TestSrunOutsideGivesBack(t *testing.T) {
+	var got api.StepRequest
+	a := outside(t, 0, api.StepEnd{}, &got)
+	var signals atomic.Int32
+	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, r *http.Request) {
+		j := api.Job{ID: 7, State: "CONFIGURING", Code: model.Configuring, Nodes: []string{"n1", "n2"}}
+		if signals.Load() > 1 {
+			j.State, j.Code = "COMPLETED", model.Completed
+		}
+		rotatest.WhenAsked(0, j, j)(w, r)
+	})
+	a.On("POST /v1/jobs/7/signal", func(w http.ResponseWriter, r *http.Request) {
+		if signals.Add(1) == 1 {
+			rotatest.WriteProblem(w, &api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "nothing of it runs"})
+			return
+		}
+		rotatest.WhenAsked(0, api.ControlResponse{}, api.ControlResponse{})(w, r)
+	})
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL}
+	if code, _, said := s.Call("srun", "-N2", "true"); code != 0 || said != "" || signals.Load() != 2 || isCancelled(a) {
+		t.Errorf("a worker that only begins: %d %q, asked %d times", code, said, signals.Load())
+	}
+	a = outside(t, 0, api.StepEnd{}, &got)
+	s.Addr = a.URL
+	in := filepath.Join(t.TempDir(), "in.")
+	if code, _, said := s.Call("srun", "-i", in+"%j", "true"); code != 1 || !isCancelled(a) ||
+		!strings.HasPrefix(said, "srun: error: Could not open stdin file: open "+in+"7: ") {
+		t.Errorf("without its input: %d %q, cancelled %v", code, said, isCancelled(a))
 	}
 }
 

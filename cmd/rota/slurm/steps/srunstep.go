@@ -47,6 +47,7 @@ type stepRun struct {
 	// awaitRun waits until the job runs, which may only begin; nil: it runs
 	awaitRun func(context.Context) error
 
+	asked    bool // for the step, which may have begun
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
 	waited   bool         // before it began
@@ -206,6 +207,7 @@ type arrival struct {
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	s.asked = true
 	conn, err := s.reopen(ctx, signals)
 	if err != nil {
 		return s.notCreated(ctx, err)
