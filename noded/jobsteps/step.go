@@ -229,12 +229,14 @@ func (s *step) turn(ctx context.Context) {
 	case f := <-in:
 		s.asked(f)
 	case <-told:
-		s.client, s.draining, s.told = nil, true, true // it knows all
-		for _, p := range s.parts {
-			s.acknowledge(p)
-		}
+		s.leave()
 	case <-gone:
-		s.lose()
+		select {
+		case <-told: // at the same time: it has no more to ask
+			s.leave()
+		default:
+			s.lose()
+		}
 	case a := <-s.attaching:
 		s.attach(a)
 	case w := <-s.watching:
@@ -507,6 +509,14 @@ func (s *step) carryOut(o order) {
 			return
 		}
 		s.signal(name)
+	}
+}
+
+// leave notes that the client knows all.
+func (s *step) leave() {
+	s.client, s.draining, s.told = nil, true, true
+	for _, p := range s.parts {
+		s.acknowledge(p)
 	}
 }
 

@@ -408,6 +408,18 @@ func TestAStepWithoutItsCommandEnds(t *testing.T) {
 	}
 }
 
+// TestAClientThatLeavesAtTheEnd notices a client that has gone because it knows all, and is missed.
+func TestAClientThatLeavesAtTheEnd(t *testing.T) {
+	both := make(chan struct{})
+	close(both)
+	for range 64 { // which of the two is seen is chance
+		s := &step{client: &client{gone: both, told: both}}
+		if s.turn(t.Context()); !s.told || s.client != nil || s.gone != nil {
+			t.Fatalf("it was told: %v, and is missed: %v", s.told, s.gone != nil)
+		}
+	}
+}
+
 // TestADaemonThatIsKilledAnywhere notices a step that is lost, has two rows, leaves something, or holds
 // its share for ever, wherever the daemon of its job is killed.
 func TestADaemonThatIsKilledAnywhere(t *testing.T) {
