@@ -278,7 +278,8 @@ func (s *step) missed() {
 	s.gone, s.draining = nil, true
 	s.kill("srun is gone")
 	if s.EndsJob {
-		go s.job.m.EndJob(s.job.id) // which may wait for its steps
+		m := s.job.m
+		m.runs.Go(func() { m.EndJob(m.ctx, s.job.id) }) // which may wait for its steps
 	}
 }
 
