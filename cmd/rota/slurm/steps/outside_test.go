@@ -156,6 +156,29 @@ func TestSrunOutsideInterrupted(t *testing.T) {
 			"srun: Force Terminated JobId=7\n" {
 		t.Errorf("while it waits: %d %q", code, said)
 	}
+	a = allocating(t, always, 0)
+	var submitted atomic.Int32
+	a.On("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		if submitted.Add(1) == 1 {
+			hit(syscall.SIGINT)
+			<-r.Context().Done() // it has the job, and its answer is not read
+			return
+		}
+		there := api.SubmitResponse{IDs: []model.JobID{7}}
+		rotatest.WhenAsked(0, there, there)(w, r)
+	})
+	s.Addr = a.URL
+	code, _, said := s.Call("srun", "true")
+	var keys []string
+	for _, r := range a.Requests() {
+		if r.What == "POST /v1/jobs" {
+			keys = append(keys, r.Key)
+		}
+	}
+	if code != 1 || !isCancelled(a) || len(keys) != 2 || keys[0] != keys[1] ||
+		said != "srun: Job allocation 7 has been revoked\nsrun: Force Terminated JobId=7\n" {
+		t.Errorf("while it is submitted: %d %q, keys %q", code, said, keys)
+	}
 	a = allocating(t, 0, always)
 	onSteps(t, a, "/v1/jobs/7/steps", func(c *stream.Conn, _ *api.StepRequest) {
 		begin(t, c, []string{"n1"}, 1)
