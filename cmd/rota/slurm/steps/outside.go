@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
@@ -173,10 +170,7 @@ func (o *outsideRun) check() error {
 	if err != nil || path == "" || strings.Contains(s.line.values["input"], "%") {
 		return err
 	}
-	if err := unix.Access(path, unix.R_OK); err != nil {
-		return cannotRead(&os.PathError{Op: "open", Path: path, Err: err})
-	}
-	return nil
+	return readable(path)
 }
 
 // step returns the step in an allocation.

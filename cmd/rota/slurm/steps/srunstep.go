@@ -188,11 +188,37 @@ func (s *stepRun) openInput() (io.Reader, error) {
 	if path == "" {
 		return s.Stdin, nil
 	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return &namedPipe{path: path}, readable(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, cannotRead(err)
 	}
 	return f, nil
+}
+
+// readable refuses a file that cannot be read.
+func readable(path string) error {
+	if err := unix.Access(path, unix.R_OK); err != nil {
+		return cannotRead(&os.PathError{Op: "open", Path: path, Err: err})
+	}
+	return nil
+}
+
+// namedPipe is opened when it is read first, which waits for its writer: until then srun has its signals.
+type namedPipe struct {
+	path string
+	file *os.File
+}
+
+func (p *namedPipe) Read(b []byte) (n int, err error) {
+	if p.file == nil {
+		if p.file, err = os.Open(p.path); err != nil {
+			return 0, err
+		}
+	}
+	return p.file.Read(b)
 }
 
 func cannotRead(err error) error { return fmt.Errorf("Could not open stdin file: %w", err) }
