@@ -59,13 +59,23 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 	})
 }
 
-// endHolder kills the script of a job that only holds its nodes, for a command that is gone.
-func (a *Agent) endHolder(id container.ID) {
-	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
-	defer cancel()
+// endHolder kills the script of a job that only holds its nodes, for a command that is gone. It tries until
+// that is done, the worker does not live, or ctx ends.
+func (a *Agent) endHolder(ctx context.Context, id container.ID) {
 	kill := container.Signal{Number: int(unix.SIGKILL), To: jobspec.SignalScript, Plain: true}
-	if err := a.Runtime.Signal(ctx, id, kill); err != nil {
-		a.logOf(id).Warn("cannot end a job whose srun is gone; its time limit or scancel does", "err", err)
+	for delay := time.Second; a.Live(id); delay = min(2*delay, time.Minute) {
+		one, cancel := context.WithTimeout(ctx, stepTimeout)
+		err := a.Runtime.Signal(one, id, kill)
+		cancel()
+		if err == nil {
+			return
+		}
+		a.logOf(id).Warn("cannot end a job whose srun is gone; it is tried again", "err", err)
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

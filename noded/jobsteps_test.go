@@ -117,6 +117,35 @@ func TestPlainSignalsOfSteps(t *testing.T) {
 	}
 }
 
+// TestTheHolderOfAStepThatIsLeft notices a job that goes on for ever because its shim did not answer once when
+// it was to end, and one that has ended and is still tried.
+func TestTheHolderOfAStepThatIsLeft(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		w.change(func() { w.containers[wid(1)].deaf = true })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.life.agent.endHolder(t.Context(), wid(1))
+		}()
+		settle(stepTimeout + time.Second/2)
+		w.change(func() { w.containers[wid(1)].deaf = false })
+		settle(2 * time.Second)
+		got := w.container(wid(1)).plain
+		if len(got) != 1 || got[0].Number != int(unix.SIGKILL) || got[0].To != jobspec.SignalScript {
+			t.Errorf("its script got %+v", got)
+		}
+		<-done
+		w.leave(wid(1), container.Exit{})
+		settle(time.Second)
+		w.life.agent.endHolder(t.Context(), wid(1))
+		if n := len(w.container(wid(1)).plain); n != 1 {
+			t.Errorf("its script got %d signals", n)
+		}
+	})
+}
+
 // TestWhichWorkersTakeSteps notices a step that begins before the namespaces of its worker are known, and
 // a pause that steps do not know of.
 func TestWhichWorkersTakeSteps(t *testing.T) {

@@ -158,7 +158,7 @@ func (l *lab) start() {
 			defer l.mu.Unlock()
 			l.rows = append(l.rows, r)
 		},
-		EndJob: func(id container.ID) {
+		EndJob: func(_ context.Context, id container.ID) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.over = append(l.over, id)

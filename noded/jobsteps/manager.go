@@ -40,8 +40,9 @@ type Config struct {
 	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
 	// rows of a job.
 	Report func(model.StepReport)
-	// EndJob ends the first worker of a job that was there for one step alone, whose client is gone.
-	EndJob func(id container.ID)
+	// EndJob ends the first worker of a job that was there for one step alone, whose client is gone. It returns
+	// when that is done, when the worker has ended, or with ctx.
+	EndJob func(ctx context.Context, id container.ID)
 	// Idle is told that the last step of a job has ended that runs; it may be nil.
 	Idle func(id container.ID)
 	Log  *slog.Logger
@@ -620,6 +621,24 @@ func (j *job) follow(s *step) {
 	if idle && j.m.Idle != nil {
 		j.m.Idle(j.id)
 	}
+	if s.EndsJob {
+		j.endLater()
+	}
+}
+
+// jobPatience is for how long a job goes on whose step has ended that it was there for, and whose client is
+// to end it: longer than srun tries to.
+const jobPatience = time.Minute
+
+// endLater ends a job that its client has not ended in time.
+func (j *job) endLater() {
+	j.m.runs.Go(func() {
+		select {
+		case <-time.After(jobPatience):
+			j.m.EndJob(j.m.ctx, j.id)
+		case <-j.m.ctx.Done():
+		}
+	})
 }
 
 // removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if

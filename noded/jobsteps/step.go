@@ -229,12 +229,14 @@ func (s *step) turn(ctx context.Context) {
 	case f := <-in:
 		s.asked(f)
 	case <-told:
-		s.client, s.draining, s.told = nil, true, true // it knows all
-		for _, p := range s.parts {
-			s.acknowledge(p)
-		}
+		s.leave()
 	case <-gone:
-		s.lose()
+		select {
+		case <-told: // at the same time: it has no more to ask
+			s.leave()
+		default:
+			s.lose()
+		}
 	case a := <-s.attaching:
 		s.attach(a)
 	case w := <-s.watching:
@@ -276,7 +278,8 @@ func (s *step) missed() {
 	s.gone, s.draining = nil, true
 	s.kill("srun is gone")
 	if s.EndsJob {
-		go s.job.m.EndJob(s.job.id) // which may wait for its steps
+		m := s.job.m
+		m.runs.Go(func() { m.EndJob(m.ctx, s.job.id) }) // which may wait for its steps
 	}
 }
 
@@ -507,6 +510,14 @@ func (s *step) carryOut(o order) {
 			return
 		}
 		s.signal(name)
+	}
+}
+
+// leave notes that the client knows all.
+func (s *step) leave() {
+	s.client, s.draining, s.told = nil, true, true
+	for _, p := range s.parts {
+		s.acknowledge(p)
 	}
 }
 

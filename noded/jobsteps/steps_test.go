@@ -408,8 +408,49 @@ func TestAStepWithoutItsCommandEnds(t *testing.T) {
 	}
 }
 
+// TestAJobThatItsCommandLeaves notices a job that goes on for ever when srun was killed behind the end of its
+// step, and one that ends before srun can have it end.
+func TestAJobThatItsCommandLeaves(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, succeeds, "a", "b")
+			p, _ := l.ask(api.StepRequest{EndsJob: own})
+			p.read(stream.End)
+			synctest.Wait() // it is known that it has read that
+			p.conn.Close()
+			time.Sleep(jobPatience - time.Second)
+			synctest.Wait()
+			over := func() []container.ID {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return slices.Clone(l.over)
+			}
+			if len(l.ended()) != 1 || len(over()) != 0 {
+				t.Errorf("its own %v: rows %+v, %v have ended too early", own, l.ended(), over())
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if want := map[bool][]container.ID{true: {first}}[own]; !slices.Equal(over(), want) {
+				t.Errorf("its own %v: %v have ended, want %v", own, over(), want)
+			}
+		})
+	}
+}
+
+// TestAClientThatLeavesAtTheEnd notices a client that has gone because it knows all, and is missed.
+func TestAClientThatLeavesAtTheEnd(t *testing.T) {
+	both := make(chan struct{})
+	close(both)
+	for range 64 { // which of the two is seen is chance
+		s := &step{client: &client{gone: both, told: both}}
+		if s.turn(t.Context()); !s.told || s.client != nil || s.gone != nil {
+			t.Fatalf("it was told: %v, and is missed: %v", s.told, s.gone != nil)
+		}
+	}
+}
+
 // TestADaemonThatIsKilledAnywhere notices a step that is lost, has two rows, leaves something, or holds
-// its share for ever, wherever the daemon of its job is killed.
+// its share for ever, wherever the daemon of its job is killed, and a job that it was to end.
 func TestADaemonThatIsKilledAnywhere(t *testing.T) {
 	for n := 1; n < 40; n++ {
 		killed := true
@@ -418,11 +459,13 @@ func TestADaemonThatIsKilledAnywhere(t *testing.T) {
 			l.mu.Lock()
 			l.calls = n
 			l.mu.Unlock()
-			p, err := l.ask(api.StepRequest{})
+			p, err := l.ask(api.StepRequest{EndsJob: true})
 			if err == nil {
 				p.read(stream.End)
 			}
 			synctest.Wait()
+			e, _ := l.keep.Entry(first.String())
+			ends := len(e.Steps) == 1 && e.Steps[0].Report == nil
 			l.mu.Lock()
 			killed, l.calls = l.ctx.Err() != nil, 0
 			l.mu.Unlock()
@@ -431,14 +474,19 @@ func TestADaemonThatIsKilledAnywhere(t *testing.T) {
 				l.start()
 				l.m.Recover(first)
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			what := fmt.Sprintf("killed at call %d", n)
 			rows := map[int]bool{}
 			for _, r := range l.ended() {
 				rows[r.Row] = true
 			}
-			e, _ := l.keep.Entry(first.String())
+			e, _ = l.keep.Entry(first.String())
+			l.mu.Lock()
+			if killed && ends && !slices.Contains(l.over, first) {
+				t.Errorf("%s: its job goes on", what)
+			}
+			l.mu.Unlock()
 			if len(rows) > 1 || len(e.Steps) > 1 || len(e.Steps) == 1 && e.Steps[0].Report == nil {
 				t.Errorf("%s: rows %+v, journal %+v", what, l.ended(), e.Steps)
 			}

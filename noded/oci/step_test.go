@@ -66,6 +66,25 @@ func TestTasksSeeTheirGPUs(t *testing.T) {
 	}
 }
 
+// TestAStepKnowsItsNodes notices a step that has the nodes which its job had when srun was given it, and lost before
+// it began.
+func TestAStepKnowsItsNodes(t *testing.T) {
+	in, s := stepExample()
+	for _, name := range []string{"SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_STEP_NODELIST", "ROTA_NODELIST"} {
+		s.Env = append(s.Env, name+"=gpu[08-09]")
+	}
+	s.Env = append(s.Env, "SLURM_JOB_NUM_NODES=9", "SLURM_NNODES=9", "SLURM_TASKS_PER_NODE=9", "SLURM_JOB_CPUS_PER_NODE=9")
+	plan, err := StepPlan(in, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range plan.Env {
+		if strings.HasSuffix(v, "=gpu[08-09]") || strings.HasSuffix(v, "=9") {
+			t.Errorf("it has %s", v)
+		}
+	}
+}
+
 // TestTheProgramThatStartsSteps notices one that takes itself for a rank, and a worker beside it that
 // runs something.
 func TestTheProgramThatStartsSteps(t *testing.T) {

@@ -124,7 +124,16 @@ func lostAllocation(job *api.Job) error {
 // end.
 func (a *allocation) submit(ctx context.Context, end context.CancelCauseFunc) (*api.Job, error) {
 	err := a.req.OnFewestNodes(ctx, a.session, func(job *jobspec.Job) (err error) {
-		a.id, err = a.session.Submit(ctx, api.NewKey(), job)
+		key := api.NewKey()
+		a.id, err = a.session.Submit(ctx, key, job)
+		var lost *api.UncertainError
+		if errors.As(err, &lost) { // the job may be there: it is to be known, and to be cancelled if a signal came
+			again, stop := context.WithTimeout(context.WithoutCancel(ctx), submitAgain)
+			defer stop()
+			if id, bad := a.session.Submit(again, key, job); bad == nil {
+				a.id, err = id, nil
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -138,6 +147,9 @@ func (a *allocation) submit(ctx context.Context, end context.CancelCauseFunc) (*
 	defer allocated()
 	return a.await(ctx, allocated)
 }
+
+// submitAgain is for how long a submission is repeated whose answer was lost.
+const submitAgain = 5 * time.Second
 
 // withdraw cancels a job that has not got its nodes, and returns the error of the command.
 func (a *allocation) withdraw(why error) error {
@@ -197,8 +209,9 @@ func (a *allocation) release(code, signal int) {
 			unsure++
 		}
 		switch {
-		case errors.As(err, &refused) && refused.Code == api.CodeWrongState, exit.IsNotFound(err):
-			return // it has ended
+		case exit.IsNotFound(err):
+			return
+		case errors.As(err, &refused) && refused.Code == api.CodeWrongState: // it has ended, or a worker only begins
 		case err != nil && unsure != 1: // once more it may be heard
 			a.cancel("the command of " + a.Name + " has ended")
 			return

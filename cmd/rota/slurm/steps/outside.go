@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
@@ -173,10 +170,7 @@ func (o *outsideRun) check() error {
 	if err != nil || path == "" || strings.Contains(s.line.values["input"], "%") {
 		return err
 	}
-	if err := unix.Access(path, unix.R_OK); err != nil {
-		return cannotRead(&os.PathError{Op: "open", Path: path, Err: err})
-	}
-	return nil
+	return readable(path)
 }
 
 // step returns the step in an allocation.
@@ -223,13 +217,16 @@ func (o *outsideRun) gives(name string) bool {
 // endPause is how long srun waits for the end of a job that it has cancelled, so that what follows finds that.
 const endPause = 10 * time.Second
 
-// endAs ends the allocation as its step has ended: nil if it was not started. One that a signal to srun has
-// ended is cancelled.
+// endAs ends the allocation as its step has ended: nil if it could not be read. One that a signal to srun has
+// ended is cancelled, and so is one without a step.
 func (o *outsideRun) endAs(s *stepRun, err error) {
 	var code *exit.CodeError
 	switch {
 	case s != nil && s.interrupted && (s.end == nil || s.end.Signal != 0):
 		o.cancel("srun was interrupted")
+		o.awaitEnd(context.Background(), endPause)
+	case s == nil || !s.asked: // its worker may not have begun, which could not be told
+		o.cancel("srun has asked for no step")
 		o.awaitEnd(context.Background(), endPause)
 	case s != nil && s.end != nil && s.end.Signal != 0:
 		o.release(0, s.end.Signal)

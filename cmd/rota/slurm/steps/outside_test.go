@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -100,6 +101,39 @@ func TestSrunOutsideEnds(t *testing.T) {
 	}
 }
 
+// TestSrunOutsideGivesBack: a job ends whose worker only begins when it is to end, and one for which srun has asked
+// for no step.
+func TestSrunOutsideGivesBack(t *testing.T) {
+	var got api.StepRequest
+	a := outside(t, 0, api.StepEnd{}, &got)
+	var signals atomic.Int32
+	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, r *http.Request) {
+		j := api.Job{ID: 7, State: "CONFIGURING", Code: model.Configuring, Nodes: []string{"n1", "n2"}}
+		if signals.Load() > 1 {
+			j.State, j.Code = "COMPLETED", model.Completed
+		}
+		rotatest.WhenAsked(0, j, j)(w, r)
+	})
+	a.On("POST /v1/jobs/7/signal", func(w http.ResponseWriter, r *http.Request) {
+		if signals.Add(1) == 1 {
+			rotatest.WriteProblem(w, &api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "nothing of it runs"})
+			return
+		}
+		rotatest.WhenAsked(0, api.ControlResponse{}, api.ControlResponse{})(w, r)
+	})
+	s := slurmtest.Shell{T: t, Tools: Commands, Addr: a.URL}
+	if code, _, said := s.Call("srun", "-N2", "true"); code != 0 || said != "" || signals.Load() != 2 || isCancelled(a) {
+		t.Errorf("a worker that only begins: %d %q, asked %d times", code, said, signals.Load())
+	}
+	a = outside(t, 0, api.StepEnd{}, &got)
+	s.Addr = a.URL
+	in := filepath.Join(t.TempDir(), "in.")
+	if code, _, said := s.Call("srun", "-i", in+"%j", "true"); code != 1 || !isCancelled(a) ||
+		!strings.HasPrefix(said, "srun: error: Could not open stdin file: open "+in+"7: ") {
+		t.Errorf("without its input: %d %q, cancelled %v", code, said, isCancelled(a))
+	}
+}
+
 // TestSrunOutsideInterrupted: signals end srun while its job waits, and then its step. The job is cancelled.
 func TestSrunOutsideInterrupted(t *testing.T) {
 	hit := func(number syscall.Signal) {
@@ -121,6 +155,29 @@ func TestSrunOutsideInterrupted(t *testing.T) {
 		said != "srun: job 7 queued and waiting for resources\nsrun: Job allocation 7 has been revoked\n"+
 			"srun: Force Terminated JobId=7\n" {
 		t.Errorf("while it waits: %d %q", code, said)
+	}
+	a = allocating(t, always, 0)
+	var submitted atomic.Int32
+	a.On("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		if submitted.Add(1) == 1 {
+			hit(syscall.SIGINT)
+			<-r.Context().Done() // it has the job, and its answer is not read
+			return
+		}
+		there := api.SubmitResponse{IDs: []model.JobID{7}}
+		rotatest.WhenAsked(0, there, there)(w, r)
+	})
+	s.Addr = a.URL
+	code, _, said := s.Call("srun", "true")
+	var keys []string
+	for _, r := range a.Requests() {
+		if r.What == "POST /v1/jobs" {
+			keys = append(keys, r.Key)
+		}
+	}
+	if code != 1 || !isCancelled(a) || len(keys) != 2 || keys[0] != keys[1] ||
+		said != "srun: Job allocation 7 has been revoked\nsrun: Force Terminated JobId=7\n" {
+		t.Errorf("while it is submitted: %d %q, keys %q", code, said, keys)
 	}
 	a = allocating(t, 0, always)
 	onSteps(t, a, "/v1/jobs/7/steps", func(c *stream.Conn, _ *api.StepRequest) {

@@ -453,6 +453,34 @@ func TestSrunInput(t *testing.T) {
 	}
 }
 
+// TestSrunInputOfANamedPipe: srun asks for its step before its input has a writer.
+func TestSrunInputOfANamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
+		begin(t, c, []string{"n1"}, 1)
+		if err := os.WriteFile(path, []byte("in\n"), 0); err != nil {
+			t.Error(err)
+		}
+		send(t, c, stream.Number(0))
+		for {
+			f, err := c.Read()
+			if err != nil || f.Kind == stream.StdinEnd {
+				break
+			}
+			if f.Kind == stream.Stdin {
+				send(t, c, stream.Frame{Kind: stream.Stdout, Data: f.Data}, stream.Number(int64(len(f.Data))))
+			}
+		}
+		send(t, c, frame(t, stream.End, all, api.StepEnd{}))
+	})
+	if code, out, said := run(t, a.URL, inJob, "srun", "-i", path, "cat"); code != 0 || out != "in\n" || said != "" {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+}
+
 // TestSrunGoesOn: a connection that is lost is made again, and the output goes on where it was.
 func TestSrunGoesOn(t *testing.T) {
 	var from [][]int64

@@ -47,6 +47,7 @@ type stepRun struct {
 	// awaitRun waits until the job runs, which may only begin; nil: it runs
 	awaitRun func(context.Context) error
 
+	asked    bool // for the step, which may have begun
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
 	waited   bool         // before it began
@@ -187,11 +188,37 @@ func (s *stepRun) openInput() (io.Reader, error) {
 	if path == "" {
 		return s.Stdin, nil
 	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return &namedPipe{path: path}, readable(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, cannotRead(err)
 	}
 	return f, nil
+}
+
+// readable refuses a file that cannot be read.
+func readable(path string) error {
+	if err := unix.Access(path, unix.R_OK); err != nil {
+		return cannotRead(&os.PathError{Op: "open", Path: path, Err: err})
+	}
+	return nil
+}
+
+// namedPipe is opened when it is read first, which waits for its writer: until then srun has its signals.
+type namedPipe struct {
+	path string
+	file *os.File
+}
+
+func (p *namedPipe) Read(b []byte) (n int, err error) {
+	if p.file == nil {
+		if p.file, err = os.Open(p.path); err != nil {
+			return 0, err
+		}
+	}
+	return p.file.Read(b)
 }
 
 func cannotRead(err error) error { return fmt.Errorf("Could not open stdin file: %w", err) }
@@ -206,6 +233,7 @@ type arrival struct {
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	s.asked = true
 	conn, err := s.reopen(ctx, signals)
 	if err != nil {
 		return s.notCreated(ctx, err)
