@@ -39,13 +39,25 @@ func (in taskInput) environment() []string {
 		}
 		env["PYTHONPATH"] += launch.ModulesDir
 	}
-	if in.Node.RotaPath != "" { // programs of the image come first
-		if env["PATH"] != "" {
-			env["PATH"] += ":"
-		}
-		env["PATH"] += launch.BinDir
+	if in.Node.RotaPath != "" {
+		env["PATH"] = withCommands(env["PATH"])
 	}
 	return sortedPairs(env)
+}
+
+// withCommands returns a PATH with the directory of the commands for jobs: before those of the system, which
+// may have Slurm's own, and behind those that are the user's.
+func withCommands(path string) string {
+	var dirs []string
+	if path != "" {
+		dirs = strings.Split(path, ":")
+	}
+	system := strings.Split(defaultPath, ":")
+	at := slices.IndexFunc(dirs, func(dir string) bool { return slices.Contains(system, dir) })
+	if at < 0 {
+		at = len(dirs)
+	}
+	return strings.Join(slices.Insert(dirs, at, launch.BinDir), ":")
 }
 
 func sortedPairs(env map[string]string) []string {

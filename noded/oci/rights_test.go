@@ -267,8 +267,8 @@ func TestTheJobIsFencedIn(t *testing.T) {
 	}
 }
 
-// TestCommandsOfJobs: the node's command is mounted last in PATH, which a job may have set, and its
-// programs come first. Where the node has none, nothing is said of it.
+// TestCommandsOfJobs: the node's command stands in PATH, which a job may have set, before what the system has
+// and behind what the job has. Where the node has none, nothing is said of it.
 func TestCommandsOfJobs(t *testing.T) {
 	isTheirs := func(m specs.Mount) bool { return m.Destination == launch.RotaFile }
 	for _, own := range []string{"", "/opt/bin:/bin"} {
@@ -286,7 +286,10 @@ func TestCommandsOfJobs(t *testing.T) {
 			}
 			want := "PATH=" + cmp.Or(own, defaultPath)
 			if path != "" {
-				want += ":/run/rota/bin"
+				want = map[string]string{
+					"":              "PATH=/run/rota/bin:" + defaultPath,
+					"/opt/bin:/bin": "PATH=/opt/bin:/run/rota/bin:/bin",
+				}[own]
 				above := slices.IndexFunc(mounts, func(m specs.Mount) bool { return m.Destination == launch.Dir })
 				if i < above || mounts[i].Source != path || !slices.Contains(mounts[i].Options, "ro") ||
 					!slices.Contains(mounts[i].Options, "nosuid") {

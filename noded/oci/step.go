@@ -136,11 +136,14 @@ func (in taskInput) stepEnvironment() []string {
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}
-	paths := map[string]string{"PATH": launch.BinDir, "PYTHONPATH": launch.ModulesDir}
 	for _, pair := range in.step.Env {
 		name, value, _ := strings.Cut(pair, "=")
-		if add := paths[name]; add != "" && strings.Contains(env[name], add) && !strings.Contains(value, add) {
-			value += ":" + add
+		lacks := func(dir string) bool { return strings.Contains(env[name], dir) && !strings.Contains(value, dir) }
+		switch {
+		case name == "PATH" && lacks(launch.BinDir):
+			value = withCommands(value)
+		case name == "PYTHONPATH" && lacks(launch.ModulesDir):
+			value += ":" + launch.ModulesDir
 		}
 		env[name] = value
 	}

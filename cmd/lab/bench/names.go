@@ -23,7 +23,7 @@ const (
 	namesJobs        = 10_000 // in the lists of squeue and sacct
 	namesLists       = 11     // calls of each
 	namesSteps       = 1000   // of true, in one allocation
-	namesRounds      = 5      // turns in which the steps are taken
+	namesRounds      = 10     // turns in which the steps are taken
 	namesWide        = 8      // steps at once
 	namesKeys        = 500
 )
