@@ -104,10 +104,10 @@ func (u *Usage) OfExtern() *Usage {
 // UserCPU is the part of TotalCPU that the programs had, in seconds.
 func (u *Usage) UserCPU() float64 { return u.TotalCPU() - u.SystemCPU() }
 
-// TRESUsageInTot is what all workers have used, as sacct's field of that name has it; "" if nothing
-// is known.
+// TRESUsageInTot is what all workers have used, as sacct's field of that name has it; "" if nothing is
+// known, or the memory is not, as of a script beside steps.
 func (u *Usage) TRESUsageInTot() string {
-	if u == nil {
+	if u.MaxRSS() == 0 {
 		return ""
 	}
 	return u.tres(u.CPUSeconds, u.Memory, u.PeakGPUMemory)
@@ -115,7 +115,7 @@ func (u *Usage) TRESUsageInTot() string {
 
 // TRESUsageInAve is the mean of that: processor time of so many tasks, memory of a worker and of its GPUs.
 func (u *Usage) TRESUsageInAve(tasks int) string {
-	if u == nil {
+	if u.MaxRSS() == 0 {
 		return ""
 	}
 	return u.tres(u.CPUSeconds/float64(max(tasks, 1)), u.AveRSS(), u.PeakGPUMemory/jobspec.Bytes(max(u.Workers, 1)))

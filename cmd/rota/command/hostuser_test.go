@@ -24,7 +24,7 @@ func TestCanWrite(t *testing.T) {
 			t.Skipf("needs root: %v", err)
 		}
 	}
-	nobody := command.HostUser{UID: "65534", GIDs: []string{"65534", "7"}}
+	other := command.HostUser{UID: "65534", GIDs: []string{"65534", "7"}}
 	for _, c := range []struct {
 		outer, inner os.FileMode
 		uid, gid     int
@@ -35,14 +35,14 @@ func TestCanWrite(t *testing.T) {
 		{0o755, 0o707, 0, 7, false},
 	} {
 		set(c.outer, c.inner, c.uid, c.gid)
-		if got := nobody.CanWrite(dir); got != c.want {
+		if got := other.CanWrite(dir); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 		if !(command.HostUser{UID: "0"}).CanWrite(dir) {
 			t.Errorf("%+v: root cannot", c)
 		}
 	}
-	if nobody.CanWrite(filepath.Join(dir, "none")) {
+	if other.CanWrite(filepath.Join(dir, "none")) {
 		t.Error("it can write where nothing is")
 	}
 }

@@ -362,13 +362,13 @@ var Jobs = []Field[*JobRow]{
 		return r.PeakOrNone(r.step.used.AveRSS())
 	}},
 	{acct: "TRESUsageInTot", needs: "attempts", text: func(r *JobRow) string {
-		if r.step == nil || r.step.used.MaxRSS() == 0 {
+		if r.step == nil {
 			return ""
 		}
 		return r.step.used.TRESUsageInTot()
 	}},
 	{acct: "TRESUsageInAve", needs: "attempts", text: func(r *JobRow) string {
-		if r.step == nil || r.step.used.MaxRSS() == 0 {
+		if r.step == nil {
 			return ""
 		}
 		return r.step.used.TRESUsageInAve(r.step.tasks)

@@ -255,6 +255,11 @@ func (q *queueList) printSorted(ctx context.Context, l *fields.Lines[*fields.Job
 	}); err != nil {
 		return err
 	}
+	return q.printRows(rows, l)
+}
+
+// printRows prints rows in their order.
+func (q *queueList) printRows(rows []*fields.JobRow, l *fields.Lines[*fields.JobRow]) error {
 	fields.SortRows(rows, q.keys)
 	l.Fit(rows)
 	if !q.noHeader {

@@ -46,18 +46,8 @@ func statFields(src *fields.Source) []fields.Field[statRow] {
 			}
 			return fields.CPUClock(r.used.TotalCPU() / float64(max(r.tasks, 1)))
 		}),
-		fields.Titled("TRESUsageInTot", 20, func(r statRow) string {
-			if r.used.MaxRSS() == 0 {
-				return ""
-			}
-			return r.used.TRESUsageInTot()
-		}),
-		fields.Titled("TRESUsageInAve", 20, func(r statRow) string {
-			if r.used.MaxRSS() == 0 {
-				return ""
-			}
-			return r.used.TRESUsageInAve(r.tasks)
-		}),
+		fields.Titled("TRESUsageInTot", 20, func(r statRow) string { return r.used.TRESUsageInTot() }),
+		fields.Titled("TRESUsageInAve", 20, func(r statRow) string { return r.used.TRESUsageInAve(r.tasks) }),
 	}
 	for _, name := range strings.Fields(`MaxRSSTask MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxPages MaxPagesNode
 		MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask MaxDiskRead MaxDiskReadNode MaxDiskReadTask AveDiskRead

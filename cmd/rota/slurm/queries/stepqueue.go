@@ -79,15 +79,7 @@ func (q *queueList) printSteps(ctx context.Context, l *fields.Lines[*fields.JobR
 			return !slices.ContainsFunc(q.onlySteps, func(one stepRef) bool { return one.names(r) })
 		})
 	}
-	fields.SortRows(rows, q.keys)
-	l.Fit(rows)
-	if !q.noHeader {
-		l.Header()
-	}
-	for _, r := range rows {
-		l.Row(r)
-	}
-	return l.Out.Flush()
+	return q.printRows(rows, l)
 }
 
 // stepsOf returns the steps that run of some jobs, with those that are their scripts.

@@ -228,7 +228,7 @@ func (o *outsideRun) endAs(s *stepRun, err error) {
 	case s == nil || !s.asked: // its worker may not have begun, which could not be told
 		o.cancel("srun has asked for no step")
 		o.awaitEnd(context.Background(), endPause)
-	case s != nil && s.end != nil && s.end.Signal != 0:
+	case s.end != nil && s.end.Signal != 0:
 		o.release(0, s.end.Signal)
 	case errors.As(err, &code):
 		o.release(code.Code, 0)

@@ -212,6 +212,7 @@ type namedPipe struct {
 	file *os.File
 }
 
+// Read implements io.Reader.
 func (p *namedPipe) Read(b []byte) (n int, err error) {
 	if p.file == nil {
 		if p.file, err = os.Open(p.path); err != nil {
