@@ -5,8 +5,12 @@ SHELL     := /bin/bash
 GO        ?= go
 COMMIT    ?= $(shell git describe --always --dirty --exclude "*" 2>/dev/null)
 LDFLAGS   := -s -w -X github.com/rota-hpc/rota/controld/api.commit=$(COMMIT)
+# go-nvml wraps every function of NVML, also those that NVIDIA has marked as deprecated.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 LINT      := bin/golangci-lint
 LINT_VERSION := v2.6.2
+VULNCHECK    := bin/govulncheck
+VULNCHECK_VERSION := v1.9.0
 NFPM         := bin/nfpm
 NFPM_VERSION := v2.45.2
 # What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -123,7 +122,7 @@ func (n *driver) describe(index int, h nvml.Device) gpu.Device {
 	check("minor number", r)
 	if n.hasFunction("nvmlDeviceGetPciInfo_v3") {
 		if pci, r := h.GetPciInfo(); r == nvml.SUCCESS {
-			d.PCI = unix.ByteSliceToString(pci.BusId[:])
+			d.PCI = text(pci.BusId[:])
 			d.NUMA = numaOf(d.PCI)
 		}
 	}
@@ -228,3 +227,15 @@ func numaOf(pci string) int {
 
 // setSize stores bytes in a size of any integer type.
 func setSize[T ~int64](to *T, bytes uint64) { *to = T(bytes) }
+
+// text returns a string of the library, which ends at its first zero.
+func text(chars []int8) string {
+	var b strings.Builder
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		b.WriteByte(byte(c))
+	}
+	return b.String()
+}
