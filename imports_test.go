@@ -394,9 +394,11 @@ var rules = map[string]rule{
 	"noded/config": {ours: []string{"jobspec/hclfile"}, why: "it turns a file into settings and knows no default"},
 	"noded/requirements": {third: []string{"golang.org/x/sys"},
 		why: "the daemon and the command check a machine in the same way"},
+	"noded/requirements/criutest": {ours: []string{"noded/requirements"},
+		why: "tests of the shim and of whole clusters use the same CRIU"},
 	"noded/gpu": {ours: []string{"controld/model"}, why: "it knows devices, not jobs"},
 	"noded/gpu/nvml": {
-		ours: []string{"controld/model", "noded/gpu"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"},
+		ours: []string{"controld/model", "noded/gpu"}, third: []string{"github.com/NVIDIA/go-nvml"},
 		why: "it needs cgo, and the command that reads the same inventory has none",
 	},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},

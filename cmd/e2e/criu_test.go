@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,22 +8,13 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
-	"github.com/rota-hpc/rota/noded/requirements"
+	"github.com/rota-hpc/rota/noded/requirements/criutest"
 )
 
 // criu returns the flags of a node that saves processes, or skips the test.
 func criu(t *testing.T) []string {
 	t.Helper()
-	path := ""
-	if own, err := filepath.Abs("../../bin/criu"); err == nil {
-		if _, err := os.Stat(own); err == nil {
-			path = own
-		}
-	}
-	path, _, err := requirements.FindCriu(context.Background(), path)
-	if err != nil {
-		t.Skipf("%v; `make criu` fetches one for tests", err)
-	}
+	path, _ := criutest.Find(t, "../../bin/criu")
 	return []string{"--allow-root-jobs", "--criu", "--criu-program", path}
 }
 

@@ -133,7 +133,7 @@ func flags(d noded.Config) []cli.Flag {
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "run jobs whose user is root"},
 		&cli.BoolFlag{Name: "allow-user-namespaces", Usage: "let jobs make user namespaces"},
 		&cli.BoolFlag{Name: "criu", Usage: "save whole containers by CRIU, and go on from what other nodes have saved"},
-		text("criu-program", "", "`PATH` of CRIU 4.0 or later; without it the one in PATH"),
+		text("criu-program", "", "`PATH` of CRIU 4.3.1 or later; without it the one in PATH"),
 	}
 }
 

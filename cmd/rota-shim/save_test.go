@@ -22,7 +22,7 @@ import (
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
-	"github.com/rota-hpc/rota/noded/requirements"
+	"github.com/rota-hpc/rota/noded/requirements/criutest"
 )
 
 // criu returns a program that saves containers, or skips the test: `make criu` fetches one. Without
@@ -30,13 +30,10 @@ import (
 func (n *node) criu(t testing.TB) container.Criu {
 	t.Helper()
 	path := os.Getenv("ROTA_TEST_CRIU")
-	if _, err := os.Stat("../../bin/criu"); path == "" && err == nil {
+	if path == "" {
 		path = "../../bin/criu"
 	}
-	path, version, err := requirements.FindCriu(t.Context(), path)
-	if err != nil {
-		t.Skipf("%v; `make criu` fetches one for tests", err)
-	}
+	path, version := criutest.Find(t, path)
 	if n.asRoot = !hasCapability(t, unix.CAP_SYS_RESOURCE); n.asRoot {
 		check(t, os.Chown(n.shared, 0, 0)) // this root has no capabilities
 	}

@@ -173,6 +173,9 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 	}
 	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
 	in.Node.Root, in.Node.HostsFile = ociRoot(root), hostsFor(task.Image, s.hosts)
+	if err == nil && in.Spec.Checkpoint != nil && in.Spec.Checkpoint.Criu {
+		err = container.CheckImageOfRoot(task.Image, root, targets)
+	}
 	return err
 }
 

@@ -354,6 +354,36 @@ func TestABundleFromAnImage(t *testing.T) {
 	}
 }
 
+// TestNoCriuWithTheUsersImage notices a job that CRIU saves although its user can change the root file
+// system that its mounts are restored in.
+func TestNoCriuWithTheUsersImage(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make an image of root")
+	}
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	a.Hosts, a.Array, a.Group, a.GroupWorker, a.Worker = nil, nil, 0, 0, 0
+	a.Spec.Array, a.Spec.Groups = nil, a.Spec.Groups[:1]
+	d.folders, d.criu = folders{dir: t.TempDir()}, container.Criu{Path: "/usr/sbin/criu", Version: "4.3.1"}
+	image := t.TempDir()
+	a.Spec.Groups[0].Tasks[0].Image = image
+	if err := os.Mkdir(filepath.Join(image, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, criu := range []bool{false, true} {
+		a.Spec.Checkpoint = &jobspec.Checkpoint{Criu: criu}
+		for _, owner := range []int{0, 23456} {
+			if err := os.Chown(image, owner, owner); err != nil {
+				t.Fatal(err)
+			}
+			_, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2}, a, nil, nil)
+			if refused := err != nil; refused != (criu && owner != 0) || refused && !container.IsFinal(err) {
+				t.Errorf("criu %v with an image of user %d: %v", criu, owner, err)
+			}
+		}
+	}
+}
+
 func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 	for want, edit := range map[string]func(*api.Alloc, *jobspec.Task){
 		"${array.rate} has no value": func(_ *api.Alloc,

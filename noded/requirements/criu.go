@@ -8,18 +8,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// criuMajor is the first version of CRIU that saves containers on today's kernels.
-const criuMajor = 4
+// criuLeast is the first version of CRIU that restores only the mounts of the container: an older one
+// can be made to mount another directory of the machine (CVE-2026-119614).
+var criuLeast = []int{4, 3, 1}
+
+// CriuLeast is that version as users write it.
+const CriuLeast = "4.3.1"
 
 // criuPatience is how long CRIU may take to look at the kernel.
 const criuPatience = 30 * time.Second
 
-var criuVersion = regexp.MustCompile(`(?m)^Version: ((\d+)\.\S+)$`)
+var criuVersion = regexp.MustCompile(`(?m)^Version: (\d+\.\S+)$`)
 
 // FindCriu returns where CRIU is and its version: at the path, or found through PATH if that is "". It is
 // an error if CRIU, the kernel or the rights of this process are no good for saving containers.
@@ -28,7 +33,8 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 	defer cancel()
 	if path == "" {
 		if path, err = exec.LookPath("criu"); err != nil {
-			return "", "", errors.New("criu is not installed: containers cannot be saved; install criu 4.0 or later")
+			return "", "", errors.New("criu is not installed: containers cannot be saved; install criu " + CriuLeast +
+				" or later")
 		}
 	}
 	if path, err = filepath.Abs(path); err != nil {
@@ -43,9 +49,9 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 		return "", "", fmt.Errorf("%s does not say its version: containers cannot be saved", path)
 	}
 	version = string(m[1])
-	if major, err := strconv.Atoi(string(m[2])); err != nil || major < criuMajor {
-		return "", "", fmt.Errorf("%s is CRIU %s, which fails on today's kernels: install criu %d.0 or later", path, version,
-			criuMajor)
+	if olderCriu(version) {
+		return "", "", fmt.Errorf("%s is CRIU %s, with which an image can have root mount other directories of the machine "+
+			"(CVE-2026-119614): install criu %s or later", path, version, CriuLeast)
 	}
 	if out, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("%s check: the kernel cannot save containers: %w: %s", path, err, lastLine(out))
@@ -55,6 +61,23 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 			"container that has one: take the filters out of the service's unit (see docs/operating.md)")
 	}
 	return path, version, nil
+}
+
+// olderCriu reports whether a version is below criuLeast. A pre-release is older than its release.
+func olderCriu(version string) bool {
+	version, pre, isPre := strings.Cut(version, "-")
+	parts := make([]int, len(criuLeast))
+	for i, text := range strings.SplitN(version, ".", len(parts)+1) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return true
+		}
+		if i < len(parts) {
+			parts[i] = n
+		}
+	}
+	order := slices.Compare(parts, criuLeast)
+	return order < 0 || order == 0 && isPre && pre != ""
 }
 
 func lastLine(out []byte) string {

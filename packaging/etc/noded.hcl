@@ -62,7 +62,7 @@ http   = "0.0.0.0:7074"
 # allow_root_jobs       = false
 # allow_user_namespaces = false
 
-# Whether whole containers are saved by CRIU 4.0 or later, for jobs that ask for it: root of each such node can then act as
+# Whether whole containers are saved by CRIU 4.3.1 or later, for jobs that ask for it: root of each such node can then act as
 # root on the others. The unit needs a drop-in for this; see docs/operating.md, "Saving whole containers".
 # criu         = false
 # criu_program = "/usr/sbin/criu"

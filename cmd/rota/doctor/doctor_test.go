@@ -169,7 +169,7 @@ func TestConfiguration(t *testing.T) {
 	expect(t, in, "user namespaces", warn, "allow_user_namespaces is set", "max_user_namespaces")
 	in = fake(t)
 	node(t, in, "name = \"n1\"\ncriu = true\ncriu_program = \"/opt/criu\"\n")
-	expect(t, in, "criu", ok, "CRIU 4.1.1", "")
+	expect(t, in, "criu", ok, "CRIU 4.3.1", "")
 	in.criu = func(_ context.Context, path string) (string, string, error) {
 		return "", "", errors.New(path + " is none")
 	}

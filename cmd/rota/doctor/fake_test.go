@@ -36,7 +36,7 @@ func fake(t *testing.T) *inspection {
 		listen:  func(string, string) error { return nil },
 		clone:   func(uintptr) error { return nil },
 		keyring: func() error { return nil },
-		criu:    func(context.Context, string) (string, string, error) { return "/usr/sbin/criu", "4.1.1", nil },
+		criu:    func(context.Context, string) (string, string, error) { return "/usr/sbin/criu", "4.3.1", nil },
 		timex:   func() (int, unix.Timex, error) { return 0, unix.Timex{Maxerror: 5000}, nil },
 		statfs: func(string) (unix.Statfs_t, error) {
 			return unix.Statfs_t{Bsize: 4096, Bavail: 1 << 24, Files: 1 << 20, Ffree: 1 << 20}, nil

@@ -102,7 +102,8 @@ func (in *inspection) criuProgram(ctx context.Context) []finding {
 	}
 	path, version, err := in.system.criu(ctx, value(n.CriuProgram, ""))
 	if err != nil {
-		return one(warn, name, "install CRIU 4.0 or later, or name it with criu_program", "criu is set: %v", err)
+		return one(warn, name, "install CRIU "+requirements.CriuLeast+" or later, or name it with criu_program",
+			"criu is set: %v", err)
 	}
 	return fine(name, "%s is CRIU %s; the service's unit must let it work, too: see docs/operating.md", path, version)
 }
