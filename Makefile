@@ -78,12 +78,13 @@ vm-test-systemd: ## boot Debian with systemd in qemu, as root, and ask whether i
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
 	@VM_TIMEOUT=$(or $(VM_TIMEOUT),5m) .ci/vm-systemd "$$(bin/rota-vmtest -fetch)" bin/vmtest/debian
 
-check: lint ## gofmt, vet, lint, import rules, tidy
+check: lint $(VULNCHECK) ## gofmt, vet, lint, import rules, tidy, known vulnerabilities (says so where their database is out of reach)
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) test -count=1 -run 'TestImports' .
 	$(GO) mod verify
 	$(GO) mod tidy -diff
+	@.ci/vulnerabilities $(VULNCHECK)
 
 REF ?= HEAD
 same: ## compare what this tree decides with what commit REF decides, on twenty workloads under all policies
@@ -94,6 +95,9 @@ lint: $(LINT)
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(VULNCHECK):
+	GOBIN=$(CURDIR)/bin $(GO) install golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION)
 
 $(NFPM):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
