@@ -34,7 +34,7 @@ var commandTable = []row{
 	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
 		model.ErrHeldByAdmin, model.ErrStopping, model.ErrRunsOnce, anySpec, anyLimit),
 	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec, anyLimit),
-	command[RegisterNode](model.ErrBadInventory, anyInventory, anyLimit),
+	command[RegisterNode](model.ErrBadInventory, model.ErrOtherMachine, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
 	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,
 		model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,

@@ -155,6 +155,9 @@ func (c *chaos) register() Command {
 	case c.one(3):
 		c.boots++
 		n.BootID = fmt.Sprint("again", c.boots)
+		if c.one(3) {
+			n.Machine = fmt.Sprint("clone", c.IntN(3))
+		}
 	default:
 		n = *old
 		n.GPUs = slices.Clone(old.GPUs)

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"fmt"
+
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -8,8 +10,9 @@ import (
 // KindRegisterNode is the kind of [RegisterNode].
 var KindRegisterNode = newKind("register-node/1")
 
-// RegisterNode adds a node or renews its inventory. A boot id other than the last ends, as
-// node-lost, every attempt that the old boot ran.
+// RegisterNode adds a node or renews its inventory. Another boot of the same machine ends, as node-lost,
+// every attempt that the earlier boot ran. Another machine of that name is refused as long as the first
+// one may run workers: until they have ended, or the lease of a node that is down is over.
 type RegisterNode struct {
 	Node model.Node `json:"node"` // State, Reason and Since are ignored
 }
@@ -17,8 +20,8 @@ type RegisterNode struct {
 // Kind implements Command.
 func (RegisterNode) Kind() Kind { return KindRegisterNode }
 
-// apply adds the node or renews its inventory. After a boot nothing runs there any more, so its
-// workers are lost at once.
+// apply adds the node or renews its inventory. After another boot of the machine nothing runs there any
+// more, so that its workers are lost at once.
 func (c RegisterNode) apply(m *Machine) (any, error) {
 	n := c.Node
 	if err := admission.CheckInventory(&n); err != nil {
@@ -29,6 +32,9 @@ func (c RegisterNode) apply(m *Machine) (any, error) {
 		return nil, m.s.AddNode(&n)
 	}
 	if old.BootID != n.BootID {
+		if !n.RebootOf(old) && m.v.RunsWorkers(i) {
+			return nil, fmt.Errorf("node %s: %w", n.Name, model.ErrOtherMachine)
+		}
 		m.loseWorkers(i, "the node was booted anew")
 	} else if err := m.s.CheckHeld(i, &n); err != nil {
 		return nil, err

@@ -505,6 +505,69 @@ func TestRebootLosesWorkersAtOnce(t *testing.T) {
 	w.refused(err, model.ErrOtherBoot)
 }
 
+// TestAnotherMachineWaitsForTheLease registers other machines under the name of a node that runs a job. It
+// notices that the job is lost although the first machine may go on to run it until its lease is over.
+func TestAnotherMachineWaitsForTheLease(t *testing.T) {
+	other := func(machine string) model.Node {
+		n := testNode("n1", 8)
+		n.BootID, n.Machine = "b2", machine
+		return n
+	}
+	for name, machine := range map[string]string{"a clone": "m-clone", "a machine without a name": ""} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.running(1, []string{"n1"})
+		again := RegisterNode{Node: other(machine)}
+		refused := func(when string) {
+			t.Helper()
+			before := w.s.v.Nodes()[0]
+			_, err := w.apply(again)
+			w.refused(err, model.ErrOtherMachine)
+			w.state(id, model.Running)
+			if now := w.s.v.Nodes()[0]; now != before {
+				t.Errorf("%s, %s: the node is %+v, %+v before", name, when, now, before)
+			}
+		}
+		refused("while the node is up")
+		w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown})
+		refused("when it is down")
+		w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeUp})
+		w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown})
+		w.wait(629)
+		refused("before the lease is over")
+		w.wait(1)
+		w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}))
+		w.must(again)
+		if n := w.s.v.Nodes()[0]; n.State != model.NodeUp || n.BootID != "b2" || n.Machine != machine {
+			t.Errorf("%s: after the lease the node is %+v", name, n)
+		}
+		w.state(id, model.Pending)
+	}
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.running(1, []string{"n1"})
+	w.report(id, 0, model.WorkerExited)
+	w.must(RegisterNode{Node: other("m-clone")}) // nothing runs there
+	id = w.running(1, []string{"n1"})
+	_, err := w.apply(RegisterNode{Node: testNode("n1", 8)}) // the first one is back, and another one has its place
+	w.refused(err, model.ErrOtherMachine)
+	w.state(id, model.Running)
+}
+
+// TestAMachineThatNobodyNamesIsNoReboot has a node without a name of its machine boot anew. It notices that
+// two machines without names are taken for the same one.
+func TestAMachineThatNobodyNamesIsNoReboot(t *testing.T) {
+	w := newWorld(t)
+	n := testNode("n1", 8)
+	n.Machine = ""
+	w.must(RegisterNode{Node: n})
+	id := w.running(1, []string{"n1"})
+	n.BootID = "b2"
+	_, err := w.apply(RegisterNode{Node: n})
+	w.refused(err, model.ErrOtherMachine)
+	w.state(id, model.Running)
+}
+
 func TestNodeLossesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -91,6 +91,7 @@ var (
 	ErrKeyReused       = errors.New("this idempotency key came with another request before")
 	ErrNoNode          = errors.New("no such node")
 	ErrOtherBoot       = errors.New("the node has been booted anew since")
+	ErrOtherMachine    = errors.New("another machine has this name and may still run its jobs")
 	ErrRunsOnce        = errors.New("the job says that it is never started again (--no-requeue, or requeue = false)")
 	ErrOldAttempt      = errors.New("the attempt is over")
 	ErrStopping        = errors.New("the attempt is being stopped already")

@@ -21,9 +21,11 @@ type NodeState string
 
 // Node is one machine.
 type Node struct {
-	Name       string            `json:"name"`
-	Addr       string            `json:"addr"` // host:port of its own listener, for logs
-	BootID     string            `json:"boot_id"`
+	Name   string `json:"name"`
+	Addr   string `json:"addr"` // host:port of its own listener, for logs
+	BootID string `json:"boot_id"`
+	// Machine names the hardware, whichever system was booted on it; "": nothing there names it
+	Machine    string            `json:"machine,omitempty"`
 	Version    string            `json:"version"`
 	Cores      int64             `json:"cores"`
 	Memory     jobspec.Bytes     `json:"memory"`
@@ -42,6 +44,13 @@ type Node struct {
 	Notice     string    `json:"notice,omitempty"`  // what the node says of itself, shown if there is no Reason
 	Since      Stamp     `json:"since"`             // of State
 	Drained    bool      `json:"drained,omitempty"` // returns from being down as drained, not up
+}
+
+// RebootOf reports whether a node is another boot of the machine that registered as old. Then nothing
+// runs any more of what the earlier boot ran. Any other machine, such as a clone, proves nothing of that
+// one, even if it has the same name, disk and certificate.
+func (n *Node) RebootOf(old *Node) bool {
+	return n.BootID != old.BootID && n.Machine != "" && n.Machine == old.Machine
 }
 
 // WithPortTaken returns the ports of a node that something else has, with one more. As many as half of

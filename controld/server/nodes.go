@@ -62,8 +62,11 @@ func register(x *exchange, req *api.RegisterRequest) (*api.RegisterResponse, err
 	case req.Node.Name != name:
 		return nil, problem.Invalid("the path names node %q and the body node %q", name, req.Node.Name)
 	}
+	known, at := x.view.Node(name)
+	if known != nil && known.BootID != req.Node.BootID && !req.Node.RebootOf(known) && x.view.RunsWorkers(at) {
+		return nil, x.otherMachine(known) // it is not the node: that has not been heard of
+	}
 	x.noteContact(name)
-	known, _ := x.view.Node(name)
 	if known == nil || known.State == model.NodeDown || !sameInventory(*known, req.Node) {
 		if _, err := x.propose(fsm.RegisterNode{Node: req.Node}); err != nil {
 			return nil, err
@@ -71,6 +74,20 @@ func register(x *exchange, req *api.RegisterRequest) (*api.RegisterResponse, err
 		x.s.Log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
 	}
 	return &api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
+}
+
+// otherMachine refuses a machine under the name of a node that another machine has, which may still run
+// the node's jobs.
+func (x *exchange) otherMachine(n *model.Node) error {
+	x.s.Log.Warn("another machine has the name of a node that may still run jobs", "node", n.Name, "boot", n.BootID)
+	until := "that one is up"
+	if n.State == model.NodeDown {
+		left := time.Duration(x.view.LostAt(n)-x.s.Replica.Now(x.view)) * time.Millisecond
+		until = fmt.Sprintf("that one is down, and its lease may last another %v", max(0, left).Round(time.Second))
+	}
+	return problem.WrongState("node %q is another boot, %s, of a machine that is not known to be this one, and its jobs "+
+		"may still run there: %s. This machine becomes the node once they have ended. A clone needs a name of its own: "+
+		"remove its data directory and join it under another --name", n.Name, n.BootID, until)
 }
 
 // sameInventory compares the inventories of two nodes; their other fields belong to the state.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -163,6 +164,43 @@ func TestALongPollOfAnEarlierBootIsRefused(t *testing.T) {
 	}
 	if _, err := askAllocs(t, s, "n1", "b2", 0, ""); err != nil {
 		t.Errorf("the new boot: %v", err)
+	}
+}
+
+// TestAnotherMachineIsNotHeardOf registers a clone of a node that is down and may still run a job. It
+// notices that the clone counts as the node: then the leader would have that up again, and tell the clone
+// to run the job.
+func TestAnotherMachineIsNotHeardOf(t *testing.T) {
+	s := leading(t, 1, &links{})
+	boot(t, s, "n1", "b1")
+	owner := model.Identity{UID: 1000, User: "u1000"}
+	spec := &jobspec.Job{Name: "j", Groups: []jobspec.Group{{Count: 1, Tasks: []jobspec.Task{{Command: []string{"true"},
+		Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}
+	for _, c := range []fsm.Command{
+		fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}},
+		fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: 1, Places: []model.Place{{Node: "n1"}}}}}},
+		fsm.SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown, Reason: "silent"},
+	} {
+		if _, err := s.Replica.Propose(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clone := model.Node{Name: "n1", Addr: "127.0.0.1:1", BootID: "b2", Machine: "another", Cores: 4, Memory: 8 * jobspec.GiB}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/nodes/n1/register", nil)
+	r.SetPathValue("name", "n1")
+	x := &exchange{s: s, r: r, w: httptest.NewRecorder(), view: s.Replica.View()}
+	_, err := register(x, &api.RegisterRequest{Node: clone})
+	wantCode(t, err, api.CodeWrongState)
+	for _, word := range []string{"n1", "b1", "lease may last another 10m", "--name"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the refusal does not say %q: %v", word, err)
+		}
+	}
+	if seen := s.Contacts.Seen("n1"); !seen.IsZero() {
+		t.Errorf("the node counts as heard of at %v", seen)
+	}
+	if n, _ := s.Replica.View().Node("n1"); n.State != model.NodeDown || n.BootID != "b1" {
+		t.Errorf("the node is %+v", n)
 	}
 }
 

@@ -65,7 +65,7 @@ func Inspect(c Config) (Machine, error) {
 		return m, fmt.Errorf("read host name: %w", err)
 	}
 	m.Node = model.Node{
-		Name: c.Name, BootID: boot, Version: api.Build(), Cores: int64(cores),
+		Name: c.Name, BootID: boot, Machine: Identity("/"), Version: api.Build(), Cores: int64(cores),
 		Memory: memory,
 		Labels: nodeLabels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,
 	}

@@ -46,6 +46,17 @@ func (s *State) ReplaceNode(i int, n *model.Node) {
 	s.ownGrid().Replace(i, s.v.nodes, s.heldOn(i))
 }
 
+// RunsWorkers reports whether a node has workers that have not ended.
+func (v *View) RunsWorkers(i int) bool {
+	name := v.nodes[i].Name
+	return slices.ContainsFunc(v.HeldOn(i), func(h HeldWorker) bool {
+		a := v.Job(h.Job).Live()
+		return a != nil && slices.ContainsFunc(a.Workers, func(w model.Worker) bool {
+			return w.Node == name && !w.State.Final()
+		})
+	})
+}
+
 // CanSuspend reports whether the attempt in progress of a job can be suspended: the job can pause, and
 // all nodes that still run workers of it can pause them.
 func (v *View) CanSuspend(j *model.Job) bool {

@@ -56,6 +56,7 @@ var refusals = []struct {
 	{fsm.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrRaisesLimit, http.StatusForbidden, api.CodeDenied},
 	{model.ErrOtherBoot, http.StatusConflict, api.CodeWrongState},
+	{model.ErrOtherMachine, http.StatusConflict, api.CodeWrongState},
 	{model.ErrKeyReused, http.StatusConflict, api.CodeKeyReused},
 	{model.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},
 	{model.ErrBadInventory, http.StatusUnprocessableEntity, api.CodeInvalid},
