@@ -55,7 +55,12 @@ func Filtered[T any](items []T, text string) ([]T, error) {
 // compileFilter compiles an expression for items of type T.
 func compileFilter[T any](text string) (*vm.Program, error) {
 	var sample T
-	program, err := expr.Compile(text, expr.Env(fieldMap(reflect.ValueOf(&sample).Elem())), expr.AsBool())
+	options := []expr.Option{expr.Env(fieldMap(reflect.ValueOf(&sample).Elem())), expr.AsBool()}
+	if _, err := expr.Compile(text, options...); err != nil { // its messages are about the text as it was written
+		return nil, filterError(text, err)
+	}
+	steps := &stepCounter{left: maxSteps}
+	program, err := expr.Compile(text, append(options, steps.options()...)...)
 	if err != nil {
 		return nil, filterError(text, err)
 	}

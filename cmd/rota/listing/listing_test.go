@@ -159,10 +159,41 @@ func TestFilters(t *testing.T) {
 		`inner.depth == 0`:                       "b a c\x1b",
 		`name matches "^[ab]$" and not heavy`:    "b",
 		"size >\n9":                              "b c\x1b",
+		// what counts steps changes no result
+		`one(tags, # == "y") and all(1..3, # > 0)`:                      "b",
+		`sum(filter(1..4, # > 2)) == 7 and reduce(1..3, #acc + #) == 6`: "b a c\x1b",
+		`len(map(5..4, #)) == 0 and count(1..size, # > 3) == size - 3`:  "b a c\x1b",
+		`(find(1..9, # > 3) ?? 0) == 4 and not (name matches "b")`:      "a c\x1b",
 	} {
 		got := session(t).Run("list", "-o", "name", "--filter", expr)
 		if text := strings.Join(strings.Fields(got.Stdout), " "); got.Code != 0 || text != want {
 			t.Errorf("%s: %+v, want %s", expr, got, want)
+		}
+	}
+}
+
+// TestAFilterIsBounded: predicates and ranges inside of others, which would run for hours, end with a
+// message in seconds, whichever way they repeat.
+func TestAFilterIsBounded(t *testing.T) {
+	nest := func(inner, outer string, n int) string {
+		for range n {
+			inner = fmt.Sprintf(outer, inner)
+		}
+		return inner
+	}
+	for _, filter := range []string{
+		nest("1", "reduce(1..300, #acc + %s)", 6) + " > 0",
+		nest("true", "all(1..300, %s)", 6),
+		nest("true", "none(1..300, not %s)", 6),
+		nest("1", "sum(map(1..300, %s))", 6) + " > 0",
+		nest("1", "count(1..300, %s > 0)", 6) + " > 0",
+		"len(1..900000) + len(1..900000) + " + nest("1", "reduce(1..30, #acc + len(1..900000) + %s)", 1) + " > 0",
+		"len(-9223372036854775807..9223372036854775807) > 0",
+	} {
+		got := session(t).Run("list", "-o", "name", "--filter", filter)
+		if got.Code != exit.Usage || !strings.Contains(got.Stderr, "--filter: column") ||
+			!strings.Contains(got.Stderr, "steps") && !strings.Contains(got.Stderr, "memory budget") {
+			t.Errorf("%s: %+v", filter, got)
 		}
 	}
 }
