@@ -59,7 +59,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 	if l := f.Limits; l != nil {
 		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests,
-			"max_reads": l.MaxReads} {
+			"max_reads": l.MaxReads, "max_processor": l.MaxProcessor} {
 			if n < 0 {
 				bad("limits."+name, fmt.Sprintf("%s = %d: write at least 1", name, n), "")
 			}

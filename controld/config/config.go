@@ -61,6 +61,7 @@ type Limits struct {
 	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, array tasks counted
 	MaxRequests   int `hcl:"max_requests,optional"`    // requests that wait or follow, at one controller
 	MaxReads      int `hcl:"max_reads,optional"`       // reads in a second that do not wait, at one controller
+	MaxProcessor  int `hcl:"max_processor,optional"`   // percent of a core that requests take, at one controller
 }
 
 // Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
@@ -144,6 +145,7 @@ func (f *File) Replicated() *model.Config {
 	}
 	if f.Limits != nil {
 		cfg.MaxSubmitJobs, cfg.MaxRequests, cfg.MaxReads = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests, f.Limits.MaxReads
+		cfg.MaxProcessor = f.Limits.MaxProcessor
 	}
 	base := cfg.Queues["default"]
 	for _, q := range f.Queues {

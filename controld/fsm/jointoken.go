@@ -53,18 +53,9 @@ func (UseJoinToken) Kind() Kind { return KindUseJoinToken }
 // apply marks the token.
 func (c UseJoinToken) apply(m *Machine) (any, error) {
 	t := *m.v.Trust()
-	i := slices.IndexFunc(t.Tokens, func(k model.JoinToken) bool { return k.Digest == c.Digest })
-	switch {
-	case i < 0:
-		return nil, model.ErrNoToken
-	case t.Tokens[i].Expires <= m.s.At():
-		return nil, model.ErrTokenExpired
-	case t.Tokens[i].Role != c.Role:
-		return nil, model.ErrTokenRole
-	case t.Tokens[i].Key == c.Key && t.Tokens[i].Name == c.Name:
-		return nil, nil
-	case t.Tokens[i].Key != "":
-		return nil, model.ErrTokenUsed
+	i, err := t.TokenFor(c.Digest, c.Role, c.Name, c.Key, m.s.At())
+	if err != nil || t.Tokens[i].Key != "" { // the same machine asks again
+		return nil, err
 	}
 	t.Tokens = slices.Clone(t.Tokens)
 	t.Tokens[i].Name, t.Tokens[i].Key = c.Name, c.Key

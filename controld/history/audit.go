@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -44,7 +46,7 @@ CREATE INDEX IF NOT EXISTS audit_job_first ON audit_job (first, last);
 type AuditEntry struct {
 	Seq     int64        `json:"seq"` // in this controller's log
 	At      model.UnixMS `json:"at"`
-	UID     int64        `json:"uid"` // -1: the caller was not known
+	UID     int64        `json:"uid"` // or UIDStranger, UIDMachine
 	User    string       `json:"user,omitempty"`
 	Token   string       `json:"token,omitempty"`   // id of the API token that named the user
 	Origin  string       `json:"origin,omitempty"`  // address, machine or socket that the request came from
@@ -58,11 +60,49 @@ type AuditEntry struct {
 	Times   int          `json:"times"`             // how many requests alike this entry stands for
 }
 
+// UIDs of entries about callers that are no users.
+const (
+	UIDStranger = -1 // the caller was not known
+	UIDMachine  = -2 // a member of the cluster for itself
+)
+
+// Merge adds a request of the same kind to an entry: its jobs, its object and its origin, as far as
+// there is room.
+func (e *AuditEntry) Merge(more *AuditEntry) {
+	e.Times += more.Times
+	if len(e.Jobs) < MaxAuditRanges {
+		e.Jobs = e.Jobs.With(more.Jobs)
+	}
+	for _, f := range []struct{ all, one *string }{{&e.Token, &more.Token}, {&e.Origin, &more.Origin},
+		{&e.Account, &more.Account}, {&e.Object, &more.Object}} {
+		*f.all = withName(*f.all, *f.one)
+	}
+}
+
+// maxNames bounds a list of names in an entry, in bytes.
+const maxNames = 200
+
+// withName adds a name to a list. A list that is full ends with three dots.
+func withName(list, name string) string {
+	const full = ", ..."
+	switch {
+	case name == "" || list == name || strings.HasSuffix(list, full) || slices.Contains(strings.Split(list, ", "), name):
+		return list
+	case list == "":
+		return name
+	case len(list)+len(name) > maxNames:
+		return list + full
+	}
+	return list + ", " + name
+}
+
 // MaxAuditRanges is how many ranges of job ids one entry keeps. Further ones widen the last.
 const MaxAuditRanges = 100
 
 // AppendAudit adds entries to the audit log and makes them durable, all or none. It then drops
-// those from before an instant, and all but the last most.
+// those from before an instant, and all but the last most. One caller, all strangers together and
+// all machines together have a tenth of that each, and a hundredth of refusals, so that none of them
+// pushes the entries of others out.
 func (s *Store) AppendAudit(ctx context.Context, entries []AuditEntry, before model.UnixMS, most int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,6 +110,34 @@ func (s *Store) AppendAudit(ctx context.Context, entries []AuditEntry, before mo
 		return fmt.Errorf("append to the audit log in %s: %w", s.path, explain(err))
 	}
 	return nil
+}
+
+// auditQuota bounds the rows of the audit log that meet a condition.
+type auditQuota struct {
+	rows string // the condition
+	args []any  // of the condition
+	most int64
+	by   string // the column by which the last rows are found
+}
+
+// key names the rows that a quota counts.
+func (q *auditQuota) key() string { return fmt.Sprint(q.rows, q.args) }
+
+// enforce drops the oldest rows beyond the quota.
+func (q *auditQuota) enforce(ctx context.Context, tx *sql.Tx) error {
+	condition := fmt.Sprintf("%s AND %s < (SELECT %s FROM audit WHERE %s ORDER BY %s DESC LIMIT 1 OFFSET ?)", q.rows,
+		q.by, q.by, q.rows, q.by)
+	return dropAudit(ctx, tx, condition, append(slices.Concat(q.args, q.args), q.most-1)...)
+}
+
+// auditQuotas returns the quotas that an entry counts for.
+func auditQuotas(e *AuditEntry, most int64) []auditQuota {
+	ofCaller := []any{e.UID}
+	quotas := []auditQuota{{"TRUE", nil, most, "seq"}, {"uid = ?", ofCaller, max(most/10, 1), "at"}}
+	if e.Status >= 400 || e.UID == UIDStranger {
+		quotas = append(quotas, auditQuota{"uid = ? AND status >= 400", ofCaller, max(most/100, 1), "at"})
+	}
+	return quotas
 }
 
 func (s *Store) appendAudit(ctx context.Context, entries []AuditEntry, before model.UnixMS, most int64) error {
@@ -81,19 +149,55 @@ func (s *Store) appendAudit(ctx context.Context, entries []AuditEntry, before mo
 	if err := insertAudit(ctx, tx, entries); err != nil {
 		return err
 	}
-	for _, q := range []struct {
-		text string
-		args []any
-	}{
-		{"DELETE FROM audit WHERE at < ?", []any{int64(before)}},
-		{"DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", []any{most}},
-		{"DELETE FROM audit_job WHERE seq < (SELECT coalesce(min(seq), 9e18) FROM audit)", nil},
-	} {
-		if _, err := tx.ExecContext(ctx, q.text, q.args...); err != nil {
+	if err := dropAudit(ctx, tx, "at < ?", int64(before)); err != nil {
+		return err
+	}
+	added, due := s.countAudit(entries, most)
+	for i := range due {
+		if err := due[i].enforce(ctx, tx); err != nil {
 			return err
 		}
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.added = added
+	return nil
+}
+
+// countAudit returns how many entries each quota has got since it was enforced, and the quotas that
+// are to be enforced now. To enforce a quota reads as many rows of an index as it allows, so it is
+// done at first, and again when a twentieth of it was added.
+func (s *Store) countAudit(entries []AuditEntry, most int64) (added map[string]int64, due []auditQuota) {
+	added = maps.Clone(s.added)
+	if added == nil {
+		added = map[string]int64{}
+	}
+	for i := range entries {
+		for _, q := range auditQuotas(&entries[i], most) {
+			n, known := added[q.key()]
+			if known && n < q.most/20 {
+				added[q.key()] = n + 1
+				continue
+			}
+			added[q.key()] = 0
+			if !slices.ContainsFunc(due, func(d auditQuota) bool { return d.key() == q.key() }) {
+				due = append(due, q)
+			}
+		}
+	}
+	return added, due
+}
+
+// dropAudit drops the entries that meet a condition.
+func dropAudit(ctx context.Context, tx *sql.Tx, condition string, args ...any) error {
+	for _, table := range []string{"audit_job", "audit"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE seq IN (SELECT seq FROM audit WHERE "+condition+")",
+			args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func insertAudit(ctx context.Context, tx *sql.Tx, entries []AuditEntry) error {

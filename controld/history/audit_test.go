@@ -78,7 +78,8 @@ func TestAuditLog(t *testing.T) {
 	if got := find(AuditFilter{Job: 5}); got != nil {
 		t.Errorf("jobs of an entry that was dropped: %v", got)
 	}
-	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 500, Times: 1}, {At: 600, Times: 1}}, 0, 2); err != nil {
+	last := []AuditEntry{{At: 500, Times: 1}, {At: 600, UID: 1, Times: 1}}
+	if err := s.AppendAudit(t.Context(), last, 0, 2); err != nil {
 		t.Fatal(err)
 	}
 	if got := find(AuditFilter{}); !slices.Equal(got, []int64{600, 500}) {
@@ -106,5 +107,56 @@ func TestAnAuditEntryIsBounded(t *testing.T) {
 		if r.First > 0 && (err != nil || len(got) != 1 || len(got[0].Jobs) != MaxAuditRanges) {
 			t.Errorf("job %d: %+v, %v", r.First, got, err)
 		}
+	}
+}
+
+// TestAFloodKeepsTheEntriesOfOthers: callers that fill the audit log for hours lose their own oldest
+// entries. Those of other callers stay, and so does what a caller did before it was refused.
+func TestAFloodKeepsTheEntriesOfOthers(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "h.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const most = 2000
+	at := model.UnixMS(1)
+	add := func(n int, uid int64, status int) {
+		t.Helper()
+		batch := make([]AuditEntry, n)
+		for i := range batch {
+			at++
+			batch[i] = AuditEntry{At: at, UID: uid, Method: "POST", Route: "/v1/jobs", Jobs: model.Span(int(at), int(at)),
+				Status: status, Times: 1}
+		}
+		if err := s.AppendAudit(t.Context(), batch, 0, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := func(table, condition string) (n int) {
+		t.Helper()
+		if err := s.db.QueryRow("SELECT count(*) FROM " + table + " WHERE " + condition).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	add(3, 7, 200)
+	add(2, 8, 200)
+	for range 100 {
+		add(100, 8, 403) // 10,000 refusals
+		add(100, UIDStranger, 401)
+		add(100, UIDMachine, 200)
+		add(100, 9, 200)
+	}
+	for condition, c := range map[string]struct{ least, most int }{
+		"uid = 7": {3, 3}, "uid = 8 AND status = 200": {2, 2}, "uid = 8 AND status = 403": {most / 100, most/100 + 100},
+		"uid = -1": {most / 100, most/100 + 100}, "uid = -2": {most / 10, most/10 + 120},
+		"uid = 9": {most / 10, most/10 + 120},
+	} {
+		if n := rows("audit", condition); n < c.least || n > c.most {
+			t.Errorf("%d entries with %s, want %d to %d", n, condition, c.least, c.most)
+		}
+	}
+	if n, all := rows("audit_job", "TRUE"), rows("audit", "TRUE"); n != all {
+		t.Errorf("%d entries with a job each have %d ranges of jobs", all, n)
 	}
 }

@@ -60,6 +60,8 @@ type Store struct {
 
 	mu   sync.Mutex   // one writer at a time
 	last atomic.Int64 // every record with 1 <= Seq <= last is on disk
+
+	added map[string]int64 // entries of the audit log since its quotas were enforced, by quota
 }
 
 // Open opens or makes the file at path. Errors wrap ErrNotWritable, ErrNewer or ErrCorrupt where

@@ -27,11 +27,13 @@ type Config struct {
 	// MaxSubmitJobs is how many unfinished jobs a user may have, array tasks counted; 0:
 	// [DefaultMaxSubmitJobs]. MaxRequests is how many requests of a user that wait or follow a
 	// controller works on at once; 0: [DefaultMaxRequests]. MaxReads is how many of a user's reads that
-	// do not wait a controller answers in a second, over ten seconds; 0: [DefaultMaxReads]. Operators and
-	// admins are not bound.
+	// do not wait a controller answers in a second, over ten seconds; 0: [DefaultMaxReads]. MaxProcessor is
+	// the processor time that a user's requests may take at one controller, in percent of one core over
+	// ten seconds; 0: [DefaultMaxProcessor]. Operators and admins are not bound.
 	MaxSubmitJobs int `json:"max_submit_jobs,omitempty"`
 	MaxRequests   int `json:"max_requests,omitempty"`
 	MaxReads      int `json:"max_reads,omitempty"`
+	MaxProcessor  int `json:"max_processor,omitempty"`
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
 	// how many there are of what jobs hold without a node, by name, such as licences of a program
@@ -47,6 +49,7 @@ const (
 	DefaultMaxSubmitJobs = 200_000 // a fifth of what the cluster holds
 	DefaultMaxRequests   = 256     // commands that wait or follow, of all the user's shells
 	DefaultMaxReads      = 50      // more is a loop that should wait for a change
+	DefaultMaxProcessor  = 50      // a list of 10,000 jobs each second takes a fifth of it
 )
 
 // Queue is a set of defaults and limits that jobs are submitted to.

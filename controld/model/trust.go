@@ -1,6 +1,9 @@
 package model
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Trust is what the replicated state knows of the cluster's members: its id, join tokens that were
 // given out, and certificates that were revoked. Secrets are not part of it.
@@ -47,6 +50,28 @@ func (t *Trust) Generation(role, name string) int64 {
 		}
 	}
 	return 0
+}
+
+// KnowsToken reports whether a token with a digest was given out in the last 24 hours.
+func (t *Trust) KnowsToken(digest string) bool {
+	return slices.ContainsFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
+}
+
+// TokenFor returns where the token of a digest stands in Tokens, for the machine of a name, a key
+// and a role that joins at an instant. Its error says why this token lets that machine not join.
+func (t *Trust) TokenFor(digest, role, name, key string, now Instant) (int, error) {
+	i := slices.IndexFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
+	switch {
+	case i < 0:
+		return i, ErrNoToken
+	case t.Tokens[i].Expires <= now:
+		return i, ErrTokenExpired
+	case t.Tokens[i].Role != role:
+		return i, ErrTokenRole
+	case t.Tokens[i].Key != "" && (t.Tokens[i].Key != key || t.Tokens[i].Name != name):
+		return i, ErrTokenUsed
+	}
+	return i, nil
 }
 
 // Refusals about members.

@@ -49,46 +49,50 @@ func (a *subject) ofJobs(ids []model.JobID) {
 	a.jobs = a.jobs.With(more)
 }
 
+// maxApart is how many entries of its own a caller gets in a second. Further requests share an entry
+// for each kind, so that one caller cannot push the entries of others out.
+const maxApart = 100
+
 // auditLog has the entries that are not stored yet.
 type auditLog struct {
-	mu       sync.Mutex
-	pending  []history.AuditEntry
-	refusals map[refusal]int // where refusals are in pending
-	lost     int             // entries that found no room
+	mu      sync.Mutex
+	pending []history.AuditEntry
+	shared  map[requestKind]int // where the entry that requests of a kind share is in pending
+	apart   map[int64]int       // entries by UID
+	lost    int                 // entries that found no room
 }
 
-// refusal is what refusals that share an entry have in common.
-type refusal struct {
-	uid                  int64
-	token, origin        string
-	method, route, where string
-	code                 string
+// requestKind is what requests that share an entry have in common.
+type requestKind struct {
+	uid           int64
+	method, route string
+	status        int
+	code          string
 }
 
-// add adds an entry. Refusals alike of one second share an entry, so that a flood of them does not
-// push the rest out.
+// add adds an entry. Of one second, refusals of one kind share an entry, and so do the requests of a
+// caller beyond maxApart. Callers choose jobs, objects and where they come from, so these keep no
+// requests apart.
 func (l *auditLog) add(e *history.AuditEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	alike := refusal{e.UID, e.Token, e.Origin, e.Method, e.Route, e.Object, e.Code}
-	refused := e.Status >= http.StatusBadRequest
-	if at, again := l.refusals[alike]; refused && again {
-		same := &l.pending[at]
-		if same.Times++; len(same.Jobs) < history.MaxAuditRanges {
-			same.Jobs = same.Jobs.With(e.Jobs)
-		}
+	kind := requestKind{e.UID, e.Method, e.Route, e.Status, e.Code}
+	shares := e.Status >= http.StatusBadRequest || l.apart[e.UID] >= maxApart
+	if at, again := l.shared[kind]; shares && again {
+		l.pending[at].Merge(e)
 		return
 	}
 	if len(l.pending) >= maxPending {
 		l.lost++
 		return
 	}
-	if refused {
-		if l.refusals == nil {
-			l.refusals = map[refusal]int{}
-		}
-		l.refusals[alike] = len(l.pending)
+	if l.shared == nil {
+		l.shared, l.apart = map[requestKind]int{}, map[int64]int{}
 	}
+	if shares {
+		l.shared[kind] = len(l.pending)
+	}
+	l.apart[e.UID]++
 	l.pending = append(l.pending, *e)
 }
 
@@ -97,7 +101,7 @@ func (l *auditLog) take() (entries []history.AuditEntry, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entries, lost = l.pending, l.lost
-	l.pending, l.refusals, l.lost = nil, nil, 0
+	l.pending, l.shared, l.apart, l.lost = nil, nil, nil, 0
 	return entries, lost
 }
 
@@ -105,7 +109,7 @@ func (l *auditLog) take() (entries []history.AuditEntry, lost int) {
 func (l *auditLog) putBack(entries []history.AuditEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pending, l.refusals = append(entries, l.pending...), nil
+	l.pending, l.shared = append(entries, l.pending...), nil
 }
 
 // RunAudit stores the audit log once a second until ctx ends.
@@ -148,7 +152,7 @@ func (x *exchange) record(err error) {
 		return
 	}
 	x.recorded = true
-	e := history.AuditEntry{At: replica.WallNow(), UID: -1, Origin: x.origin(), Method: x.rt.Method,
+	e := history.AuditEntry{At: replica.WallNow(), UID: history.UIDStranger, Origin: x.origin(), Method: x.rt.Method,
 		Route: x.rt.Path, Jobs: x.about.jobs, Account: x.about.account,
 		Object: cmp.Or(x.about.object, x.r.PathValue("name")),
 		Status: http.StatusOK, Times: 1}
@@ -163,6 +167,7 @@ func (x *exchange) record(err error) {
 	}
 	if c := x.caller; c != nil {
 		e.Token = c.Token
+		e.UID = history.UIDMachine
 		if !c.Machine {
 			e.UID, e.User = int64(c.User.UID), c.User.User
 		}
@@ -239,7 +244,7 @@ func listAudit(x *exchange) (*api.AuditList, error) {
 	}
 	list := &api.AuditList{List: *newList[api.AuditEntry]("AuditList", x.view)}
 	list.Items = presentAudit(x.s.Name, own)
-	x.askOthers(list, query)
+	x.idle(func() { x.askOthers(list, query) })
 	slices.SortStableFunc(list.Items, func(a, b api.AuditEntry) int { return b.At.Compare(a.At.Time) })
 	list.Items = list.Items[:min(len(list.Items), f.Limit)]
 	return list, nil
@@ -277,8 +282,8 @@ func presentAudit(controller string, entries []history.AuditEntry) []api.AuditEn
 	items := make([]api.AuditEntry, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		items[i] = api.AuditEntry{At: api.At(e.At), Controller: controller, User: e.User, UID: e.UID, Token: e.Token,
-			From: e.Origin, Action: e.Method + " " + e.Route, Jobs: e.Jobs.String(), Account: e.Account, Object: e.Object,
+		items[i] = api.AuditEntry{At: api.At(e.At), Controller: controller, User: e.User,
+			UID: max(e.UID, history.UIDStranger), Token: e.Token, From: e.Origin, Action: e.Method + " " + e.Route, Jobs: e.Jobs.String(), Account: e.Account, Object: e.Object,
 			Status: e.Status, Code: cmp.Or(e.Code, "ok"), Times: e.Times}
 	}
 	return items

@@ -114,14 +114,18 @@ func (s *Server) present(id model.Identity) (model.Identity, error) {
 	return now, nil
 }
 
-// authoriseToken refuses a token whose scope does not cover the route, and one that was revoked
-// while a long poll waited.
+// authoriseToken refuses a token whose scope does not cover the route, and one that was revoked or
+// has expired while a long poll waited.
 func (x *exchange) authoriseToken() error {
 	if x.caller == nil || x.caller.Token == "" {
 		return nil
 	}
-	if t := x.s.Replica.View().APIToken(x.caller.Token); t == nil || t.Revoked != nil {
+	v := x.s.Replica.View()
+	switch t := v.APIToken(x.caller.Token); {
+	case t == nil || t.Revoked != nil:
 		return badToken(fmt.Sprintf("API token %s was revoked", x.caller.Token))
+	case t.Expires.At <= x.s.Replica.Now(v):
+		return badToken(fmt.Sprintf("API token %s has expired", x.caller.Token))
 	}
 	needs := x.rt.tokenScope()
 	if covers(model.TokenScope(x.caller.Scope), needs) {

@@ -14,20 +14,25 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// body reads the request's body. Memory is taken as the bytes come, whatever length the client
+// body reads the request's body, once. Memory is taken as the bytes come, whatever length the client
 // announced, and counts until the request is answered.
 func (x *exchange) body() ([]byte, error) {
+	if x.text != nil {
+		return x.text, nil
+	}
 	var b bytes.Buffer
 	most := x.bodyLimit()
 	if x.r.ContentLength > most {
 		return nil, tooLarge(most)
 	}
 	b.Grow(int(max(0, min(x.r.ContentLength, announcedMost))) + bytes.MinRead)
-	if _, err := b.ReadFrom(countedBody{http.MaxBytesReader(x.w, x.r.Body, most), x}); err != nil {
+	var err error
+	if x.idle(func() { _, err = b.ReadFrom(countedBody{http.MaxBytesReader(x.w, x.r.Body, most), x}) }); err != nil {
 		return nil, bodyError(err)
 	}
 	x.endReadDeadline()
-	return b.Bytes(), nil
+	x.text = b.Bytes()
+	return x.text, nil
 }
 
 // announcedMost is how many bytes a body gets at once because its client announced them.

@@ -63,6 +63,8 @@ type exchange struct {
 	sent        bool        // the handler has written the answer
 	recorded    bool        // in the audit log
 	about       subject     // of the request, for the audit log
+	meter       meter       // of its processor time
+	text        []byte      // its body; nil: not read yet
 	bodyBytes   int64       // what its body has taken of the memory for bodies
 }
 
@@ -102,7 +104,8 @@ func (x *exchange) run() (any, error) {
 			if !x.s.Replica.Leading() {
 				return nil, x.forward()
 			}
-			if err := x.s.Replica.Verify(x.ctx()); err != nil {
+			var err error
+			if x.idle(func() { err = x.s.Replica.Verify(x.ctx()) }); err != nil {
 				return nil, err
 			}
 		}
@@ -144,10 +147,12 @@ func (x *exchange) await(rt *route) error {
 	defer cancel()
 	var come bool
 	var err error
-	x.view, come, err = x.s.Replica.Until(x.ctx(), ready, end.Done())
-	if come && rt.gather > 0 {
-		x.gather(rt.gather, end.Done())
-	}
+	x.idle(func() {
+		x.view, come, err = x.s.Replica.Until(x.ctx(), ready, end.Done())
+		if come && rt.gather > 0 {
+			x.gather(rt.gather, end.Done())
+		}
+	})
 	return err
 }
 
@@ -187,13 +192,15 @@ func (x *exchange) write(body any) {
 	h := x.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)+1))
-	x.w.Write(append(b, '\n')) // the client may be gone
+	x.idle(func() { x.w.Write(append(b, '\n')) }) // the client may be gone
 }
 
 // propose replicates a command, and has the rest of this request read the state with it. Once the
 // command is sent it is waited for, even if the client goes away.
 func (x *exchange) propose(c fsm.Command) (any, error) {
-	value, err := x.s.Replica.Propose(context.WithoutCancel(x.ctx()), c)
+	var value any
+	var err error
+	x.idle(func() { value, err = x.s.Replica.Propose(context.WithoutCancel(x.ctx()), c) })
 	x.view = x.s.Replica.View()
 	return value, err
 }

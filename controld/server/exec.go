@@ -132,9 +132,12 @@ func (x *exchange) streamFromNode(id model.JobID, node, path string, body any) e
 		Detail: fmt.Sprintf("node %s: %s", node, refusalText(resp.Status, reason))}
 }
 
-// passStream passes the stream of another daemon on to the client, until it ends or this daemon stops.
+// passStream passes the stream of another daemon on to the client, until it ends, this daemon stops,
+// or the credential of the caller is no longer good.
 func (x *exchange) passStream(resp *http.Response) error {
 	x.headers()
 	x.sent = true
-	return api.PassStream(x.s.alive, x.w, resp)
+	ctx, cancel := x.whileCredentialHolds(x.s.alive)
+	defer cancel()
+	return api.PassStream(ctx, x.w, resp)
 }

@@ -22,7 +22,13 @@ var errDeposed = errors.New("another controller leads now")
 // forward passes a request on to the leader and its answer back, vouching for the caller. A leader
 // that hangs, or whose machine has lost its power, answers nothing and refuses nothing: once
 // another leads, it is waited for no longer.
-func (x *exchange) forward() error {
+func (x *exchange) forward() (err error) {
+	x.idle(func() { err = x.passOn() })
+	return err
+}
+
+// passOn is forward.
+func (x *exchange) passOn() error {
 	leader, at, ok := x.s.leaderHTTP()
 	if !ok {
 		return problem.NoLeader("there is no leader now")

@@ -41,6 +41,23 @@ func refuseUnread(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, problem.Of(err))
 }
 
+// answer answers the request, unless its handler does so itself, and returns why it was refused.
+func (x *exchange) answer() error {
+	err := x.metered(func() error {
+		body, err := x.limited()
+		if err == nil && !x.sent {
+			x.headers()
+			x.write(body)
+		}
+		return err
+	})
+	if err != nil && !x.sent {
+		x.headers()
+		problem.Write(x.w, x.explained(problem.Of(err)))
+	}
+	return err
+}
+
 // serve answers the requests of one route.
 func (s *Server) serve(rt *route) http.Handler {
 	label := rt.Method + " " + rt.Path
@@ -56,15 +73,7 @@ func (s *Server) serve(rt *route) http.Handler {
 			return
 		}
 		defer x.endBody()
-		body, err := x.limited()
-		switch {
-		case err != nil && !x.sent:
-			x.headers()
-			problem.Write(w, x.explained(problem.Of(err)))
-		case err == nil && !x.sent:
-			x.headers()
-			x.write(body)
-		}
+		err := x.answer()
 		x.record(err)
 		s.metrics.served(label, err, time.Since(begin))
 	})

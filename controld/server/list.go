@@ -122,7 +122,7 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 	x.headers()
 	x.sent = true
 	x.w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(x.w, 1<<16)
+	out := bufio.NewWriterSize(idleWriter{x}, 1<<16)
 	fmt.Fprintf(out, `{"apiVersion":%q,"kind":"JobList","index":%d,"delta":%t,"items":[`+"\n", api.Version,
 		x.view.Index(), delta)
 	w := rowWriter{fields: l.fields}
@@ -141,6 +141,15 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 	_, _ = out.WriteString("\n]}\n")
 	_ = out.Flush()
 	return nil
+}
+
+// idleWriter writes to the client of a request, outside of its processor time.
+type idleWriter struct{ x *exchange }
+
+// Write implements io.Writer.
+func (w idleWriter) Write(b []byte) (n int, err error) {
+	w.x.idle(func() { n, err = w.x.w.Write(b) })
+	return n, err
 }
 
 // belongs reports whether a job belongs into a list. A list of changes has ended jobs too, so that

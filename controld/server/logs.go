@@ -45,6 +45,9 @@ func logs(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := x.whileCredentialHolds(x.ctx())
+	defer cancel()
+	x.r = x.r.WithContext(ctx)
 	a, err := x.firstAttempt(j, &q)
 	if err != nil {
 		return nil, err

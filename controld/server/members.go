@@ -33,7 +33,8 @@ func createJoinToken(x *exchange, req *api.JoinTokenRequest) (*api.JoinToken, er
 	return &api.JoinToken{Token: token.String(), Role: req.Role, ExpiresIn: left}, nil
 }
 
-// join answers POST /v1/join: a machine that shows a token gets what makes it a member.
+// join answers POST /v1/join: a machine that shows a token gets what makes it a member. Until its
+// secret is known to hold, a stranger learns nothing of the cluster, and the log has no entry of it.
 func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 	role := pki.Role(req.Role)
 	switch {
@@ -45,15 +46,31 @@ func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 		return nil, problem.WrongState("this controller has no certificate authority")
 	}
 	x.about.object = req.Role + "/" + req.Name
+	digest := pki.SecretDigest(req.Secret)
+	trust := x.s.Replica.View().Trust()
+	leads := x.s.Replica.Leading()
+	if !trust.KnowsToken(digest) {
+		if err := x.wrongSecret(); err != nil {
+			return nil, err
+		}
+		if leads { // what a leader does not know was never given out
+			return nil, model.ErrNoToken
+		}
+	}
+	if !leads {
+		return nil, x.forward()
+	}
 	key, err := pki.RequestDigest([]byte(req.Request))
 	if err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
+	if _, err := trust.TokenFor(digest, req.Role, req.Name, key, x.s.Replica.Now(x.view)); err != nil {
+		return nil, err
+	}
 	if err := x.nameTaken(role, req.Name); err != nil {
 		return nil, err
 	}
-	if _, err := x.propose(fsm.UseJoinToken{Digest: pki.SecretDigest(req.Secret), Role: req.Role, Name: req.Name,
-		Key: key}); err != nil {
+	if _, err := x.propose(fsm.UseJoinToken{Digest: digest, Role: req.Role, Name: req.Name, Key: key}); err != nil {
 		return nil, err
 	}
 	grant, err := x.s.Credential.Grant([]byte(req.Request), role, req.Name, x.seeds())

@@ -2,11 +2,13 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
@@ -17,14 +19,17 @@ import (
 
 // metrics are those of requests, and what GET /metrics shows.
 type metrics struct {
-	handler  http.Handler
+	all             http.Handler
+	withoutAccounts http.Handler // leaves metrics out that name accounts or users
+
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
 }
 
 func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
 	m := metrics{
-		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		all:             promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		withoutAccounts: promhttp.HandlerFor(prometheus.GathererFunc(anonymous(registry)), promhttp.HandlerOpts{}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_http_requests_total",
 			Help: "Requests answered, by route and code of the problem."}, []string{"route", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_http_request_seconds",
@@ -32,6 +37,17 @@ func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
 	}
 	registry.MustRegister(m.requests, m.latency, &stateCollector{replica: r})
 	return m
+}
+
+// anonymous gathers the metrics of a registry that name no account and no user.
+func anonymous(registry prometheus.Gatherer) func() ([]*dto.MetricFamily, error) {
+	return func() ([]*dto.MetricFamily, error) {
+		families, err := registry.Gather()
+		named := func(l *dto.LabelPair) bool { return l.GetName() == "account" || l.GetName() == "user" }
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+			return len(f.Metric) > 0 && slices.ContainsFunc(f.Metric[0].Label, named)
+		}), err
+	}
 }
 
 func (m *metrics) served(route string, err error, took time.Duration) {

@@ -44,6 +44,8 @@ var (
 	partTokens = &access.Part{Name: "API tokens of other users, but not of root", Roles: access.Admin}
 	partAudit  = &access.Part{Name: "requests of other users", Roles: access.Admin}
 
+	partFigures = &access.Part{Name: "figures of accounts", Roles: access.Local | access.Members | operators,
+		Private: []string{model.PrivateAccounts, model.PrivateUsage}}
 	partAccounts = &access.Part{Name: "accounts that the user is not in",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateAccounts}}
 )

@@ -510,6 +510,7 @@ var probes = map[string]func(*cluster, *server.Cell) (bool, string){
 	"accounts that the user is not in":           (*cluster).seesAccount,
 	"events of nodes":                            contains("node-up"),
 	"requests of other users":                    contains(`"user":"52001"`),
+	"figures of accounts":                        (*cluster).seesFigures,
 	"API tokens of other users, but not of root": (*cluster).actsOnToken,
 	"command, script, environment, secrets, paths, parameters, output of a job": (*cluster).seesDetails,
 }
@@ -520,6 +521,15 @@ func contains(what string) func(*cluster, *server.Cell) (bool, string) {
 		_, text := c.ask(cell.Role, cell.Method, cell.Path, "")
 		return strings.Contains(text, what), text
 	}
+}
+
+// seesFigures reports whether the metrics have those of accounts. Each caller of this test is on the
+// loopback, so a role that may not see them shows where they are private.
+func (c *cluster) seesFigures(cell *server.Cell) (bool, string) {
+	if !slices.Contains(cell.Part.Private, cell.Private) && !cell.Allowed {
+		return false, ""
+	}
+	return contains("rota_account_share{account=")(c, cell)
 }
 
 func (c *cluster) depends(cell *server.Cell) (bool, string) {

@@ -25,6 +25,12 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A plan is a whole cycle. One user has one at a time, so that the others keep a processor.
+	var end func()
+	if x.idle(func() { end, err = x.s.planning.take(x.ctx(), x.caller.User.UID) }); err != nil {
+		return nil, err
+	}
+	defer end()
 	jobs := []*jobspec.Job{req.Job}
 	if _, err := submission.Accept(x.view, owner, x.s.payer(owner), jobs); err != nil {
 		return nil, err

@@ -213,8 +213,7 @@ func systemRoutes() []route {
 			rule: forAdmins, place: onLeader}, removeController),
 		taking(route{Operation: post("/v1/join-tokens", "A token that lets one machine join the cluster"),
 			rule: forAdmins, place: onLeader}, createJoinToken),
-		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"),
-			rule: forAnyone, place: onLeader}, join),
+		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"), rule: forAnyone}, join),
 		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"), rule: forMembers},
 			renewCertificate),
 		returning(route{Operation: post("/v1/members/{role}/{name}/revoke", "Refuse the certificates that a member has",
@@ -233,7 +232,8 @@ func systemRoutes() []route {
 		returning(route{Operation: poll("/v1/check", "The invariants that do not hold"), rule: forUsers}, check),
 		returning(route{Operation: get("/v1/healthz", "Whether the process answers"), rule: forAnyone}, healthz),
 		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), rule: forAnyone}, readyz),
-		{Operation: figures, rule: access.Rule{Roles: access.Local | access.Members | operators}, handle: getMetrics},
+		{Operation: figures, rule: with(access.Rule{Roles: access.Local | access.Members | operators}, partFigures),
+			handle: getMetrics},
 		{Operation: document, rule: forAnyone, handle: getOpenAPI},
 		{Operation: get(peers.StatePath, ""), rule: forControllers, handle: internalState},
 		{Operation: get(peers.AuditPath, "", inQuery(openapi.String, "user"), inQuery(openapi.Integer, "uid", "job", "limit"),
@@ -255,12 +255,17 @@ func Document() (*huma.OpenAPI, error) {
 	return openapi.Document(operations)
 }
 
-// getOpenAPI answers GET /openapi.json.
-func getOpenAPI(*exchange) (any, error) {
+// documentText is the description of the API as JSON.
+func documentText() ([]byte, error) {
 	doc, err := Document()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(doc)
+	return json.Marshal(doc)
+}
+
+// getOpenAPI answers GET /openapi.json.
+func getOpenAPI(x *exchange) (any, error) {
+	text, err := x.s.document()
 	return json.RawMessage(text), err
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,22 +61,26 @@ type Config struct {
 // Server answers requests of clients, nodes and other controllers.
 type Server struct {
 	Config
-	routes   []route
-	guard    identity.Guard
-	groups   identity.Groups
-	waiting  waitReasons
-	bodies   bodyMemory
-	requests userRequests
-	metrics  metrics
-	audit    auditLog
-	fresh    atomic.Bool     // this replica has caught up once since it started
-	alive    context.Context // ends when the daemon stops; long polls and streams end with it
+	routes    []route
+	guard     identity.Guard
+	groups    identity.Groups
+	waiting   waitReasons
+	bodies    bodyMemory
+	requests  userRequests
+	strangers strangers
+	processor processorTime
+	planning  turns
+	metrics   metrics
+	audit     auditLog
+	document  func() ([]byte, error) // made once, because strangers may ask for it
+	fresh     atomic.Bool            // this replica has caught up once since it started
+	alive     context.Context        // ends when the daemon stops; long polls and streams end with it
 }
 
 // New returns a server, and registers its metrics. Its long polls and streams end with ctx. It
 // panics if a route has no rule.
 func New(ctx context.Context, cfg Config) *Server {
-	s := &Server{Config: cfg, routes: routes(), alive: ctx}
+	s := &Server{Config: cfg, routes: routes(), alive: ctx, document: sync.OnceValues(documentText)}
 	if err := checkRules(s.routes); err != nil {
 		panic(err)
 	}

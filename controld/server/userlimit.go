@@ -78,8 +78,11 @@ func (x *exchange) begin() (end func(), err error) {
 		return func() {}, nil
 	}
 	waits := q.Get("wait") != "" || q.Get("follow") != "" || api.AsksForStream(x.r)
-	if err := x.takeRead(!waits); err != nil || !waits {
+	if err := x.takeRead(!waits); err != nil {
 		return func() {}, err
+	}
+	if !waits {
+		return func() {}, x.checkProcessor()
 	}
 	uid := x.caller.User.UID
 	n := x.s.requests.begin(uid)

@@ -49,6 +49,7 @@ socket = "/run/rota/controld.sock"
 #   max_submit_jobs = 200000
 #   max_requests    = 256
 #   max_reads       = 50
+#   max_processor   = 50
 # }
 
 # A queue without max_time has no longest time.

@@ -117,7 +117,13 @@ func peerOf(c net.Conn) peer {
 		}
 		return peer("uid " + strconv.FormatUint(uint64(p.UID), 10))
 	}
-	ap, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return peer(NetworkOf(c.RemoteAddr().String()))
+}
+
+// NetworkOf returns the network that one machine has for itself, from an address with a port: the
+// address of IPv4, and the first 64 bits of one of IPv6.
+func NetworkOf(from string) string {
+	ap, err := netip.ParseAddrPort(from)
 	if err != nil {
 		return "unknown"
 	}
@@ -128,7 +134,7 @@ func peerOf(c net.Conn) peer {
 			bits = 128
 		}
 	}
-	return peer(netip.PrefixFrom(addr, bits).Masked().String())
+	return netip.PrefixFrom(addr, bits).Masked().String()
 }
 
 // counted is a connection that counts for its peer until it is closed.

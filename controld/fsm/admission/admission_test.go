@@ -165,6 +165,7 @@ func TestConfigurationsThatMakeTheStateMisbehave(t *testing.T) {
 		{"jobs below 0", func(c *model.Config) { c.MaxSubmitJobs = -1 }, "below 0"},
 		{"requests below 0", func(c *model.Config) { c.MaxRequests = -1 }, "below 0"},
 		{"reads below 0", func(c *model.Config) { c.MaxReads = -1 }, "below 0"},
+		{"processor time below 0", func(c *model.Config) { c.MaxProcessor = -1 }, "below 0"},
 		{"a licence", func(c *model.Config) { c.Licenses = map[string]int{"a": 0} }, ""},
 		{"a licence without a name", func(c *model.Config) { c.Licenses = map[string]int{"a b": 1} }, "is named"},
 		{"an account of no parent", func(c *model.Config) {
