@@ -362,7 +362,7 @@ var rules = map[string]rule{
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref", "controld/server/access",
 		},
-		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/time"},
+		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sys", "golang.org/x/time"},
 		why:   "it answers requests; what the leader does by itself is elsewhere",
 	},
 	"controld": {
