@@ -356,7 +356,7 @@ var rules = map[string]rule{
 			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
 			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
-			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
+			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity", "controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/earlystop/judge",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
