@@ -145,6 +145,7 @@ type Agent struct {
 	notice       string           // what rota nodes is to say of this node
 	noticeAt     time.Time
 	noticed      string // the notice that was registered
+	silentShims  string // which shims do not answer
 }
 
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
@@ -328,7 +329,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		return fmt.Errorf("list containers: %w", err)
 	}
 	for _, s := range all {
-		if (s.State == container.Created || s.State == container.Running) && !a.isKept(s.ID) {
+		if order := stateOrder(s.State); order > 0 && order < ended && !a.isKept(s.ID) {
 			a.openSocket(s.ID) // the last daemon may have made it
 		} else {
 			a.closeSocket(s.ID)
@@ -348,7 +349,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		if w.olderThan(s) {
 			a.setStatus(w, s)
 		}
-		w.Pid, w.Extern = s.Pid, s.Extern
+		w.Pid, w.Extern, w.Silent = s.Pid, s.Extern, s.Silent
 	}
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
@@ -356,6 +357,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		}
 	}
 	a.noteSteps(mark, parts)
+	a.noteSilent(all)
 	for _, w := range a.workers {
 		a.recoverSteps(w)
 		a.reconcile(w)
@@ -389,15 +391,20 @@ func (a *Agent) closeSocket(id container.ID) {
 	}
 }
 
+// ended is the order of a container that has ended.
+const ended = 4
+
 // stateOrder orders states: a container only ever moves forward.
 func stateOrder(s container.State) int {
 	switch s {
-	case container.Created:
+	case container.Silent:
 		return 1
-	case container.Running:
+	case container.Created:
 		return 2
-	case container.Exited, container.Lost:
+	case container.Running:
 		return 3
+	case container.Exited, container.Lost:
+		return ended
 	}
 	return 0
 }
@@ -429,6 +436,7 @@ func (a *Agent) reconcile(w *worker) {
 	a.queueSwitch(w)
 	w.DesiredUnknown = !a.desiredKnown
 	w.StepsRun = a.outlived(w)
+	w.LeaseOver = a.leaseOver(w)
 	now := time.Now()
 	s, again := nextStep(w.facts, now)
 	w.waiting = w.Blocked || w.coresShort
@@ -578,5 +586,5 @@ func (a *Agent) Live(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workers[id]
-	return w != nil && w.Entry.Final == nil && stateOrder(w.Actual) < 3
+	return w != nil && w.Entry.Final == nil && stateOrder(w.Actual) < ended
 }

@@ -172,7 +172,7 @@ func (a *Agent) noticeChanged() bool {
 	if a.notice != "" && time.Since(a.noticeAt) > noticeFor && !a.keepsAny() {
 		a.notice = ""
 	}
-	return a.notice != a.noticed
+	return a.noticeText() != a.noticed
 }
 
 // setDesired stores what the controllers want for one worker. The deadline of a stop is converted
@@ -205,7 +205,7 @@ func (a *Agent) register(ctx context.Context) error {
 	node := a.Node
 	node.GPUs = a.gpus.forRegistration()
 	a.mu.Lock()
-	node.Notice = a.notice
+	node.Notice = a.noticeText()
 	a.mu.Unlock()
 	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
 		a.gpus.setUnregistered()

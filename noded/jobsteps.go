@@ -95,7 +95,8 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid,
 		Paused: w.Switch.Ordered%2 == 1 && w.Switch.Problem == ""}
 	switch {
-	case w.Actual == container.Created || w.Actual == "" && w.Entry.Final == nil && w.Desired.Stop == nil:
+	case w.Actual == container.Silent || w.Actual == container.Created,
+		w.Actual == "" && w.Entry.Final == nil && w.Desired.Stop == nil:
 		// its program or a controller is faster than this daemon, and asks again
 		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
 			Detail: fmt.Sprintf("job %d begins on node %s", id.Job, a.Node.Name)}
@@ -129,7 +130,7 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 	a.jobSteps.Local.Note(mark, parts)
 	count := map[container.ID]int{}
 	for _, s := range parts {
-		if s.State != container.Created && s.State != container.Running {
+		if order := stateOrder(s.State); order == 0 || order == ended {
 			continue
 		}
 		of := s.ID.OfWorker()

@@ -19,6 +19,8 @@ type facts struct {
 	Actual         container.State     // "": no container exists
 	Exit           *container.Exit     // of an exited container
 	LostReason     string              // of a lost container
+	Silent         string              // why the shim of a container cannot be asked; "": it answers
+	LeaseOver      bool                // the lease of a container with a silent shim is over
 	Entry          journal.Entry       // zero if the journal has none
 	Journaled      bool                // the journal has Entry
 	Confirmed      bool                // the controllers have confirmed Entry.Final
@@ -55,7 +57,9 @@ func (f facts) stepsUntil(now time.Time) time.Time {
 }
 
 // exists reports whether the container exists and has not ended.
-func (f facts) exists() bool { return f.Actual == container.Created || f.Actual == container.Running }
+func (f facts) exists() bool {
+	return f.Actual == container.Silent || f.Actual == container.Created || f.Actual == container.Running
+}
 
 // op is a kind of step that can be due for a container.
 type op string
@@ -105,6 +109,8 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 		return step{Op: opFinish, Result: f.exitReport()}, time.Time{}
 	case f.Actual == container.Lost:
 		return recordLost(f), time.Time{}
+	case f.exists() && f.LeaseOver:
+		return step{Op: opKill}, time.Time{}
 	case f.Actual == container.Running && stepOfExcess(f, now).Op != opNone:
 		return stepOfExcess(f, now), time.Time{}
 	case f.DesiredUnknown, f.Kept && f.exists():
@@ -147,7 +153,7 @@ func stepWhenUnwanted(f facts) step {
 // stepWhenStopping is for a container with a stop: signal first, kill at the deadline.
 func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 	switch {
-	case f.Actual == "" && f.Entry.Started:
+	case f.Actual == "" && f.began():
 		return recordLost(f), time.Time{}
 	case f.Actual == "":
 		return step{Op: opFinish, Result: model.WorkerReport{
@@ -178,7 +184,7 @@ func (f facts) savable() bool {
 // stepWhenWanted is for a container that should run.
 func stepWhenWanted(f facts) step {
 	switch {
-	case f.Actual == "" && f.Entry.Started:
+	case f.Actual == "" && f.began():
 		return recordLost(f)
 	case f.Actual == "" && !f.Blocked && f.Desired.NodeLocal() && !f.Prepared:
 		return step{Op: opFetch}
@@ -193,6 +199,10 @@ func stepWhenWanted(f facts) step {
 	}
 	return step{}
 }
+
+// began reports whether the command of a container may have begun: this node's journal says so, or the
+// controllers do, because the node has reported it before it lost its journal.
+func (f facts) began() bool { return f.Entry.Started || f.Desired != nil && f.Desired.Began }
 
 // stepOfSwitch is for a running container that was told to pause or to go on.
 func stepOfSwitch(f facts) step {
@@ -239,7 +249,7 @@ func recordLost(f facts) step {
 	if f.LostReason != "" {
 		message += ": " + f.LostReason
 	}
-	return step{Op: opFinish, Result: model.WorkerReport{State: model.WorkerFailed, Began: f.Entry.Started,
+	return step{Op: opFinish, Result: model.WorkerReport{State: model.WorkerFailed, Began: f.began(),
 		Message: message}}
 }
 

@@ -20,6 +20,8 @@ func TestNextStep(t *testing.T) {
 	steps := &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Launch: &jobspec.Launch{Type: "steps"}}}}}}
 	starting := &api.Alloc{Released: true, Stop: stopping.Stop, Spec: steps}
 	holding := &api.Alloc{Released: true, Stop: stopping.Stop, Spec: steps, Worker: 1}
+	lost := &api.Alloc{Released: true, Began: true}
+	lostStopping := &api.Alloc{Released: true, Began: true, Stop: stopping.Stop}
 	intended := journal.Entry{ID: "1.1.0"}
 	started := journal.Entry{ID: "1.1.0", Started: true}
 	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseCancelled}
@@ -112,6 +114,23 @@ func TestNextStep(t *testing.T) {
 			Actual: container.Running, Switch: asked}, want: opSwitch},
 		{name: "stop while it is paused", facts: facts{Desired: stopPaused, KillAt: later, Journaled: true, Entry: started,
 			Actual: container.Running, Switch: paused}, want: opStop, again: later},
+		{name: "it has run, and this node knows nothing of it", facts: facts{Desired: lost}, want: opFinish,
+			state: model.WorkerFailed},
+		{name: "the same, while it is to stop", facts: facts{Desired: lostStopping, KillAt: later}, want: opFinish,
+			state: model.WorkerFailed},
+		{name: "its shim has not answered yet", facts: facts{Desired: released, Journaled: true, Entry: started,
+			Actual: container.Silent}, want: opNone},
+		{name: "the same, its start was not written down", facts: facts{Desired: released, Journaled: true, Entry: intended,
+			Actual: container.Silent}, want: opNone},
+		{name: "the same, while it is to stop", facts: facts{Desired: stopping, KillAt: later, Journaled: true,
+			Entry: started, Actual: container.Silent}, want: opStop, again: later},
+		{name: "the same, after its grace", facts: facts{Desired: stopping, KillAt: now, Journaled: true, Entry: started,
+			Actual: container.Silent}, want: opKill},
+		{name: "the same, not wanted", facts: facts{Journaled: true, Entry: started, Actual: container.Silent}, want: opKill},
+		{name: "the same, over", facts: facts{Desired: released, Journaled: true, Entry: over, Actual: container.Silent},
+			want: opKill},
+		{name: "the lease of a silent shim is over", facts: facts{DesiredUnknown: true, Journaled: true, Entry: started,
+			Actual: container.Running, LeaseOver: true}, want: opKill},
 		{name: "nothing at all", facts: facts{}, want: opNone},
 		{name: "over, not confirmed", facts: facts{Journaled: true, Entry: over, Actual: container.Exited},
 			want: opNone},
@@ -127,7 +146,7 @@ func TestNextStep(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, again := nextStep(test.facts, now)
-			if began := test.facts.Entry.Started && test.state == model.WorkerFailed; got.Result.Began != began {
+			if began := test.facts.began() && test.state == model.WorkerFailed; got.Result.Began != began {
 				t.Errorf("its command may have begun: got %v, want %v", got.Result.Began, began)
 			}
 			if got.Op != test.want || got.Result.State != test.state || !again.Equal(test.again) {

@@ -18,7 +18,7 @@ func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worke
 	switch {
 	case err == nil:
 		return func(w *worker) { w.Save.Dir = dir }, nil // until its status says more
-	case a.isStopping(), f.Tries < startTries:
+	case a.isStopping(), f.Tries < saveTries:
 		return nil, err
 	}
 	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
@@ -34,3 +34,6 @@ func (a *Agent) orderSave(ctx context.Context, id container.ID, f facts) (dir st
 	}
 	return dir, a.Runtime.Save(ctx, id, container.SaveOrder{Dir: dir, Criu: a.Criu, WithinMS: within.Milliseconds()})
 }
+
+// saveTries is how often it is tried to have a container saved before its job is asked to leave.
+const saveTries = 3

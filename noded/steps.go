@@ -63,9 +63,6 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 	return nil, fmt.Errorf("unknown step %q", s.Op)
 }
 
-// startTries is how often a start is tried before the attempt fails and the container is killed.
-const startTries = 3
-
 var errNoCores = errors.New("its cores are not free yet")
 
 // create writes the intent to the journal and creates the container. An error becomes the worker's
@@ -176,10 +173,7 @@ func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*work
 	}
 	started := func(w *worker) { w.Entry.Started = true }
 	if err := a.Runtime.Start(ctx, id); err != nil {
-		if f.Tries < startTries || a.isStopping() {
-			return started, err
-		}
-		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
+		return started, err // its shim may be slow: the attempt has not failed while the container may run
 	}
 	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
 }

@@ -110,6 +110,8 @@ type fakeContainer struct {
 	deaf     bool // its shim does not answer
 	refuses  bool // its shim refuses to renew its lease
 	undying  bool // a kill does not end it
+	silent   bool // its shim is slow: orders fail, but for a kill
+	unknown  bool // its shim has not said yet whether it has started
 	switched container.Switching
 	awake    bool // it does not pause
 	save     container.Saving
@@ -526,6 +528,9 @@ func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 		if b == nil || b.removed {
 			return fmt.Errorf("no container %v", id)
 		}
+		if b.silent {
+			return errFault
+		}
 		if b.state == container.Created {
 			b.state = container.Running
 			b.starts++
@@ -539,6 +544,9 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 	signal := s.Number
 	return r.call(ctx, func() error {
 		b := r.containers[id]
+		if b != nil && b.silent {
+			return errFault
+		}
 		if s.Plain && b.state != container.Running {
 			return errors.New("nothing runs")
 		}
@@ -574,8 +582,14 @@ func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
 		return err
 	}
 	return r.call(ctx, func() error {
-		if b := r.containers[id]; b != nil && b.undying {
+		b := r.containers[id]
+		if b != nil && b.undying {
 			return errFault
+		}
+		if b != nil && b.silent {
+			b.silent, b.unknown, b.state = false, false, container.Lost
+			r.emit(id)
+			return errFault // the shim has not answered
 		}
 		r.end(id, &container.Exit{Signal: 9})
 		return nil
@@ -639,7 +653,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 	}
 	return r.call(ctx, func() error {
 		if b := r.containers[id]; b != nil {
-			if b.refuses {
+			if b.refuses || b.silent {
 				return errFault
 			}
 			b.lease = lease
@@ -667,10 +681,17 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	var out []container.Status
 	return out, r.call(ctx, func() error {
 		for id, b := range r.containers {
-			if !b.removed {
-				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched,
-					Save: b.save, Extern: b.extern})
+			if b.removed {
+				continue
 			}
+			s := container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched, Save: b.save, Extern: b.extern}
+			if b.silent {
+				s.Silent = "its shim, process 7, has not answered since 12:00:00"
+			}
+			if b.unknown {
+				s.State = container.Silent
+			}
+			out = append(out, s)
 		}
 		return nil
 	})

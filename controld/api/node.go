@@ -64,6 +64,10 @@ type Alloc struct {
 	Record model.JobID  `json:"record,omitempty"` // the array or pipeline job that this one is a member of
 	Port   int          `json:"port,omitempty"`   // of this worker, in a gang of several groups
 
+	// Began: the node has reported that the worker runs. A node that knows nothing of it has lost it, and does not
+	// launch it again.
+	Began bool `json:"began,omitempty"`
+
 	// Early tells the worker that its time limit comes; nil: that is not due, or not asked for.
 	Early *Early `json:"early,omitempty"`
 

@@ -24,15 +24,31 @@ func cgroupDirs(cgroup string) []string {
 		found, _ := filepath.Glob(pattern) // the pattern is well formed
 		for _, dir := range found {
 			if isDir(dir) {
-				inner, _ := filepath.Glob(dir + "/*/cgroup.procs") // of the tasks of a worker
-				for _, file := range inner {
-					dirs = append(dirs, filepath.Dir(file))
-				}
-				dirs = append(dirs, dir)
+				dirs = append(dirs, dirsBelow(dir)...)
 			}
 		}
 	}
 	return dirs
+}
+
+// dirsBelow lists a directory of a cgroup and those below it, of tasks and steps, inner ones first.
+func dirsBelow(dir string) []string {
+	var dirs []string
+	inner, _ := filepath.Glob(dir + "/*/cgroup.procs") // the pattern is well formed
+	for _, file := range inner {
+		dirs = append(dirs, dirsBelow(filepath.Dir(file))...)
+	}
+	return append(dirs, dir)
+}
+
+// populated reports whether processes are in a cgroup, or below it.
+func populated(cgroup string) bool {
+	for _, dir := range cgroupDirs(cgroup) {
+		if pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && len(pids) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Used is what the processes of a container have used by now; 0 is what is not known.
@@ -44,11 +60,7 @@ type Used struct {
 // Used returns what the processes of a container have used by now; those of a worker with those of the
 // steps in it.
 func (s *Shims) Used(id ID) (Used, error) {
-	cgroup := filepath.Join("/", s.cfg.CgroupRoot, id.OfWorker().String())
-	if id.Step > 0 {
-		cgroup = StepCgroup(cgroup, id.Step-1)
-	}
-	return UsedBy(cgroup)
+	return UsedBy(s.cgroupOf(id))
 }
 
 // UsedBy returns what the processes of a cgroup have used by now.
@@ -126,8 +138,24 @@ func EndBelow(cgroup string) error { return sweepCgroup(cgroup) }
 // killOnce kills every process of the cgroup and removes the directories that are empty. It returns
 // how many are left.
 func killOnce(cgroup string) (int, error) {
+	dirs := KillProcesses(cgroup)
 	var errs []error
-	for _, dir := range cgroupDirs(cgroup) {
+	for _, dir := range dirs {
+		if err := removeFile(dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
+		}
+	}
+	return len(errs), errors.Join(errs...)
+}
+
+// KillProcesses kills every process that is in a cgroup now, by the kernel's own means alone: it writes to no
+// disk and waits for nothing. It returns the directories of the cgroup.
+func KillProcesses(cgroup string) []string {
+	if len(cgroup) < len("/x") {
+		return nil // the root of every hierarchy holds all of the machine's processes
+	}
+	dirs := cgroupDirs(cgroup)
+	for _, dir := range dirs {
 		thaw(dir)
 		killAtOnce(dir)
 		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -136,11 +164,8 @@ func killOnce(cgroup string) (int, error) {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may be gone already
 			}
 		}
-		if err := removeFile(dir); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
-		}
 	}
-	return len(errs), errors.Join(errs...)
+	return dirs
 }
 
 // killAtOnce has the kernel kill every process of a cgroup of version 2, those too that are being

@@ -44,6 +44,7 @@ type State string
 
 // The states, in order.
 const (
+	Silent  State = "silent"  // it exists, and its shim has not said yet whether its command has started
 	Created State = "created" // it exists; its command has not started
 	Running State = "running"
 	Exited  State = "exited" // the exit record is on disk
@@ -95,6 +96,9 @@ type Status struct {
 	Pid   int // of the container's first process, on the host
 	Exit  *Exit
 	Why   string // of a Lost container: what is known
+	// Silent is why its shim cannot be asked now; "": it answers. The container goes on meanwhile, and only a
+	// kill reaches it.
+	Silent string
 	// Extern is what the processes of [Exec] have used, of a Running or a Lost container: when its shim has
 	// answered the last time, which it does at each renewal of the lease. Of one that runs it is without
 	// children that it has not waited for.

@@ -143,6 +143,8 @@ func ReserveExit(dir string, tasks int) error {
 	return nil
 }
 
+func exitPath(dir string) string { return filepath.Join(dir, exitFile) }
+
 // WriteExit writes the exit record into the space that ReserveExit made, syncs it and renames it.
 func WriteExit(dir string, e Exit) error {
 	b, err := json.Marshal(e)

@@ -15,30 +15,42 @@ import (
 )
 
 // shimLink is the daemon's side of one container: a connection to its shim, and what is known of
-// the container.
+// the container. A shim that does not answer, or whose connection is lost, is not taken for dead: the link
+// tries to reach it until it answers or its process is gone (reach.go).
 type shimLink struct {
 	id      ID
 	dir     string
+	cgroup  string // of the container, if its settings cannot be read
 	process Process
 	child   *shimProcess // set if this daemon started the shim
 	changed func(ID)
 
 	requesting sync.Mutex // held during an order
-	conn       net.Conn
-	lines      *bufio.Reader
-	answer     chan Answer
 
 	mu       sync.Mutex
 	current  Status
+	conn     *shimConn // the connection; nil: there is none
+	silent   time.Time // since when the shim does not answer; zero: it does
+	killed   time.Time // when the container of a silent shim was killed; zero: it was not
 	detached bool
 	endOnce  sync.Once
+	stopped  chan struct{} // closed when the link is detached
+	settled  chan struct{} // closed when it is known of a container of an earlier daemon how far it has come
 	done     chan struct{} // closed when the container has ended
+}
+
+// shimConn is one connection to a shim.
+type shimConn struct {
+	conn   net.Conn
+	lines  *bufio.Reader
+	answer chan Answer
+	over   bool // the connection has ended; the link's mutex guards it
 }
 
 func newShimLink(id ID, dir string, process Process, changed func(ID)) *shimLink {
 	return &shimLink{
 		id: id, dir: dir, process: process, changed: changed, current: Status{ID: id},
-		answer: make(chan Answer, 1), done: make(chan struct{}),
+		stopped: make(chan struct{}), settled: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -63,35 +75,31 @@ func (l *shimLink) discard() {
 	_ = RemoveProcess(l.dir)
 }
 
-// dial connects to the shim of a container that exists already.
-func (l *shimLink) dial() error {
-	dir, err := os.Open(l.dir)
-	if err != nil {
-		return err
+// attach makes a connection the one over which orders go.
+func (l *shimLink) attach(conn net.Conn) *shimConn {
+	t := &shimConn{conn: conn, lines: bufio.NewReader(conn), answer: make(chan Answer, 1)}
+	l.mu.Lock()
+	l.conn = t
+	detached := l.detached
+	l.mu.Unlock()
+	if detached {
+		conn.Close()
 	}
-	defer dir.Close()
-	conn, err := net.Dial("unix", SocketAddress(dir))
-	if err != nil {
-		return err
-	}
-	l.attach(conn)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return l.request(ctx, Order{Op: OpStatus})
+	go l.read(t)
+	return t
 }
 
-func (l *shimLink) attach(conn net.Conn) {
-	l.conn, l.lines = conn, bufio.NewReader(conn)
-	go l.read()
-}
-
-// read takes answers until the shim reports the end of the container, or dies.
-func (l *shimLink) read() {
-	defer l.conn.Close()
-	for {
-		line, err := l.lines.ReadBytes('\n')
+// read takes answers until the shim reports the end of the container, or its connection ends.
+func (l *shimLink) read(t *shimConn) {
+	defer t.conn.Close()
+	ended := false
+	for !ended {
+		line, err := t.lines.ReadBytes('\n')
 		var a Answer
-		if err != nil || json.Unmarshal(line, &a) != nil || a.Exited {
+		if err != nil || json.Unmarshal(line, &a) != nil {
+			break
+		}
+		if ended = a.Exited; ended {
 			break
 		}
 		if a.Error == "" {
@@ -101,15 +109,28 @@ func (l *shimLink) read() {
 			l.changed(l.id)
 			continue
 		}
-		l.answer <- a
+		t.answer <- a
 	}
-	close(l.answer)
+	close(t.answer)
+	l.lost(t, ended)
+}
+
+// lost follows up the end of a connection. Ended says that the shim has reported the end of its container.
+func (l *shimLink) lost(t *shimConn, ended bool) {
 	l.mu.Lock()
-	dropped := l.detached
+	t.over = true
+	dropped, trying := l.detached || l.conn != t, !l.silent.IsZero()
+	if !dropped && !ended && !trying {
+		l.silent = time.Now()
+	}
 	l.mu.Unlock()
-	if !dropped {
+	switch {
+	case dropped:
+	case ended:
 		l.markEnded()
 		l.changed(l.id)
+	case !trying:
+		l.reach()
 	}
 }
 
@@ -119,15 +140,31 @@ var errShimGone = errors.New("the shim has ended")
 func (l *shimLink) request(ctx context.Context, o Order) error {
 	l.requesting.Lock()
 	defer l.requesting.Unlock()
+	l.mu.Lock()
+	t := l.conn
+	err := l.silentError()
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return l.ask(ctx, t, o)
+}
+
+// ask is request over a connection.
+func (l *shimLink) ask(ctx context.Context, t *shimConn, o Order) error {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if _, err := l.conn.Write(append(line, '\n')); err != nil {
+	if end, ok := ctx.Deadline(); ok {
+		_ = t.conn.SetWriteDeadline(end) // a shim that hangs reads nothing
+	}
+	if _, err := t.conn.Write(append(line, '\n')); err != nil {
+		t.conn.Close() // half an order is no order
 		return errShimGone
 	}
 	select {
-	case a, ok := <-l.answer:
+	case a, ok := <-t.answer:
 		if !ok {
 			return errShimGone
 		}
@@ -140,22 +177,22 @@ func (l *shimLink) request(ctx context.Context, o Order) error {
 		}
 		return err
 	case <-ctx.Done():
-		return l.awaitLate(ctx)
+		return l.awaitLate(ctx, t)
 	}
 }
 
 // lateAnswerPatience is how long an answer is still waited for after its caller has gone.
 const lateAnswerPatience = 5 * time.Second
 
-// awaitLate handles an answer that has not come in time. A shim that does not answer is useless,
-// and its container ends with it. But a caller that goes away, such as a daemon that stops, must
-// not end a container: then the link is only detached.
-func (l *shimLink) awaitLate(ctx context.Context) error {
+// awaitLate handles an answer that has not come in time. The connection is given up, and the shim is waited
+// for over another one: it may be slow, and its container goes on. If the caller has gone away, such as a
+// daemon that stops, the link is only detached.
+func (l *shimLink) awaitLate(ctx context.Context, t *shimConn) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		timer := time.NewTimer(lateAnswerPatience)
 		defer timer.Stop()
 		select {
-		case a, ok := <-l.answer:
+		case a, ok := <-t.answer:
 			if ok && a.Error == "" {
 				return nil
 			}
@@ -164,9 +201,12 @@ func (l *shimLink) awaitLate(ctx context.Context) error {
 		}
 		return context.Cause(ctx)
 	}
-	l.conn.Close() // a late answer must not be taken for that of the next order
+	t.conn.Close() // a late answer must not be taken for that of the next order
 	return fmt.Errorf("the shim did not answer: %w", context.Cause(ctx))
 }
+
+// gonePatience is how long it may take to find out that a shim has ended whose connection is closed.
+const gonePatience = 2 * time.Second
 
 // send sends an order that is no error for an ended container, where it does nothing.
 func (l *shimLink) send(ctx context.Context, o Order) error {
@@ -179,6 +219,8 @@ func (l *shimLink) send(ctx context.Context, o Order) error {
 		select {
 		case <-l.done:
 			return nil
+		case <-time.After(gonePatience):
+			return fmt.Errorf("the connection to its shim, process %d, is lost", l.process.Pid)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -204,7 +246,11 @@ func (l *shimLink) updateStatus(a Answer) {
 func (l *shimLink) status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current
+	s := l.current
+	if err := l.silentError(); err != nil && s.State != Exited && s.State != Lost {
+		s.Silent = err.Error()
+	}
+	return s
 }
 
 func (l *shimLink) hasEnded() bool {
@@ -226,10 +272,10 @@ func (l *shimLink) readOutcome() {
 	if err != nil {
 		next = Status{ID: l.id, State: Lost, Why: lostReason(err)}
 		if l.process.Alive() {
-			_ = unix.Kill(l.process.Pid, unix.SIGKILL) // it is useless
+			_ = unix.Kill(l.process.Pid, unix.SIGKILL) // it has said that all has ended, and is useless
 		}
-		s, err := ReadSettings(l.dir)
-		if err = errors.Join(err, sweepCgroup(s.Cgroup)); err != nil {
+		cgroup, err := l.readCgroup()
+		if err = errors.Join(err, l.sweep(cgroup)); err != nil {
 			next.Why += "; " + err.Error()
 		}
 	}
@@ -242,6 +288,31 @@ func (l *shimLink) readOutcome() {
 	close(l.done)
 }
 
+// readCgroup returns the cgroup of the container.
+func (l *shimLink) readCgroup() (string, error) {
+	s, err := ReadSettings(l.dir)
+	if s.Cgroup == "" {
+		s.Cgroup = l.cgroup
+	}
+	return s.Cgroup, err
+}
+
+// sweep ends what is left of a container whose shim has died. It returns only when no process of it is left:
+// before that the container has not ended.
+func (l *shimLink) sweep(cgroup string) error {
+	for {
+		err := sweepCgroup(cgroup)
+		if err == nil || !populated(cgroup) {
+			return err
+		}
+		select {
+		case <-l.stopped:
+			return err
+		case <-time.After(reachMost):
+		}
+	}
+}
+
 func lostReason(err error) string {
 	if errors.Is(err, os.ErrNotExist) {
 		return "the shim died without leaving an exit record"
@@ -252,9 +323,13 @@ func lostReason(err error) string {
 // detach closes the connection without ending the container.
 func (l *shimLink) detach() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.detached {
+		return
+	}
 	l.detached = true
-	l.mu.Unlock()
+	close(l.stopped)
 	if l.conn != nil {
-		l.conn.Close()
+		l.conn.conn.Close()
 	}
 }

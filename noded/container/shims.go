@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config says where Shims keeps containers and what it runs for them.
@@ -24,6 +26,9 @@ type Config struct {
 	// daemon's.
 	CgroupRoot string
 	Log        *slog.Logger
+	// KillPatience is how long a shim may take to carry out a kill before its container is killed without it, and
+	// how long it then has to record the end; default 10 s.
+	KillPatience time.Duration
 }
 
 // ErrUnknown is returned for a container that does not exist.
@@ -39,8 +44,9 @@ type Shims struct {
 	changes chan ID
 	pool    *pool
 
-	mu    sync.Mutex
-	links map[ID]*shimLink
+	mu     sync.Mutex
+	links  map[ID]*shimLink
+	strays []string // cgroups of containers that the daemon has no directory of, which it could not end
 }
 
 var _ Runtime = (*Shims)(nil)
@@ -54,6 +60,7 @@ func NewShims(cfg Config) (*Shims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
+	cfg.KillPatience = cmp.Or(cfg.KillPatience, defaultKillPatience)
 	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), links: map[ID]*shimLink{}}
 	group, err := newShimGroup(cgroupMount, cfg.CgroupRoot, cfg.Log)
 	if err != nil {
@@ -65,6 +72,8 @@ func NewShims(cfg Config) (*Shims, error) {
 			s.reconnect(id)
 		}
 	}
+	s.awaitShims()
+	s.findStrays()
 	return s, nil
 }
 
@@ -93,17 +102,34 @@ func (s *Shims) reconnect(id ID) {
 		return // never created, or removed
 	}
 	l := newShimLink(id, dir, process, s.changed)
+	l.cgroup = s.cgroupOf(id)
 	if !wasCreated(dir) {
-		l.markEnded() // this ends what its shim has begun
+		if process.Alive() {
+			_ = unix.Kill(process.Pid, unix.SIGKILL)
+		}
+		_ = sweepLeftovers(dir) // what it has begun; what does not end is a stray
 		_ = RemoveProcess(dir)
 		return
 	}
-	if !process.Alive() || l.dial() != nil {
-		l.markEnded()
-	} else {
+	if process.Alive() {
 		_ = s.pool.group.add(process.Pid) // it may have been started by a daemon that did not do so
 	}
+	l.current.State, l.silent = Silent, time.Now()
 	s.links[id] = l
+	go l.reach()
+}
+
+// awaitShims waits for the answers of the shims that were found, but no longer than startPatience.
+func (s *Shims) awaitShims() {
+	timer := time.NewTimer(startPatience)
+	defer timer.Stop()
+	for _, l := range s.links {
+		select {
+		case <-l.settled:
+		case <-timer.C:
+			return
+		}
+	}
 }
 
 // wasCreated reports whether a shim has come as far as listening. Before that, Create has not
@@ -139,12 +165,15 @@ func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) 
 	if l, err := s.find(id); err == nil {
 		return l.send(ctx, renewal(lease)) // an earlier call has created it
 	}
+	if err := s.endStrays(); err != nil {
+		return fmt.Errorf("container %s: %w", id, err)
+	}
 	shim, err := s.pool.takeShim()
 	if err != nil {
 		return fmt.Errorf("container %s: start its shim: %w", id, err)
 	}
 	l := newShimLink(id, dir, shim.process, s.changed)
-	l.child = shim
+	l.child, l.cgroup = shim, s.cgroupOf(id)
 	if err := l.create(ctx, shim, lease); err != nil {
 		return fmt.Errorf("create container %s: %w", id, err)
 	}
@@ -167,7 +196,16 @@ func (s *Shims) Signal(ctx context.Context, id ID, o Signal) error {
 }
 
 // Kill implements [Runtime].
-func (s *Shims) Kill(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpKill}) }
+func (s *Shims) Kill(ctx context.Context, id ID) error {
+	l, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if err := l.kill(ctx, s.cfg.KillPatience); err != nil {
+		return fmt.Errorf("container %s: %s: %w", id, OpKill, err)
+	}
+	return nil
+}
 
 // Renew implements [Runtime].
 func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {

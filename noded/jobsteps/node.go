@@ -164,14 +164,17 @@ func (l *Local) Note(mark uint64, all []container.Status) {
 
 // later returns the status that says more.
 func later(a, b container.Status) container.Status {
-	order := map[container.State]int{container.Created: 1, container.Running: 2, container.Exited: 3, container.Lost: 3}
+	order := map[container.State]int{container.Silent: 1, container.Created: 2, container.Running: 3, container.Exited: 4,
+		container.Lost: 4}
 	if order[b.State] >= order[a.State] {
 		return b
 	}
 	return a
 }
 
-func live(s container.State) bool { return s == container.Created || s == container.Running }
+func live(s container.State) bool {
+	return s == container.Silent || s == container.Created || s == container.Running
+}
 
 // Live returns the parts beside a worker that have not ended.
 func (l *Local) Live(worker container.ID) []container.ID {

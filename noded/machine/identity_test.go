@@ -47,7 +47,8 @@ func TestACloneIsAnotherMachine(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"no name": "", "zeros": "00000000-0000-0000-0000-000000000000\n", "ones": "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
-		"the example": "03000200-0400-0500-0006-000700080009", "a word": "To Be Filled By O.E.M.", "text": "System Serial Number",
+		"the example": "03000200-0400-0500-0006-000700080009", "a word": "To Be Filled By O.E.M.",
+		"text":         "System Serial Number",
 		"another word": "Not Specified", "one more": "Default string", "blanks": " \n", "signs": "--",
 	} {
 		if other := Identity(machineWith(t, map[string]string{id: "3d12\n", uuid: text})); other != "" {

@@ -18,7 +18,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	out := api.Alloc{
 		Job: j.ID, Attempt: a.N, Worker: w.Worker, Joined: a.Workers[w.Worker].Joined, GPUs: a.Workers[w.Worker].GPUs,
 		Request:  j.Granted(a, w.Worker),
-		Released: a.Released, Stop: a.StopOf(w.Worker),
+		Released: a.Released, Stop: a.StopOf(w.Worker), Began: a.Workers[w.Worker].State == model.WorkerRunning,
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),
 		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,
