@@ -3,4 +3,4 @@
 package noded
 
 // DataFormat is the format of a data directory that this version reads and writes.
-const DataFormat = 2
+const DataFormat = 3

@@ -389,7 +389,10 @@ func (r *initRun) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// result returns what the shim is told, and the exit code.
+// begunLine is what the shim is told before the first rank is executed.
+const begunLine = "{\"code\":0,\"begun\":true}\n"
+
+// result returns what the shim is told at the end, and the exit code.
 func (r *initRun) result() (launch.Result, int) {
 	r.t.Helper()
 	var result launch.Result
@@ -398,6 +401,9 @@ func (r *initRun) result() (launch.Result, int) {
 			r.t.Fatal(err)
 		}
 		line, err := r.from.ReadBytes('\n')
+		if string(line) == begunLine {
+			line, err = r.from.ReadBytes('\n')
+		}
 		if err != nil || json.Unmarshal(line, &result) != nil {
 			r.t.Errorf("the shim is told %q, %v", line, err)
 		}
@@ -791,7 +797,7 @@ func TestDetachedFromItsShim(t *testing.T) {
 	if _, err := fmt.Fprintln(r.shim, `{"detach":true}`); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := io.ReadAll(r.from); err != nil || string(said) != "{\"code\":0,\"detached\":true}\n" {
+	if said, err := io.ReadAll(r.from); err != nil || string(said) != begunLine+"{\"code\":0,\"detached\":true}\n" {
 		t.Errorf("got %q, %v", said, err)
 	}
 	for _, s := range []os.Signal{unix.SIGUSR1, unix.SIGTERM} {

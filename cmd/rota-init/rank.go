@@ -24,6 +24,12 @@ type rank struct {
 	result    launch.Result
 }
 
+// runs reports whether a program of the rank runs. What has ended and was not waited for yet does not.
+func (r *rank) runs(table map[int]process) bool {
+	p, exists := table[r.pid]
+	return !r.done && (r.alive && exists && !p.over || len(r.signalled) > 0)
+}
+
 // signal passes s on to the rank's programs, or to those of them that it is for. A kill goes to
 // everything in its process group.
 func (r *rank) signal(s unix.Signal, to string, table map[int]process) {
@@ -87,14 +93,14 @@ func (r *rank) noteExit(e exit) bool {
 		return false
 	case r.alive && e.pid == r.pid:
 		r.alive = false
-		r.result = resultOf(e.status)
+		r.note(resultOf(e.status))
 		if !e.status.Signaled() || e.status.Signal() != r.sent {
 			clear(r.signalled) // it ended by itself: no other program is waited for
 		}
 	case r.signalled[e.pid]:
 		delete(r.signalled, e.pid)
 		if own := resultOf(e.status); !r.alive && own.Signal == 0 {
-			r.result = own
+			r.note(own)
 		}
 	default:
 		return false
@@ -104,6 +110,12 @@ func (r *rank) noteExit(e exit) bool {
 	}
 	r.done = !r.alive && len(r.signalled) == 0
 	return r.done
+}
+
+// note takes a result, and keeps whether the rank was asked to end before.
+func (r *rank) note(result launch.Result) {
+	result.Asked = r.result.Asked
+	r.result = result
 }
 
 // dropReaped drops programs that the shell had reaped when it died, between one signal and the
@@ -124,6 +136,7 @@ func resultOf(s unix.WaitStatus) launch.Result {
 type process struct {
 	parent int
 	shell  bool
+	over   bool // it has ended, and was not waited for
 }
 
 var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "busybox"}
@@ -147,7 +160,8 @@ func processesBelow(proc string) map[int]process {
 			continue
 		}
 		parent, _ := strconv.Atoi(fields[1])
-		table[pid] = process{parent: parent, shell: isShell(pid, text[open+1:end])}
+		table[pid] = process{parent: parent, shell: isShell(pid, text[open+1:end]),
+			over: fields[0] == "Z" || fields[0] == "X"}
 	}
 	return table
 }

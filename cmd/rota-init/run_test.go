@@ -208,8 +208,11 @@ func TestSignalsOfTheShimAreDelivered(t *testing.T) {
 	if got := <-code; got != 85 {
 		t.Errorf("code %d", got)
 	}
-	if line, err := bufio.NewReader(shim).ReadString('\n'); err != nil || strings.TrimSpace(line) != `{"code":85}` {
-		t.Errorf("the shim hears %q, %v", line, err)
+	lines := bufio.NewReader(shim)
+	begun, err := lines.ReadString('\n')
+	if line, more := lines.ReadString('\n'); err != nil || more != nil || begun != begunLine ||
+		strings.TrimSpace(line) != `{"code":85}` {
+		t.Errorf("the shim hears %q and %q, %v, %v", begun, line, err, more)
 	}
 }
 
@@ -253,7 +256,7 @@ func TestTheProcessTable(t *testing.T) {
 	deadline := time.Now().Add(5 * time.Second)
 	for {
 		table := processes()
-		program, shell := process{parent: os.Getpid()}, process{os.Getpid(), true}
+		program, shell := process{parent: os.Getpid()}, process{parent: os.Getpid(), shell: true}
 		got := []process{table[pids[0]], table[pids[1]], table[pids[2]], table[pids[3]]}
 		if slices.Equal(got, []process{program, shell, shell, program}) {
 			return

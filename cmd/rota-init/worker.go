@@ -58,6 +58,7 @@ func isForwarded(s syscall.Signal) bool {
 
 // run starts every rank and returns when all have ended.
 func (w *worker) run() launch.Result {
+	w.shim.send(launch.Result{Begun: true})
 	if w.plan.Hold {
 		signal.Ignore(unix.SIGCHLD) // the kernel reaps what is executed in the container
 		<-w.signals
@@ -77,7 +78,7 @@ func (w *worker) run() launch.Result {
 	for w.running() {
 		select {
 		case o := <-w.signals:
-			w.forwardTo(o.Rank, unix.Signal(o.Signal), o.To)
+			w.forwardTo(o)
 		case e := <-w.exits:
 			w.noteExit(e)
 		case <-w.kill:
@@ -112,14 +113,15 @@ func (w *worker) running() bool {
 }
 
 // forward passes a signal on to the ranks, see [launch.Order.To].
-func (w *worker) forward(s unix.Signal, to string) { w.forwardTo(nil, s, to) }
+func (w *worker) forward(s unix.Signal, to string) { w.forwardTo(launch.Order{Signal: int(s), To: to}) }
 
-// forwardTo passes a signal on to one rank; nil: to every one.
-func (w *worker) forwardTo(rank *int, s unix.Signal, to string) {
+// forwardTo passes a signal on to the ranks that an order is for.
+func (w *worker) forwardTo(o launch.Order) {
 	table := processes()
 	for i, r := range w.ranks {
-		if rank == nil || *rank == i {
-			r.signal(s, to, table)
+		if o.Rank == nil || *o.Rank == i {
+			r.result.Asked = r.result.Asked || o.Stop && r.runs(table)
+			r.signal(unix.Signal(o.Signal), o.To, table)
 		}
 	}
 }
@@ -149,8 +151,11 @@ func (w *worker) addResult(r launch.Result) {
 	if w.stopping {
 		return
 	}
-	if severity(r) > severity(w.result) {
+	switch worst := severity(w.result); {
+	case severity(r) > worst:
 		w.result = r
+	case severity(r) == worst:
+		w.result.Asked = w.result.Asked || r.Asked
 	}
 	if severity(r) != 0 && len(w.plan.Ranks) > 1 && !w.plan.Independent {
 		w.stopping = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // KindNodeReport is the kind of [NodeReport].
@@ -143,7 +144,10 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	}
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
-		w.LaunchFinal, w.Why = r.Final, r.Why
+		w.LaunchFinal, w.Why, w.Unbegun, w.Own = r.Final, r.Why, r.Unbegun, r.Own
+		if r.Unbegun && !r.Own && a.Stop != nil && !r.Lease { // it was ended as the stop says, and could not hear it
+			w.ExitCode, w.Signal = 0, jobspec.SignalNumber(a.Stop.Signal)
+		}
 		if r.Usage != (model.Usage{}) {
 			usage := r.Usage
 			w.Usage = &usage

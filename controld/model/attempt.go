@@ -43,6 +43,10 @@ type Worker struct {
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
 	Why         string `json:"why,omitempty"`          // what ended it, if that was not its main task
+	// Of an exited one. Unbegun: its program was never executed. Own: it ended before it was asked to stop,
+	// so that its exit is its program's own.
+	Unbegun bool `json:"unbegun,omitempty"`
+	Own     bool `json:"own,omitempty"`
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
 
@@ -119,8 +123,10 @@ type WorkerReport struct {
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
 	// of a failed one: its command may have begun, so that this is no failure to launch
 	Began bool `json:"began,omitempty"`
-	// of an exited one: it was stopped before its command began
-	Unbegun bool   `json:"unbegun,omitempty"`
+	// of an exited one: its program was never executed
+	Unbegun bool `json:"unbegun,omitempty"`
+	// of an exited one: it ended before it was asked to stop
+	Own     bool   `json:"own,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	// A report with a Policy says that its log policy has found Message in the output, and nothing
@@ -192,9 +198,10 @@ const (
 	WorkerFailed   WorkerState = "failed" // could not be launched, or its shim was lost
 )
 
-// Succeeded reports whether a final worker did what it was meant to.
+// Succeeded reports whether a final worker did what it was meant to. One whose program was never
+// executed did not, whatever its exit code.
 func (w *Worker) Succeeded() bool {
-	return w.State == WorkerExited && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
+	return w.State == WorkerExited && !w.Unbegun && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
 }
 
 // Trouble returns why the rest of a gang must stop after a worker that is not ok.

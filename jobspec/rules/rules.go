@@ -372,25 +372,14 @@ func (c *checker) signal(path, name string) {
 	if name == "" || knownSignal(name) {
 		return
 	}
-	hint := "write one of " + strings.Join(signals[:], ", ")
+	hint := "write one of " + strings.Join(jobspec.Signals[:], ", ")
 	if known := "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"); knownSignal(known) {
 		hint = fmt.Sprintf("write %q", known)
 	}
 	c.add(jobspec.CodeSignal, path, hint, "%q is not a signal", name)
 }
 
-// signals are the signals that can ask a program to stop or to save.
-var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
-	"SIGWINCH", "SIGKILL"}
-
-func knownSignal(name string) bool {
-	for _, s := range signals {
-		if s == name {
-			return true
-		}
-	}
-	return false
-}
+func knownSignal(name string) bool { return slices.Contains(jobspec.Signals[:], name) }
 
 func (c *checker) meta(path string, meta map[string]string) {
 	if len(meta) == 0 {

@@ -73,6 +73,10 @@ type Exit struct {
 
 	// Saved: its image is whole on disk, and nothing of it runs. Signal is then the one that ended it.
 	Saved bool `json:"saved,omitempty"`
+	// Unbegun: none of its programs was ever executed.
+	Unbegun bool `json:"unbegun,omitempty"`
+	// Own: it ended before it was asked to stop, by the signal of a stop, a kill or the end of its lease.
+	Own bool `json:"own,omitempty"`
 	// NotRestored: it was to go on from an image and could not, as Why says. Nothing of it has run.
 	NotRestored bool `json:"not_restored,omitempty"`
 

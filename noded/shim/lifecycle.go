@@ -14,6 +14,8 @@ type taskState struct {
 	container.Task
 	state           container.State // Created, Running or Exited
 	stoppedByOthers bool            // other tasks ended the worker: how this one ends is no result
+	asked           bool            // the worker was asked to stop while it had not ended
+	executed        bool            // of one that has ended: its program was executed
 	exit            container.Exit
 }
 
@@ -41,6 +43,7 @@ type actions struct {
 // workerPhase says which tasks may still start.
 type workerPhase struct {
 	success      string // which main tasks decide the worker's success: all, leader or any
+	askedBy      int    // the signal by which it was asked to stop; 0: it was not, or was killed at once
 	stopping     bool   // it was asked to stop: only poststop tasks may start
 	noMoreStarts bool   // it was killed or its lease has ended: no task may start
 }
@@ -158,25 +161,30 @@ func leaderOf(list []*taskState) *taskState {
 }
 
 // workerExit returns how the worker ended: the worst exit of the tasks that decide its success, and
-// of the other tasks that must succeed. The second result names the deciding task if it is not a
-// main task.
-func workerExit(list []*taskState, success string) (container.Exit, string) {
-	worst := container.Exit{}
+// of the other tasks that must succeed. It is the worker's own if those tasks ended before they were
+// asked to. The second result names the deciding task if it is not a main task.
+func workerExit(list []*taskState, o workerPhase) (container.Exit, string) {
+	worst := container.Exit{Own: true}
 	var deciding *taskState
 	consider := func(match func(*taskState) bool) {
 		for _, i := range indices(list, container.Exited, match) {
-			if t := list[i]; !t.stoppedByOthers && severity(t.exit) > severity(worst) {
+			t := list[i]
+			switch {
+			case t.stoppedByOthers:
+			case severity(t.exit) > severity(worst):
 				worst, deciding = t.exit, t
+			case severity(t.exit) == severity(worst) && t.isMain():
+				worst.Own = worst.Own && t.exit.Own
 			}
 		}
 	}
 	consider(func(t *taskState) bool { return t.endsByItself("prestart") })
 	leader := leaderOf(list)
-	well := slices.ContainsFunc(list, func(t *taskState) bool {
-		return t.isMain() && t.state == container.Exited && t.succeeded()
-	})
-	if !(success == "any" && well) {
-		consider(func(t *taskState) bool { return t.isMain() && (success != "leader" || t == leader) })
+	enough := func(t *taskState) bool { return t.isMain() && t.state == container.Exited && t.succeeded() }
+	if o.success == "any" && slices.ContainsFunc(list, enough) {
+		worst.Own = worst.Own && slices.ContainsFunc(list, func(t *taskState) bool { return enough(t) && t.exit.Own })
+	} else {
+		consider(func(t *taskState) bool { return t.isMain() && (o.success != "leader" || t == leader) })
 	}
 	consider(func(t *taskState) bool { return t.endsByItself("poststart") })
 	if severity(worst) == 0 {
@@ -184,8 +192,8 @@ func workerExit(list []*taskState, success string) (container.Exit, string) {
 	}
 	// A worker whose main task never ran has failed, even if all other tasks succeeded.
 	neverRan := func(t *taskState) bool { return t.isMain() && t.state != container.Exited }
-	if severity(worst) == 0 && len(list) > 1 && slices.ContainsFunc(list, neverRan) {
-		worst.Signal = sigKill
+	if severity(worst) == 0 && slices.ContainsFunc(list, neverRan) {
+		worst.Signal, worst.Own = cmp.Or(o.askedBy, sigKill), false
 	}
 	if deciding == nil || deciding.isMain() {
 		return worst, ""

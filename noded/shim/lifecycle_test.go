@@ -140,7 +140,7 @@ func TestNextActionsOnRandomHistories(t *testing.T) {
 
 // judge checks the exit of the worker: it succeeds only if every task did that must.
 func (h *history) judge() {
-	exit, _ := workerExit(h.list, h.success)
+	exit, _ := workerExit(h.list, h.workerPhase)
 	mains := slices.DeleteFunc(slices.Clone(h.list), func(m *taskState) bool { return !m.isMain() })
 	well := func(m *taskState) bool { return m.state == container.Exited && m.succeeded() }
 	ok := map[string]bool{

@@ -55,6 +55,10 @@ type runcContainer struct {
 	restoring bool          // CRIU is at it, or has been
 	pending   []unix.Signal // from before it was restored
 
+	// What rota-init has said, see [launch.Result]. They are read when results was read to its end.
+	executed     bool // a rank was executed, or is about to be
+	endedUnasked bool // the ranks had ended before a stop reached them
+
 	endOnce sync.Once
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
@@ -239,10 +243,13 @@ func (c *runcContainer) listen() {
 			return
 		case r.Rank != nil && c.io != nil:
 			c.io.taskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal})
+		case r.Begun:
+			c.executed = true
 		case r.Detached:
 			close(c.detached)
 			return
 		default:
+			c.endedUnasked = !r.Asked
 			c.results <- r
 			return
 		}
@@ -268,6 +275,14 @@ func (c *runcContainer) signal(s unix.Signal, to string) error {
 		return c.kill()
 	}
 	return c.sendOrder(s, launch.Order{Signal: int(s), To: to})
+}
+
+// stop is signal for one that asks the container to end, so that its end says whether it was asked before.
+func (c *runcContainer) stop(s unix.Signal, to string) error {
+	if s == unix.SIGKILL {
+		return c.kill()
+	}
+	return c.sendOrder(s, launch.Order{Signal: int(s), To: to, Stop: true})
 }
 
 // signalRank passes a signal on to one rank, or to all. A kill of one rank leaves the others.
@@ -358,7 +373,7 @@ func (c *runcContainer) exit() container.Exit {
 		}
 	}
 	if r, ok := <-c.results; ok {
-		e.Code, e.Signal = r.Code, r.Signal
+		e.Code, e.Signal, c.executed = r.Code, r.Signal, true
 	} else if n := e.Code - 128; c.detaching && n > 0 && n <= lastSignal {
 		e.Signal = n // as rota-init says it without a channel
 	}

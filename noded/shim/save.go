@@ -480,7 +480,7 @@ func (c *runcContainer) noteRestored() error {
 	if err := c.noteProcess(); err != nil {
 		return err
 	}
-	c.unborn = false
+	c.unborn, c.executed = false, true
 	for _, s := range c.pending {
 		_ = c.signal(s, "") // it may have ended
 	}

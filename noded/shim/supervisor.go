@@ -326,6 +326,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 			return sup.signalEarly(unix.Signal(o.Signal), o.To)
 		}
 		defer sup.wake()
+		sup.askedBy = o.Signal
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) }, o.To)
 	case container.OpPlainSignal:
 		return sup.signalMain(unix.Signal(o.Signal), o.To)
@@ -353,13 +354,25 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 func (sup *supervisor) signalTasks(which func(*task) unix.Signal, to string) error {
 	sup.saving.cancel()
 	sup.stopping = sup.shared != nil
+	sup.noteAsked()
 	var errs []error
 	for _, t := range sup.tasks {
 		if sup.shared == nil || t.state == container.Running && !t.Sidecar && t.Hook != "poststop" {
-			errs = append(errs, t.container.signal(which(t), to))
+			errs = append(errs, t.container.stop(which(t), to))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// noteAsked notes for each task that has not ended that the worker is asked to stop.
+func (sup *supervisor) noteAsked() {
+	for _, t := range sup.tasks {
+		select {
+		case <-t.container.ended:
+		default:
+			t.asked = true
+		}
+	}
 }
 
 // signalEarly tells the main tasks that the time limit comes. They are not asked to stop, and are told
@@ -396,6 +409,7 @@ func (sup *supervisor) signalMain(s unix.Signal, to string) error {
 // killAll ends everything at once.
 func (sup *supervisor) killAll() {
 	sup.noMoreStarts = true
+	sup.noteAsked()
 	sup.memory.abandon()
 	sup.saving.cancel()
 	for _, t := range sup.tasks {
@@ -469,12 +483,13 @@ func (sup *supervisor) finish() error {
 func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
+		e.Unbegun = !sup.tasks[0].executed
 		e.Lease, e.Why = sup.expired, cmp.Or(sup.memory.lost, sup.saving.lost)
 		if e.Why == "" && (e.Code != 0 || e.Signal != 0) {
 			e.Why = sup.hungUpFor()
 		}
 		if sup.saving.whole {
-			e.Saved, e.OOM = true, false
+			e.Saved, e.OOM, e.Own = true, false, false
 		}
 		if err := sup.restoring.err; err != nil {
 			e.NotRestored, e.Why = true, err.Error()
@@ -482,19 +497,20 @@ func (sup *supervisor) exitRecord() container.Exit {
 		return e
 	}
 	cgroup := sup.shared.cgroup
-	out := container.Exit{Ended: clock.Wall().UnixMilli(), Lease: sup.expired,
+	out := container.Exit{Ended: clock.Wall().UnixMilli(), Lease: sup.expired, Unbegun: true,
 		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
 		e := t.exit
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
 		out.PeakMem = max(out.PeakMem, e.PeakMem) // which is that of the whole worker, if it is known
+		out.Unbegun = out.Unbegun && !t.executed
 		out.Tasks = append(out.Tasks, container.TaskExit{
 			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})
 	}
 	countTime(&out, sup.shared.path)
-	worst, by := workerExit(sup.taskStates(), sup.success)
-	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
+	worst, by := workerExit(sup.taskStates(), sup.workerPhase)
+	out.Code, out.Signal, out.OOM, out.Own = worst.Code, worst.Signal, worst.OOM, worst.Own
 	switch {
 	case sup.memory.lost != "":
 		out.Why = sup.memory.lost

@@ -72,7 +72,7 @@ func TestOrdersOfDaemons(t *testing.T) {
 	if a := w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGUSR2)}); a.State != container.Running {
 		t.Errorf("signal: %+v", a)
 	}
-	w.says("", `got {"signal":12}`)
+	w.says("", `got {"signal":12,"stop":true}`)
 	info, err := os.Stat(filepath.Join(w.dir, "shim.sock"))
 	check(t, err)
 	if info.Mode().Perm() != 0o600 { // others could order the shim to kill
@@ -125,7 +125,7 @@ echo "got $order$n"; exec sleep 100`)) // without another program, which would t
 	if e.Signal != 9 || !e.Lease {
 		t.Errorf("exit %+v", e)
 	}
-	_, text, _ := strings.Cut(w.output(""), `got {"signal":15}`)
+	_, text, _ := strings.Cut(w.output(""), `got {"signal":15,"stop":true}`)
 	var n container.Notice
 	check(t, json.Unmarshal([]byte(text), &n))
 	deadline, err := time.Parse(time.RFC3339Nano, n.Deadline)
@@ -226,7 +226,7 @@ func TestTheLifecycleOfTasks(t *testing.T) {
 		t.Error("the poststop task runs beside the main task")
 	}
 	w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGUSR1)})
-	w.says("main", `main got {"signal":10}`)
+	w.says("main", `main got {"signal":10,"stop":true}`)
 	e := w.end()
 	wantTasks := []container.TaskExit{{Name: "setup", Begun: true}, {Name: "proxy", Begun: true},
 		{Name: "main", Begun: true, Code: 85}, {Name: "upload", Begun: true}}
@@ -250,7 +250,7 @@ func TestTheEarlySignalStopsNothing(t *testing.T) {
 	w.says("main", `one {"signal":10,"to":"script"}`)
 	w.order(early) // of a daemon that does not know that it was sent
 	w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGUSR2)})
-	w.says("main", `two {"signal":12}`)
+	w.says("main", `two {"signal":12,"stop":true}`)
 	if e := w.end(); e.Code != 85 || e.Signal != 0 {
 		t.Errorf("exit %+v", e)
 	}

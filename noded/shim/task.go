@@ -116,6 +116,8 @@ func (t *task) recordEnd() {
 		return
 	}
 	t.state, t.exit = container.Exited, t.container.exit()
+	t.executed = t.container.executed
+	t.exit.Own = !t.asked || t.container.endedUnasked
 	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}

@@ -38,6 +38,8 @@ func signal(n int) func(*model.Worker)   { return func(w *model.Worker) { w.Sign
 func on(node string) func(*model.Worker) { return func(w *model.Worker) { w.Node = node } }
 func oom(w *model.Worker)                { w.OOM = true }
 func leased(w *model.Worker)             { w.Lease = true }
+func own(w *model.Worker)                { w.Own = true }
+func unbegun(w *model.Worker)            { w.Unbegun, w.Started = true, 0 }
 
 // unlaunched is a worker whose command never began; lost one that began, and whose shim is gone.
 func unlaunched(w *model.Worker) { w.State, w.Started, w.Message = model.WorkerFailed, 0, "no image" }
@@ -66,6 +68,38 @@ func TestOutcomes(t *testing.T) {
 		{"all ended after the stop", spec(1), []model.Worker{worker(6, signal(15))}, stop(model.CauseTE, 5),
 			Outcome{Cause: model.CauseTE, Signal: 15}},
 		{"it was done before the stop", spec(1), []model.Worker{worker(6)}, stop(model.CauseTE, 5),
+			Outcome{Cause: model.CauseCompleted}},
+		{"it was done before the signal came", spec(1, checkpoint(0)), []model.Worker{worker(6, own)},
+			stop(model.CauseTE, 5), Outcome{Cause: model.CauseCompleted}},
+		{"before the cancellation came", spec(1), []model.Worker{worker(6, own)}, stop(model.CauseCancelled, 5),
+			Outcome{Cause: model.CauseCompleted}},
+		{"it saved and exited with 0", spec(1, checkpoint(0)), []model.Worker{worker(6)}, stop(model.CauseTE, 5),
+			Outcome{Cause: model.CauseTE}},
+		{"it saved when its gang had lost a node", spec(2, checkpoint(0), func(s *jobspec.Job) {
+			s.Groups[0].Success = model.SuccessLeader
+		}), []model.Worker{worker(6), worker(6, lost)}, stop(model.CauseNodeLost, 5), Outcome{Cause: model.CauseNodeLost,
+			Message: "shim lost", Nodes: []string{"n1"}}},
+		{"never executed", spec(1), []model.Worker{worker(6, unbegun)}, stop(model.CauseTE, 5),
+			Outcome{Cause: model.CauseTE}},
+		{"never executed, and cancelled", spec(1), []model.Worker{worker(6, unbegun, signal(15))},
+			stop(model.CauseCancelled, 5), Outcome{Cause: model.CauseCancelled, Signal: 15}},
+		{"never executed at its deadline", spec(1), []model.Worker{worker(6, unbegun)}, stop(model.CauseTimeout, 5),
+			Outcome{Cause: model.CauseTimeout}},
+		{"it failed before the signal came", spec(1), []model.Worker{worker(6, own, code(3))}, stop(model.CauseTE, 5),
+			Outcome{Cause: model.CauseFailed, Code: 3, Nodes: []string{"n1"}}},
+		{"it failed before the cancellation came", spec(1), []model.Worker{worker(6, own, code(3))},
+			stop(model.CauseCancelled, 5), Outcome{Cause: model.CauseFailed, Code: 3, Nodes: []string{"n1"}, Over: true}},
+		{"it asked to be requeued before the cancellation came", spec(1, checkpoint(0)),
+			[]model.Worker{worker(6, own, code(85))}, stop(model.CauseCancelled, 5),
+			Outcome{Cause: model.CauseCancelled, Code: 85, Nodes: []string{"n1"}}},
+		{"it asked to be requeued before the signal came", spec(1), []model.Worker{worker(6, own, code(85))},
+			stop(model.CauseTE, 5), Outcome{Cause: model.CauseRequeue, Code: 85, Checkpoint: true, Nodes: []string{"n1"}}},
+		{"one of a gang failed before the signal came", spec(2), []model.Worker{worker(6, own, code(3)),
+			worker(7, signal(15), on("n2"))}, stop(model.CauseTE, 5),
+			Outcome{Cause: model.CauseFailed, Code: 3, Nodes: []string{"n1"}}},
+		{"one of a gang failed after another had heard the signal", spec(2), []model.Worker{worker(7, own, code(3)),
+			worker(6, signal(15), on("n2"))}, stop(model.CauseTE, 5), Outcome{Cause: model.CauseTE, Code: 3}},
+		{"at its time limit it was done", spec(1), []model.Worker{worker(6, own)}, stop(model.CauseTimeout, 5),
 			Outcome{Cause: model.CauseCompleted}},
 		{"cancelled, however politely it went", spec(1), []model.Worker{worker(6)}, stop(model.CauseCancelled, 5),
 			Outcome{Cause: model.CauseCancelled}},

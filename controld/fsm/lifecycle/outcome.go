@@ -19,29 +19,31 @@ type Outcome struct {
 	policy     string   // the action of the log policy that decided it
 	Final      bool     // of a failure to launch: trying again cannot help
 	PortTaken  bool     // of a failure to launch: only a port was taken, so that the node will do with another
+	Over       bool     // of a failure: its job was cancelled or is past its deadline, so that it is not tried again
 }
 
-// OutcomeOf says how an attempt, all of whose workers are final, ended.
+// OutcomeOf says how an attempt, all of whose workers are final, ended. The order of its cases is that
+// of the rules on whose exit it is: the program's own exit comes before the stop's cause.
 func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	o := outcomeOfWorkers(a)
-	stop := model.Cause("")
-	if a.Stop != nil {
-		stop = a.Stop.Cause
-	}
-	clean := model.Succeeded(j, a)
+	stop := stopCause(a)
 	switch {
 	case o.applyPolicy(j, a):
+	case a.Stop != nil && a.Stop.Own: // whatever it then exits with
+		if o.Cause = stop; !Yields(stop) { // also if a node was lost while it stopped
+			o.Cause, o.Checkpoint = model.CauseRequeue, true
+		}
+	case model.SucceededUnasked(j, a):
+		o = Outcome{Cause: model.CauseCompleted}
+	case failedUnasked(j, a):
+		o.applyOwnFailure(j, a)
 	case stop == model.CauseCancelled, stop == model.CauseRequeue: // however politely it went
-		o.Cause, o.Checkpoint = stop, a.Stop.Own
-	case a.Stop != nil && a.Stop.Own && !Yields(stop): // a node was lost while it stopped
-		o.Cause, o.Checkpoint = model.CauseRequeue, true
-	case a.Stop != nil && a.Stop.Own:
 		o.Cause = stop
 	case stop == model.CauseTimeout:
 		if o.Cause = stop; !PastDeadline(j, a) && asksForRequeue(j, a) {
 			o.Cause, o.Checkpoint = model.CauseRequeue, true
 		}
-	case clean:
+	case model.Succeeded(j, a) && !(interrupts(stop) && goesOn(j)):
 		o = Outcome{Cause: model.CauseCompleted}
 	case stop == model.CauseNodeLost, stop == model.CauseLease:
 		o.Cause = stop
@@ -53,6 +55,64 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 		o.Cause = culprit(j, a, &o)
 	}
 	return o
+}
+
+// stopCause returns the cause of an attempt's stop, "" if it was not stopped.
+func stopCause(a *model.Attempt) model.Cause {
+	if a.Stop == nil {
+		return ""
+	}
+	return a.Stop.Cause
+}
+
+// applyOwnFailure judges an attempt that a worker has failed by itself. Its job is not started again if
+// it was cancelled, or is past its deadline.
+func (o *Outcome) applyOwnFailure(j *model.Job, a *model.Attempt) {
+	o.Cause = culprit(j, a, o)
+	stop := stopCause(a)
+	if o.Over = stop == model.CauseCancelled || stop == model.CauseTimeout && PastDeadline(j, a); !o.Over {
+		return
+	}
+	if o.Cause == model.CauseRequeue {
+		o.Cause, o.Checkpoint, o.Over = stop, false, false
+	}
+}
+
+// interrupts reports whether a stop for a cause ends what the program was about to go on with.
+func interrupts(c model.Cause) bool {
+	return Yields(c) || c == model.CauseNodeLost || c == model.CauseLease
+}
+
+// goesOn reports whether a job whose program was interrupted and exited with 0 has only saved its state,
+// so that it is to go on.
+func goesOn(j *model.Job) bool { return j.Spec.Checkpoint != nil }
+
+// failedUnasked reports whether an attempt has failed by what its workers did before they were asked to
+// stop: one failed whose failure counts, or all ended by themselves.
+func failedUnasked(j *model.Job, a *model.Attempt) bool {
+	all := true
+	for i := range a.Workers[:a.Staying()] {
+		if ownFailure(j, a, i) {
+			return true
+		}
+		w := &a.Workers[i]
+		all = all && w.Own && w.State == model.WorkerExited && !w.Unbegun
+	}
+	return all && a.Stop != nil
+}
+
+// ownFailure reports whether a worker failed before it was asked to stop, and that decides how its
+// attempt ended. The failure of a gang's worker may follow from the end of another one, on a node that was
+// lost or that heard of the stop earlier: then it decides nothing.
+func ownFailure(j *model.Job, a *model.Attempt, worker int) bool {
+	w := &a.Workers[worker]
+	if !w.Own || w.State != model.WorkerExited || w.Unbegun || w.Succeeded() || a.Stop == nil ||
+		IgnoresFailure(j, a, worker) {
+		return false
+	}
+	return !slices.ContainsFunc(a.Workers, func(o model.Worker) bool {
+		return o.Lease || o.State == model.WorkerFailed && o.Started != 0 || !o.Own && !o.Unbegun && o.Ended <= w.Ended
+	})
 }
 
 // PastDeadline reports whether an attempt is stopped because its job's deadline has come, which ends
@@ -70,7 +130,7 @@ func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 		if w.Succeeded() || w.Leaving {
 			continue
 		}
-		if asks = saysRequeue(j.Spec, w); !asks {
+		if asks = saysRequeue(j.Spec, a, w); !asks {
 			return false
 		}
 	}
@@ -78,22 +138,33 @@ func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 }
 
 // saysRequeue reports whether a worker has exited with the code with which its job asks to be started
-// again.
-func saysRequeue(spec *jobspec.Job, w *model.Worker) bool {
+// again: its own, or the usual one once it was asked to stop, but for its time limit.
+func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 	code := spec.RequeueCode()
+	if code == 0 && a.Stop != nil && a.Stop.Cause != model.CauseTimeout && !spec.RunsOnce() {
+		code = jobspec.DefaultCheckpointExitCode
+	}
 	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == code
 }
 
-// culprits are the workers whose end was not the consequence of the attempt's stop.
+// culprits are the workers whose end was not the consequence of the attempt's stop: those that ended
+// before it, or else those that failed by themselves before it reached them.
 func culprits(a *model.Attempt) []*model.Worker {
-	var list []*model.Worker
+	var before, unasked []*model.Worker
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		if !w.Succeeded() && !w.Leaving && (a.Stop == nil || w.Ended <= a.Stop.At) {
-			list = append(list, w)
+		switch {
+		case w.Succeeded() || w.Leaving:
+		case a.Stop == nil || w.Ended <= a.Stop.At:
+			before = append(before, w)
+		case w.Own:
+			unasked = append(unasked, w)
 		}
 	}
-	return list
+	if len(before) > 0 {
+		return before
+	}
+	return unasked
 }
 
 // outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest
@@ -126,7 +197,7 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	cause := model.CauseFailed
 	for _, w := range list {
 		o.Nodes = append(o.Nodes, w.Node)
-		asks = asks && saysRequeue(j.Spec, w)
+		asks = asks && saysRequeue(j.Spec, a, w)
 		switch {
 		case w.Trouble() == model.CauseLaunch:
 			o.PortTaken = w.PortTaken && (cause != model.CauseLaunch || o.PortTaken)

@@ -34,7 +34,7 @@ func (o *Outcome) applyPolicy(j *model.Job, a *model.Attempt) bool {
 	action, text := decidedByPolicy(j, a)
 	switch action {
 	case model.PolicyExclude:
-		if model.Succeeded(j, a) { // it was done before it was stopped, or is content with what it has
+		if model.SucceededUnasked(j, a) || model.Succeeded(j, a) && !goesOn(j) { // it was done, or is content
 			*o = Outcome{Cause: model.CauseCompleted}
 			return true
 		}

@@ -73,6 +73,9 @@ const policyRestarts = 3
 // code.
 func restartOf(j *model.Job, o Outcome) *jobspec.Restart {
 	r := j.Restart()
+	if o.Over {
+		return nil
+	}
 	switch o.policy {
 	case model.PolicyFail:
 		return nil

@@ -58,9 +58,11 @@ const limit = 30 * time.Second
 // Contract runs every test of the Runtime interface; open makes a fresh harness for each.
 func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 	for name, test := range map[string]func(*testing.T, *Harness){
-		"exit code": testExit(Exits7, container.Exit{Code: 7}), "success": testExit(Exits0, container.Exit{}),
-		"dies by a signal": testExit(DiesBy11, container.Exit{Signal: 11}), "nothing runs before start": testCreated,
-		"signal": testSignal, "plain signal": testPlainSignal, "kill": testKill,
+		"exit code":                 testExit(Exits7, container.Exit{Code: 7, Own: true}),
+		"success":                   testExit(Exits0, container.Exit{Own: true}),
+		"dies by a signal":          testExit(DiesBy11, container.Exit{Signal: 11, Own: true}),
+		"nothing runs before start": testCreated,
+		"signal":                    testSignal, "plain signal": testPlainSignal, "kill": testKill,
 		"lease": testLease, "lease before start": testLeaseBeforeStart,
 		"renew":          testRenew,
 		"repeated calls": testRepeated, "restart of the daemon": testRestart,
@@ -146,6 +148,9 @@ func (h *Harness) await(t *testing.T, id container.ID, want container.State) con
 func (h *Harness) ends(t *testing.T, id container.ID, want container.Exit) {
 	t.Helper()
 	got := h.await(t, id, container.Exited).Exit
+	if !got.NotRestored && (got.Own != want.Own || got.Unbegun != want.Unbegun) {
+		t.Errorf("exit record %+v: it ended by itself: %t; it never began: %t", *got, want.Own, want.Unbegun)
+	}
 	if got.Code != want.Code || got.Signal != want.Signal || got.Lease != want.Lease || got.OOM != want.OOM {
 		t.Errorf("exit record %+v, want %+v", *got, want)
 	}
@@ -168,7 +173,7 @@ func testCreated(t *testing.T, h *Harness) {
 		t.Errorf("after Create: %+v", s)
 	}
 	must(t, h.Runtime.Kill(t.Context(), one))
-	h.ends(t, one, container.Exit{Signal: 9})
+	h.ends(t, one, container.Exit{Signal: 9, Unbegun: true})
 }
 
 func testSignal(t *testing.T, h *Harness) {
@@ -189,11 +194,11 @@ func testPlainSignal(t *testing.T, h *Harness) {
 		t.Error("a plain signal to what has not begun is no error")
 	}
 	must(t, h.Runtime.Kill(t.Context(), one))
-	h.ends(t, one, container.Exit{Signal: 9})
+	h.ends(t, one, container.Exit{Signal: 9, Unbegun: true})
 	two := container.ID{Job: 2, Attempt: 1}
 	h.run(t, two, Saves)
 	must(t, h.Runtime.Signal(t.Context(), two, plain))
-	h.ends(t, two, container.Exit{Code: 85})
+	h.ends(t, two, container.Exit{Code: 85, Own: true})
 }
 
 func testKill(t *testing.T, h *Harness) {
@@ -218,7 +223,7 @@ func testLease(t *testing.T, h *Harness) {
 
 func testLeaseBeforeStart(t *testing.T, h *Harness) {
 	h.create(t, one, Runs, time.Now().Add(200*time.Millisecond))
-	h.ends(t, one, container.Exit{Signal: 9, Lease: true})
+	h.ends(t, one, container.Exit{Signal: 9, Lease: true, Unbegun: true})
 }
 
 func testRenew(t *testing.T, h *Harness) {
@@ -259,13 +264,13 @@ func testRestart(t *testing.T, h *Harness) {
 	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 	must(t, h.Runtime.Start(t.Context(), two))
-	h.ends(t, two, container.Exit{Code: 7})
+	h.ends(t, two, container.Exit{Code: 7, Own: true})
 }
 
 func testExitAway(t *testing.T, h *Harness) {
 	h.run(t, one, Exits7)
 	h.Runtime = h.Restart(t)
-	h.ends(t, one, container.Exit{Code: 7})
+	h.ends(t, one, container.Exit{Code: 7, Own: true})
 }
 
 func testShimKilled(t *testing.T, h *Harness) {
@@ -332,7 +337,7 @@ func testTasksFail(t *testing.T, h *Harness) {
 	if e := h.await(t, one, container.Exited).Exit; e.Why == "" {
 		t.Errorf("it is not said which task failed: %+v", *e)
 	}
-	h.ends(t, one, container.Exit{Code: 3})
+	h.ends(t, one, container.Exit{Code: 3, Own: true})
 }
 
 func testTasksStop(t *testing.T, h *Harness) {
@@ -348,7 +353,7 @@ func testTasksStop(t *testing.T, h *Harness) {
 func testTasksKilled(t *testing.T, h *Harness) {
 	h.create(t, one, TasksFail, time.Now().Add(time.Hour))
 	must(t, h.Runtime.Kill(t.Context(), one))
-	h.ends(t, one, container.Exit{Signal: 9})
+	h.ends(t, one, container.Exit{Signal: 9, Unbegun: true})
 	two := container.ID{Job: 2, Attempt: 1}
 	h.run(t, two, TasksSave)
 	must(t, h.Runtime.Kill(t.Context(), two))

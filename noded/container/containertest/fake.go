@@ -42,6 +42,7 @@ type World struct {
 
 type fakeContainer struct {
 	status  container.Status
+	asked   bool  // it was asked to stop
 	pending []int // signals from before the start
 	lease   *time.Timer
 	expired bool
@@ -122,6 +123,7 @@ func (w *World) end(id container.ID, e container.Exit) {
 	}
 	b.stopLease()
 	e.Lease, e.Ended = b.expired, time.Now().UnixMilli()
+	e.Unbegun, e.Own = b.status.State == container.Created, !b.asked
 	b.status = container.Status{ID: id, State: container.Exited, Exit: &e}
 	w.changed(id)
 }
@@ -182,7 +184,7 @@ func (w *World) renew(b *fakeContainer, lease time.Time) {
 func (w *World) expire(b *fakeContainer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b.expired = true
+	b.expired, b.asked = true, true
 	w.signal(b, int(unix.SIGTERM))
 	w.end(b.status.ID, container.Exit{Signal: int(unix.SIGKILL)})
 }
@@ -230,6 +232,7 @@ func (f *Fake) Save(_ context.Context, id container.ID, o container.SaveOrder) e
 			if err := writeFakeImage(o); err != nil {
 				b.status.Save.Problem = err.Error()
 			} else {
+				b.asked = true
 				f.world.end(id, container.Exit{Signal: int(unix.SIGKILL), Saved: true})
 			}
 		}
@@ -258,6 +261,7 @@ func (f *Fake) Signal(_ context.Context, id container.ID, s container.Signal) er
 			return
 		}
 		b.early = b.early || s.Early
+		b.asked = b.asked || !s.Early && !s.Plain
 		f.world.signal(b, s.Number)
 	})
 	if err == nil && s.Plain && !runs {
@@ -282,7 +286,10 @@ func (w *World) signal(b *fakeContainer, signal int) {
 
 // Kill implements container.Runtime.
 func (f *Fake) Kill(_ context.Context, id container.ID) error {
-	return f.with("kill", id, func(b *fakeContainer) { f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)}) })
+	return f.with("kill", id, func(b *fakeContainer) {
+		b.asked = true
+		f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)})
+	})
 }
 
 // Switch implements container.Runtime.

@@ -134,7 +134,7 @@ func testSaveBeforeStart(t *testing.T, h *Harness) {
 		t.Errorf("%v", err)
 	}
 	must(t, h.Runtime.Kill(t.Context(), one))
-	h.ends(t, one, container.Exit{Signal: int(unix.SIGKILL)})
+	h.ends(t, one, container.Exit{Signal: int(unix.SIGKILL), Unbegun: true})
 }
 
 func testSaveFrozen(t *testing.T, h *Harness) {
@@ -192,7 +192,7 @@ func testKilledBeforeRestore(t *testing.T, h *Harness) {
 	if e := h.await(t, two, container.Exited).Exit; e.NotRestored {
 		t.Errorf("exit record %+v", *e)
 	}
-	h.ends(t, two, container.Exit{Signal: int(unix.SIGKILL)})
+	h.ends(t, two, container.Exit{Signal: int(unix.SIGKILL), Unbegun: true})
 }
 
 func testRestoredLease(t *testing.T, h *Harness) {

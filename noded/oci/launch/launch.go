@@ -105,6 +105,8 @@ type Order struct {
 	To string `json:"to,omitempty"`
 	// Rank is which rank gets the signal; nil: all
 	Rank *int `json:"rank,omitempty"`
+	// Stop: the signal asks the worker to end. [Result.Asked] says whether that came before its end.
+	Stop bool `json:"stop,omitempty"`
 	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals from
 	// the kernel and gives its result as an exit code, and the kernel ends it when the shim ends.
 	Detach bool `json:"detach,omitempty"`
@@ -122,6 +124,10 @@ type Result struct {
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
 
+	// Asked: the deciding rank still ran when an [Order.Stop] was passed on.
+	Asked bool `json:"asked,omitempty"`
+
+	Begun    bool `json:"begun,omitempty"`    // no result: the first rank is about to be executed
 	Detached bool `json:"detached,omitempty"` // no result, but the answer to an order to detach
 
 	// Rank: no result, but how one rank has ended. With a socket for files there is one of each.
