@@ -22,12 +22,12 @@ func newConfirmations() *confirmations {
 	return &confirmations{begun: map[string]time.Time{}, news: make(chan struct{})}
 }
 
-// note takes down that member name follows, by its answer to a request begun then.
-func (c *confirmations) note(name string, begun time.Time) {
+// note takes down that the member with this server ID follows, by its answer to a request begun then.
+func (c *confirmations) note(id string, begun time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if begun.After(c.begun[name]) {
-		c.begun[name] = begun
+	if begun.After(c.begun[id]) {
+		c.begun[id] = begun
 	}
 	close(c.news)
 	c.news = make(chan struct{})
@@ -40,7 +40,7 @@ func (c *confirmations) since(asked time.Time, members []Member) (int, <-chan st
 	defer c.mu.Unlock()
 	count := 0
 	for _, m := range members {
-		if begun, ok := c.begun[m.Name]; ok && !begun.Before(asked) {
+		if begun, ok := c.begun[string(m.serverID())]; ok && !begun.Before(asked) {
 			count++
 		}
 	}

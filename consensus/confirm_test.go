@@ -9,7 +9,7 @@ import (
 // were begun before the question: a leader that was stopped would take what its followers said
 // before they elected another for their word of now.
 func TestAnAnswerToAnEarlierRequestConfirmsNothing(t *testing.T) {
-	members := []Member{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}
+	members := []Member{{Name: "n1", Log: "a"}, {Name: "n2", Log: "b"}, {Name: "n3", Log: "c"}}
 	c := newConfirmations()
 	asked := time.Now()
 	count := func(want int) <-chan struct{} {
@@ -21,19 +21,19 @@ func TestAnAnswerToAnEarlierRequestConfirmsNothing(t *testing.T) {
 		return news
 	}
 	news := count(0)
-	c.note("n2", asked.Add(-time.Nanosecond))
+	c.note("n2#b", asked.Add(-time.Nanosecond))
 	select {
 	case <-news:
 	default:
 		t.Error("an answer is not told to those that wait")
 	}
 	count(0)
-	c.note("n4", asked) // not a member any more
+	c.note("n2#a", asked) // the log that n2 has lost
 	count(0)
-	c.note("n2", asked)
+	c.note("n2#b", asked)
 	count(1)
-	c.note("n2", asked.Add(-time.Second)) // an answer that was overtaken
+	c.note("n2#b", asked.Add(-time.Second)) // an answer that was overtaken
 	count(1)
-	c.note("n3", asked.Add(time.Second))
+	c.note("n3#c", asked.Add(time.Second))
 	count(2)
 }

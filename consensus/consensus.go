@@ -37,10 +37,12 @@ type Machine interface {
 	Restore(r io.Reader) error
 }
 
-// Member is one voter: its name, unique for ever, and where its peers reach it.
+// Member is one member: its name, where its peers reach it, and which log it has. A member whose log
+// is lost gets another log, and is another member of the same name until it has been added.
 type Member struct {
 	Name string `json:"name"`
-	Addr string `json:"addr"` // host:port
+	Addr string `json:"addr"`          // host:port
+	Log  string `json:"log,omitempty"` // id, made with the log
 }
 
 // Dialer opens a connection to a peer. It must not connect to another member than the one with this
@@ -53,12 +55,22 @@ type Config struct {
 	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
 	Addr string // host:port that peers dial; also where the node listens, unless Listener is set
 
+	// Record, if set, is a file that survives restarts of the process and lies outside Dir, so that a
+	// copy of Dir that is put back does not bring it back too. It shows at the next start whether the
+	// log has forgotten anything. In memory it is fast, and a member on a machine that was booted has
+	// none.
+	Record string
+
 	Logger *slog.Logger // nil discards
 
 	Heartbeat   time.Duration // silence after which a follower starts an election; keep it well above the worst fsync
 	Election    time.Duration // how long a candidate waits for votes; at least Heartbeat
 	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
 	Stall       time.Duration // a write to the disk that takes longer will not return, and the member stops
+
+	// Probation is how long at most a member without a Record does not vote after its start, while
+	// it has not met every other voter.
+	Probation time.Duration
 
 	SnapshotEvery int // entries between snapshots
 
@@ -74,6 +86,7 @@ func DefaultConfig() Config {
 	return Config{
 		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond,
 		Stall:         30 * time.Second, // the kernel gives a disk up after this time
+		Probation:     probationMax,
 		SnapshotEvery: 8192,
 	}
 }

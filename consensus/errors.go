@@ -17,6 +17,13 @@ var (
 	ErrStopped      = errors.New("consensus has stopped")
 	ErrTooLarge     = errors.New("proposal is too large")
 
+	// ErrRolledBack and ErrDiverged are the kinds of a [LogError].
+	ErrRolledBack = errors.New("its disk was rolled back")
+	ErrDiverged   = errors.New("it is beyond the leader's log")
+
+	// ErrNameTaken is why a member is not added whose name another log has.
+	ErrNameTaken = errors.New("a member with this name has another log")
+
 	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member may
 	// lead now.
 	ErrLeadershipLost = errors.New("leadership lost")
@@ -68,3 +75,27 @@ func (e *FatalError) Error() string {
 
 // Unwrap returns the error of the disk.
 func (e *FatalError) Unwrap() error { return e.Err }
+
+// LogError says that a member must not go on with its log: it has forgotten what others count on, or
+// the others have forgotten what it knows. The member stops, and does not start with this log again.
+type LogError struct {
+	Dir  string
+	Kind error // ErrRolledBack or ErrDiverged
+	Text string
+}
+
+// Error implements error.
+func (e *LogError) Error() string {
+	return fmt.Sprintf("log in %s: %v: %s (%s)", e.Dir, e.Kind, e.Text, logAdvice[e.Kind])
+}
+
+// Unwrap returns the kind.
+func (e *LogError) Unwrap() error { return e.Kind }
+
+// logAdvice is what to do about an error of each kind.
+var logAdvice = map[error]string{
+	ErrRolledBack: "votes and entries that it has acknowledged are missing, so it takes no part: move this directory " +
+		"away and start again; the leader then sends everything",
+	ErrDiverged: "nothing was changed here: another controller's disk was rolled back, and what it had acknowledged " +
+		"is here only. Keep a copy of this directory, and read in docs/operating.md what to do",
+}

@@ -38,6 +38,9 @@ type Node struct {
 	guard   *guard
 	stream  *stream
 	trans   serialTransport
+	known   *witness
+	trusted atomic.Bool // this member may vote
+	meeting sync.Map    // server IDs that probation connects to now
 	machine *adapter
 	raft    *raft.Raft
 
@@ -69,7 +72,7 @@ func Open(cfg Config, m Machine) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := openDirectory(cfg.Dir)
+	dir, err := openDirectory(cfg.Dir, cfg.Record)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -83,7 +86,7 @@ func Open(cfg Config, m Machine) (*Node, error) {
 // newNode makes a node that does nothing yet.
 func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n := &Node{
-		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name),
+		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name), known: newWitness(),
 		proposals: make(chan *proposal, groupCountMax),
 		verifies:  make(chan chan error),
 		elected:   make(chan bool, 16),
@@ -93,7 +96,11 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 		failed:    make(chan error, 1),
 		changed:   make(chan struct{}),
 	}
-	n.guard = &guard{store: dir.log, fail: n.fail, stall: cfg.Stall}
+	n.known.load(cfg.Dir)
+	n.trusted.Store(dir.fresh || dir.promises.recorded)
+	n.stream.greet = &greeter{self: n.Self().serverID(), known: n.known, behind: n.behind}
+	n.guard = &guard{store: dir.log, promises: dir.promises, applied: n.Applied, beyond: n.beyond, differs: n.differs,
+		fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{
 		machine: m, fail: n.fail, inFlight: n.inFlightBatch, due: make(chan struct{}, 1),
 		every: cfg.SnapshotEvery,
@@ -103,7 +110,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	n.trans = newTransport(n.stream, n.cfg.Find, newRaftLog(n.log))
+	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, newRaftLog(n.log))
 	if err := n.startRaft(n.trans); err != nil {
 		return errors.Join(err, n.trans.Close())
 	}
@@ -114,7 +121,10 @@ func (n *Node) start() error {
 		_, ok := o.Data.(raft.LeaderObservation)
 		return ok
 	}))
-	for _, task := range []func(){n.watchLeadership, n.watchLeader, n.sendProposals, n.verifyOnDemand, n.takeSnapshots} {
+	for _, task := range []func(){
+		n.watchLeadership, n.watchLeader, n.sendProposals, n.verifyOnDemand, n.takeSnapshots, n.takeRequests,
+		n.endProbation, n.saveSeen,
+	} {
 		n.tasks.Go(task)
 	}
 	return nil
@@ -131,7 +141,7 @@ func (n *Node) markStarted() error {
 // startRaft opens the library's node on a goroutine of its own, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
 	log := newRaftLog(n.log)
-	snapshots, err := openSnapshots(n.cfg.Dir, log)
+	snapshots, err := openSnapshots(n.cfg.Dir, n.dir.promises, log)
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)
 	}
@@ -153,6 +163,8 @@ func (n *Node) startRaft(trans raft.Transport) error {
 			done <- err
 		}()
 		debug.SetPanicOnFault(true)
+		end, _ := n.guard.LastIndex()
+		n.guard.chain = n.guard.chainAt(end)
 		n.raft, err = raft.NewRaft(config, n.machine, cache, n.guard, snapshots, trans)
 	}()
 	if err := <-done; err != nil {
@@ -179,7 +191,7 @@ func (n *Node) startError(err error) error {
 // too.
 func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(n.cfg.Name)
+	c.LocalID = n.Self().serverID()
 	c.HeartbeatTimeout = n.cfg.Heartbeat
 	c.ElectionTimeout = n.cfg.Election
 	c.LeaderLeaseTimeout = n.cfg.LeaderLease
@@ -200,7 +212,7 @@ func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 func (n *Node) Bootstrap(members []Member) error {
 	var c raft.Configuration
 	for _, m := range members {
-		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(m.Name), Address: raft.ServerAddress(m.Addr)})
+		c.Servers = append(c.Servers, raft.Server{ID: m.serverID(), Address: raft.ServerAddress(m.Addr)})
 	}
 	err := n.wait(context.Background(), n.raft.BootstrapCluster(c))
 	if errors.Is(err, raft.ErrCantBootstrap) {
@@ -217,12 +229,14 @@ func (n *Node) Bootstrap(members []Member) error {
 func (n *Node) HasState() bool { return n.raft.LastIndex() > 0 }
 
 // Self returns this member.
-func (n *Node) Self() Member { return Member{Name: n.cfg.Name, Addr: string(n.stream.addr)} }
+func (n *Node) Self() Member {
+	return Member{Name: n.cfg.Name, Addr: string(n.stream.addr), Log: n.dir.promises.log}
+}
 
 // Leader returns the member that leads, as far as this one knows.
 func (n *Node) Leader() (Member, bool) {
-	addr, name := n.raft.LeaderWithID()
-	return Member{Name: string(name), Addr: string(addr)}, name != ""
+	addr, id := n.raft.LeaderWithID()
+	return memberOf(id, addr), id != ""
 }
 
 // IsLeader reports whether this member believes that it leads. Only [Node.Verify] makes sure.
@@ -241,32 +255,6 @@ func (n *Node) LastContact() time.Time {
 		return time.Now()
 	}
 	return n.raft.LastContact()
-}
-
-// Members returns the voters in the newest configuration that this member has.
-func (n *Node) Members() []Member {
-	var members []Member
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		members = append(members, Member{Name: string(s.ID), Addr: string(s.Address)})
-	}
-	return members
-}
-
-// AddVoter adds m, or changes its address. Only the leader can.
-func (n *Node) AddVoter(ctx context.Context, m Member) error {
-	f := n.raft.AddVoter(raft.ServerID(m.Name), raft.ServerAddress(m.Addr), 0, 0)
-	if err := n.wait(ctx, f); err != nil {
-		return fmt.Errorf("add member %s: %w", m.Name, err)
-	}
-	return nil
-}
-
-// Remove removes the member with this name. Only the leader can.
-func (n *Node) Remove(ctx context.Context, name string) error {
-	if err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(name), 0, 0)); err != nil {
-		return fmt.Errorf("remove member %s: %w", name, err)
-	}
-	return nil
 }
 
 // Snapshot writes a snapshot now and shortens the log.
@@ -390,27 +378,31 @@ func (n *Node) stopError() error {
 	return ErrStopped
 }
 
-// Failed delivers one *[FatalError] when the log can no longer be written or read. The member has
-// then stopped by itself, and the process should end with the message; [Node.Shutdown] still
-// releases the directory.
+// Failed delivers one *[FatalError] when the log can no longer be written or read, or one *[LogError]
+// when it must no longer be used. The member has then stopped by itself, and the process should end
+// with the message; [Node.Shutdown] still releases the directory.
 func (n *Node) Failed() <-chan error { return n.failed }
 
 // fail stops the node because of its disk. It runs on goroutines of the library, so it waits for
 // nothing.
 func (n *Node) fail(op string, err error) {
-	if errors.Is(err, errLogClosed) {
-		return
+	if !errors.Is(err, errLogClosed) {
+		n.stop(&FatalError{Dir: n.cfg.Dir, Op: op, Err: err})
 	}
+}
+
+// stop stops the node because it cannot go on.
+func (n *Node) stop(fatal error) {
 	n.mu.Lock()
 	if n.fatal != nil || n.isStopped {
 		n.mu.Unlock()
 		return
 	}
-	n.fatal = &FatalError{Dir: n.cfg.Dir, Op: op, Err: err}
+	n.fatal = fatal
 	n.mu.Unlock()
 	n.guard.kill()
-	n.log.Error("consensus stops", "dir", n.cfg.Dir, "op", op, "error", err)
-	n.failed <- n.fatal
+	n.log.Error("consensus stops", "dir", n.cfg.Dir, "error", fatal)
+	n.failed <- fatal
 	n.markStopped()
 	go n.halt() // from another goroutine: the library may hold its locks in this one
 }

@@ -29,13 +29,17 @@ const (
 
 // directory is a node's place on disk, held by one process at a time.
 type directory struct {
-	path string
-	lock *os.File
-	log  *raftboltdb.BoltStore
+	path     string
+	lock     *os.File
+	log      *raftboltdb.BoltStore
+	fresh    bool // the log was made now
+	promises *promises
 }
 
 // openDirectory takes dir for this process and opens the log in it.
-func openDirectory(dir string) (*directory, error) {
+//
+// The record, if it is not "", is a file outside dir that keeps what the log has promised.
+func openDirectory(dir, record string) (*directory, error) {
 	if err := makeWritable(dir); err != nil {
 		return nil, err
 	}
@@ -44,15 +48,18 @@ func openDirectory(dir string) (*directory, error) {
 		return nil, err
 	}
 	d := &directory{path: dir, lock: lock}
-	if err := d.open(); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	if err := d.open(record); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
 }
 
 // open does what needs the lock.
-func (d *directory) open() error {
+func (d *directory) open(record string) error {
 	if err := checkVersion(d.path); err != nil {
+		return err
+	}
+	if err := checkRefused(d.path); err != nil {
 		return err
 	}
 	if err := removeUnfinished(d.path); err != nil {
@@ -66,13 +73,70 @@ func (d *directory) open() error {
 		return err
 	}
 	var err error
-	d.log, err = openLog(path)
+	if d.log, err = openLog(path); err != nil {
+		return err
+	}
+	if err := sound(path, d.readPromises); err != nil {
+		return err
+	}
+	return d.checkRecord(record)
+}
+
+// readPromises finds out which log this is, and what it has promised.
+func (d *directory) readPromises() error {
+	id, fresh, err := logID(d.log)
+	if err != nil {
+		return err
+	}
+	d.fresh = fresh
+	d.promises, err = readPromises(d.path, d.log)
+	if err == nil {
+		d.promises.log = id
+	}
 	return err
+}
+
+// checkRecord refuses a log that has forgotten some of its promises.
+func (d *directory) checkRecord(record string) error {
+	if record == "" {
+		return nil
+	}
+	forgotten, err := d.promises.openRecord(record)
+	if err != nil {
+		return err
+	}
+	if forgotten == nil {
+		return nil
+	}
+	e := &LogError{Dir: d.path, Kind: ErrRolledBack, Text: fmt.Sprintf("%s says that it was at %s, and it is at %s", record,
+		forgotten, d.promises.now())}
+	return errors.Join(e, markRefused(e))
+}
+
+// sound calls read, and turns what damaged pages of the log at path do into an error.
+func sound(path string, read func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = corrupt(path, fmt.Errorf("%v", p))
+		}
+	}()
+	if err := read(); err != nil {
+		return corrupt(path, err)
+	}
+	return nil
 }
 
 // close gives the directory back.
 func (d *directory) close() error {
-	return errors.Join(d.log.Close(), d.lock.Close())
+	var errs []error
+	if d.promises != nil {
+		errs = append(errs, d.promises.close())
+	}
+	if d.log != nil {
+		errs = append(errs, d.log.Close())
+	}
+	return errors.Join(append(errs, d.lock.Close())...)
 }
 
 // makeWritable makes dir and tries whether files can be made in it.
@@ -209,16 +273,17 @@ func syncDir(dir string) error {
 // is there the log is shortened.
 type snapshots struct {
 	raft.SnapshotStore
-	dir string
+	dir      string
+	promises *promises
 }
 
 // openSnapshots opens the snapshots in a node's directory.
-func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
+func openSnapshots(dir string, p *promises, log hclog.Logger) (*snapshots, error) {
 	store, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
 	if err != nil {
 		return nil, err
 	}
-	return &snapshots{store, filepath.Join(dir, snapshotsDir)}, syncDir(dir)
+	return &snapshots{store, filepath.Join(dir, snapshotsDir), p}, syncDir(dir)
 }
 
 // Create implements raft.SnapshotStore.
@@ -228,13 +293,14 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{sink, filepath.Join(s.dir, sink.ID())}, nil
+	return &snapshotSink{sink, filepath.Join(s.dir, sink.ID()), func() { s.promises.entry(term, index) }}, nil
 }
 
 // snapshotSink is a snapshot being written, which will be the directory dir.
 type snapshotSink struct {
 	raft.SnapshotSink
-	dir string
+	dir  string
+	done func()
 }
 
 // Close implements io.Closer: the snapshot is whole, and on disk when this returns.
@@ -242,7 +308,11 @@ func (s *snapshotSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	return syncDir(s.dir)
+	if err := syncDir(s.dir); err != nil {
+		return err
+	}
+	s.done()
+	return nil
 }
 
 // guard checks every access to the log. The library panics after some failures of the disk, and
@@ -251,9 +321,14 @@ func (s *snapshotSink) Close() error {
 // a write that does not return: while a leader waits for its disk, the library goes on telling the
 // others that it leads, and the cluster would stand still.
 type guard struct {
-	store *raftboltdb.BoltStore
-	fail  func(op string, err error) // called once, by the first that fails
-	stall time.Duration              // how long a write may take
+	store    *raftboltdb.BoltStore
+	promises *promises                  // what the log has promised
+	applied  func() uint64              // last entry that the machine has, which is committed
+	beyond   func(first uint64)         // called if the leader wants to replace committed entries, from first on
+	differs  func(*raft.Log)            // called with an entry that does not belong behind the log
+	chain    chain                      // of the last entry
+	fail     func(op string, err error) // called once, by the first that fails
+	stall    time.Duration              // how long a write may take
 
 	mu   sync.Mutex // held by a write
 	dead atomic.Bool
@@ -334,14 +409,38 @@ func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 
 // StoreLogs writes entries, and returns when they are on disk.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
+	g.link(logs)
 	g.write("write the log", func() error { return g.store.StoreLogs(logs) })
+	if n := len(logs); n > 0 {
+		g.promises.commit(g.applied())
+		g.promises.entry(logs[n-1].Term, logs[n-1].Index)
+	}
 	return nil
 }
 
 // DeleteRange drops entries that a snapshot has, or that another leader has written otherwise.
 func (g *guard) DeleteRange(first, last uint64) error {
+	end, _ := g.LastIndex()
+	if last >= end {
+		g.replace(first)
+	}
 	g.write("shorten the log", func() error { return g.store.DeleteRange(first, last) })
+	if last >= end {
+		g.chain = g.chainAt(first - 1)
+	}
 	return nil
+}
+
+// replace prepares for the end of the log to be replaced from first on, as the leader asks. No
+// leader asks for that with entries that were committed, unless logs of others have lost them.
+func (g *guard) replace(first uint64) {
+	if first <= max(g.applied(), g.promises.lastCommit()) {
+		g.beyond(first)
+		g.kill()
+		runtime.Goexit()
+	}
+	cut := g.promises.cutValue()
+	g.write("shorten the log", func() error { return g.store.Set(cutKey, cut) })
 }
 
 // Set implements raft.StableStore: the vote.
@@ -353,6 +452,12 @@ func (g *guard) Set(key, value []byte) error {
 // SetUint64 implements raft.StableStore: the term.
 func (g *guard) SetUint64(key []byte, value uint64) error {
 	g.write("write the term", func() error { return g.store.SetUint64(key, value) })
+	switch string(key) {
+	case string(termKey):
+		g.promises.raise(mark{Term: value})
+	case string(voteKey):
+		g.promises.raise(mark{Vote: value})
+	}
 	return nil
 }
 

@@ -26,16 +26,21 @@ const (
 // at once can make logs diverge (hashicorp/raft#695).
 //
 // It dials members by name, at the address where they are now: the library dials an address.
+//
+// What members say shows how far they have come, which known takes down.
 type serialTransport struct {
 	*raft.NetworkTransport
 	find      func(name string) (string, bool)
 	followers *confirmations
+	known     *witness
+	requests  chan raft.RPC // what peers ask, after take has seen it
+	silent    func() bool   // this member neither votes nor stands for election
 }
 
 // at is the target that dialling a member by name takes: NAME/ADDR.
 func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	if t.find != nil {
-		if now, ok := t.find(string(id)); ok {
+		if now, ok := t.find(memberOf(id, addr).Name); ok {
 			addr = raft.ServerAddress(now)
 		}
 	}
@@ -49,6 +54,7 @@ func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress
 	begun := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
 	if err == nil && resp.Success {
+		t.known.noteAppend(id, args)
 		t.followers.note(string(id), begun)
 	}
 	return err
@@ -56,20 +62,34 @@ func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress
 
 // AppendEntriesPipeline implements raft.Transport.
 func (t serialTransport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
-	return t.NetworkTransport.AppendEntriesPipeline(id, t.at(id, addr))
+	p, err := t.NetworkTransport.AppendEntriesPipeline(id, t.at(id, addr))
+	if err != nil {
+		return nil, err
+	}
+	return newPipeline(p, func(a *raft.AppendEntriesRequest) { t.known.noteAppend(id, a) }), nil
 }
 
 // RequestVote implements raft.Transport.
 func (t serialTransport) RequestVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestVoteRequest,
 	resp *raft.RequestVoteResponse,
 ) error {
-	return t.NetworkTransport.RequestVote(id, t.at(id, addr), args, resp)
+	if t.silent() {
+		return nil // the answer is no
+	}
+	err := t.NetworkTransport.RequestVote(id, t.at(id, addr), args, resp)
+	if err == nil && resp.Granted {
+		t.known.note(id, mark{Term: args.Term, Vote: args.Term})
+	}
+	return err
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t serialTransport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse,
 ) error {
+	if t.silent() {
+		return nil // the answer is no
+	}
 	return t.NetworkTransport.RequestPreVote(id, t.at(id, addr), args, resp)
 }
 
@@ -90,20 +110,98 @@ func (t serialTransport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, a
 // SetHeartbeatHandler leaves the shortcut unused.
 func (serialTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 
+// Consumer implements raft.Transport.
+func (t serialTransport) Consumer() <-chan raft.RPC { return t.requests }
+
+// take passes on what peers ask. It takes down what that shows of them, and answers requests that the
+// library must not see.
+func (t serialTransport) take(rpc raft.RPC) (passed bool) {
+	switch c := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		t.known.noteAppend(raft.ServerID(c.ID), c)
+	case *raft.RequestVoteRequest: // its vote for itself may be on its way to its disk
+		t.known.note(raft.ServerID(c.ID), mark{Term: c.Term, LastTerm: c.LastLogTerm, Last: c.LastLogIndex})
+	}
+	return !t.silent() || !refuseVotes(rpc)
+}
+
 // newTransport makes the transport over s.
-func newTransport(s *stream, find func(string) (string, bool), log hclog.Logger) serialTransport {
+func newTransport(s *stream, known *witness, find func(string) (string, bool), silent func() bool,
+	log hclog.Logger,
+) serialTransport {
 	return serialTransport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: connsPerPeer, Timeout: rpcTimeout, Logger: log, MsgpackUseNewTimeFormat: true,
-	}), find, newConfirmations()}
+	}), find, newConfirmations(), known, make(chan raft.RPC), silent}
 }
+
+// takeRequests passes on what peers ask until the node stops.
+func (n *Node) takeRequests() {
+	for {
+		select {
+		case rpc := <-n.trans.NetworkTransport.Consumer():
+			if !n.trans.take(rpc) || n.refuseLog(rpc) {
+				continue
+			}
+			select {
+			case n.trans.requests <- rpc:
+			case <-n.stopped:
+				rpc.Respond(nil, raft.ErrRaftShutdown)
+				return
+			}
+		case <-n.stopped:
+			return
+		}
+	}
+}
+
+// pipeline is the library's, and shows the requests that succeeded.
+type pipeline struct {
+	raft.AppendPipeline
+	answers chan raft.AppendFuture
+	closed  chan struct{}
+	close   func() error
+}
+
+func newPipeline(p raft.AppendPipeline, succeeded func(*raft.AppendEntriesRequest)) *pipeline {
+	o := &pipeline{AppendPipeline: p, answers: make(chan raft.AppendFuture, cap(p.Consumer())), closed: make(chan struct{})}
+	o.close = sync.OnceValue(func() error {
+		close(o.closed)
+		return p.Close()
+	})
+	go func() {
+		for {
+			select {
+			case f := <-p.Consumer():
+				if f.Response().Success {
+					succeeded(f.Request())
+				}
+				select {
+				case o.answers <- f:
+				case <-o.closed:
+					return
+				}
+			case <-o.closed:
+				return
+			}
+		}
+	}()
+	return o
+}
+
+// Consumer implements raft.AppendPipeline.
+func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
+
+// Close implements raft.AppendPipeline.
+func (p *pipeline) Close() error { return p.close() }
 
 // stream is the listener and dialer of one node. It remembers every open connection, because
 // closing a listener leaves accepted ones alive, and a node that has stopped must not go on
 // answering.
 type stream struct {
 	net.Listener
-	addr address
-	dial Dialer
+	addr  address
+	dial  Dialer
+	greet *greeter // set before the first connection
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // nil once closed
@@ -173,26 +271,58 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.track(c)
-}
-
-// Dial connects to a peer, whose target is NAME/ADDR.
-func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	name, addr, ok := strings.Cut(string(target), "/")
-	if !ok {
-		return nil, fmt.Errorf("%s names no member", target)
-	}
-	c, err := s.dial(ctx, Member{Name: name, Addr: addr})
+	t, err := s.track(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.track(c)
+	return &accepted{conn: t, greet: s.greet}, nil
+}
+
+// accepted is a connection that a peer has begun. Its first read waits for the peer's hello, because
+// the library accepts one connection after the other.
+type accepted struct {
+	*conn
+	greet   *greeter
+	greeted bool
+}
+
+// Read implements io.Reader.
+func (a *accepted) Read(b []byte) (int, error) {
+	if !a.greeted {
+		if err := a.greet.answer(a.conn.Conn); err != nil {
+			return 0, errors.Join(io.EOF, err) // the library closes it
+		}
+		a.greeted = true
+	}
+	return a.conn.Read(b)
+}
+
+// Dial connects to a peer, whose target is ID/ADDR. It fails if another log than the one with this id
+// answers.
+func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	id, addr, ok := strings.Cut(string(target), "/")
+	if !ok {
+		return nil, fmt.Errorf("%s names no member", target)
+	}
+	begun := time.Now()
+	c, err := s.dial(ctx, memberOf(raft.ServerID(id), raft.ServerAddress(addr)))
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.track(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.greet.call(t.Conn, raft.ServerID(id), timeout-time.Since(begun)); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
 }
 
 // track remembers c until it is closed.
-func (s *stream) track(c net.Conn) (net.Conn, error) {
+func (s *stream) track(c net.Conn) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

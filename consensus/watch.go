@@ -51,12 +51,12 @@ func (n *Node) followUntil(changed <-chan struct{}, leader Member) {
 }
 
 // untilRefused returns true when the machine of m says that nothing listens at its address, and
-// false when ctx ends.
+// false when ctx ends. It is true too when another log answers in its place.
 func (n *Node) untilRefused(ctx context.Context, m Member) bool {
-	target := n.trans.at(raft.ServerID(m.Name), raft.ServerAddress(m.Addr))
+	target := n.trans.at(m.serverID(), raft.ServerAddress(m.Addr))
 	for ctx.Err() == nil {
 		c, err := n.stream.Dial(target, n.cfg.Heartbeat)
-		if errors.Is(err, syscall.ECONNREFUSED) {
+		if other := new(otherLogError); errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &other) {
 			return ctx.Err() == nil
 		}
 		if err != nil {
@@ -86,9 +86,10 @@ func (n *Node) stand(gone Member) {
 	}
 	// As if the leader had handed its leadership on: the others vote, although they may not have
 	// noticed yet that it is gone.
-	err := n.trans.TimeoutNow(raft.ServerID(n.cfg.Name), raft.ServerAddress(n.stream.addr), &raft.TimeoutNowRequest{
+	self := n.Self().serverID()
+	err := n.trans.TimeoutNow(self, raft.ServerAddress(n.stream.addr), &raft.TimeoutNowRequest{
 		RPCHeader: raft.RPCHeader{
-			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.cfg.Name), Addr: []byte(n.stream.addr),
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(self), Addr: []byte(n.stream.addr),
 		},
 	}, &raft.TimeoutNowResponse{})
 	if err != nil {

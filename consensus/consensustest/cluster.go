@@ -68,8 +68,14 @@ func Start(tb testing.TB, n int, machine func(name string) consensus.Machine, tu
 // open starts m on ln, or where it was before.
 func (c *Cluster) open(m *member, ln net.Listener) {
 	c.tb.Helper()
+	if err := c.start(m, ln); err != nil {
+		c.tb.Fatalf("open %s: %v", m.Name, err)
+	}
+}
+
+func (c *Cluster) start(m *member, ln net.Listener) error {
 	cfg := consensus.DefaultConfig()
-	cfg.Name, cfg.Dir, cfg.Addr = m.Name, m.dir, m.Addr
+	cfg.Name, cfg.Dir, cfg.Addr, cfg.Record = m.Name, m.dir, m.Addr, m.dir+".record"
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.Listener = ln
 	cfg.Dial = func(ctx context.Context, to consensus.Member) (net.Conn, error) {
@@ -81,11 +87,12 @@ func (c *Cluster) open(m *member, ln net.Listener) {
 	machine := c.machine(m.Name)
 	node, err := consensus.Open(cfg, machine)
 	if err != nil {
-		c.tb.Fatalf("open %s: %v", m.Name, err)
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.node, m.machine = node, machine
+	m.node, m.machine, m.Log = node, machine, node.Self().Log
+	return nil
 }
 
 // stop ends what is running.
@@ -129,8 +136,10 @@ func (c *Cluster) Names() []string {
 	return names
 }
 
-// Members returns all members, running or not.
+// Members returns all members, running or not, with the logs of their last start.
 func (c *Cluster) Members() []consensus.Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var members []consensus.Member
 	for _, m := range c.members {
 		members = append(members, m.Member)

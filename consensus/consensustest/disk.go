@@ -1,0 +1,97 @@
+package consensustest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/consensus"
+)
+
+// EmptyDisk takes everything from the disk of a member that is down, as a new disk does. The record
+// beside it stays.
+func (c *Cluster) EmptyDisk(name string) {
+	c.tb.Helper()
+	c.down(name)
+	c.must(os.RemoveAll(c.Dir(name)))
+}
+
+// KeepDisk copies the disk of a member that is down, and OldDisk puts the last copy back.
+func (c *Cluster) KeepDisk(name string) {
+	c.tb.Helper()
+	c.down(name)
+	c.must(errors.Join(os.RemoveAll(c.Dir(name)+".old"), os.CopyFS(c.Dir(name)+".old", os.DirFS(c.Dir(name)))))
+}
+
+// OldDisk undoes what was written since KeepDisk.
+func (c *Cluster) OldDisk(name string) {
+	c.tb.Helper()
+	c.down(name)
+	c.must(errors.Join(os.RemoveAll(c.Dir(name)), os.CopyFS(c.Dir(name), os.DirFS(c.Dir(name)+".old"))))
+}
+
+// Boot loses what a member that is down keeps in the memory of its machine: its record.
+func (c *Cluster) Boot(name string) {
+	c.tb.Helper()
+	c.down(name)
+	if err := os.Remove(c.Dir(name) + ".record"); !errors.Is(err, fs.ErrNotExist) {
+		c.must(err)
+	}
+}
+
+// down fails the test if a member runs.
+func (c *Cluster) down(name string) {
+	c.tb.Helper()
+	if c.Node(name) != nil {
+		c.tb.Fatalf("%s runs", name)
+	}
+}
+
+func (c *Cluster) must(err error) {
+	c.tb.Helper()
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// Reopen starts a member that is down, and returns the error of a start that is refused.
+func (c *Cluster) Reopen(name string) error {
+	c.tb.Helper()
+	c.down(name)
+	return c.start(c.find(name), nil)
+}
+
+// Readmit has the leader take the vote from a member that has another log now, bring it up to date
+// and give the new log a vote.
+func (c *Cluster) Readmit(name string) {
+	c.tb.Helper()
+	c.WaitLeader()
+	c.Eventually("return of "+name, func() bool { return c.readmit(name) })
+}
+
+// readmit takes one step, and reports whether the member votes.
+func (c *Cluster) readmit(name string) bool {
+	found := c.verified()
+	if found == "" {
+		return false
+	}
+	leader, self := c.Node(found), c.Node(name).Self()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	same := func(m consensus.Member) bool { return m.Name == name && m.Log == self.Log }
+	named := func(m consensus.Member) bool { return m.Name == name && m.Log != self.Log }
+	switch {
+	case slices.ContainsFunc(leader.Members(), same):
+		return true
+	case slices.ContainsFunc(leader.Members(), named):
+		_ = leader.Remove(ctx, name) // the next step tries again
+	case !slices.ContainsFunc(leader.Learners(), same):
+		_ = leader.AddLearner(ctx, self)
+	case c.Node(name).Applied() >= leader.Applied():
+		_ = leader.AddVoter(ctx, self)
+	}
+	return false
+}

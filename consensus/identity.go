@@ -1,0 +1,179 @@
+package consensus
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// To the library a member is its name and the id of its log, which is made with the log and kept in
+// it. So a member that comes back with an empty log is another member, which has no vote: nobody
+// counts what it says for the votes and entries that its lost log had promised.
+
+// logIDKey is where a log keeps its id.
+var logIDKey = []byte("RotaLogID")
+
+// idSeparator parts name and log id. Names of members have none.
+const idSeparator = "#"
+
+// logID returns the id of a log, and whether this call has made it.
+func logID(log *raftboltdb.BoltStore) (id string, made bool, err error) {
+	b, err := log.Get(logIDKey)
+	if err == nil {
+		return string(b), false, nil
+	}
+	if !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return "", false, err
+	}
+	random := make([]byte, 8)
+	if _, err := rand.Read(random); err != nil {
+		return "", false, err
+	}
+	id = hex.EncodeToString(random)
+	return id, true, log.Set(logIDKey, []byte(id))
+}
+
+// serverID is what the library calls m.
+func (m Member) serverID() raft.ServerID { return raft.ServerID(m.Name + idSeparator + m.Log) }
+
+// memberOf undoes serverID.
+func memberOf(id raft.ServerID, addr raft.ServerAddress) Member {
+	m := Member{Name: string(id), Addr: string(addr)}
+	if i := strings.LastIndex(m.Name, idSeparator); i >= 0 {
+		m.Name, m.Log = m.Name[:i], m.Name[i+1:]
+	}
+	return m
+}
+
+// hello is the first line on a connection between members, as JSON, in each direction.
+type hello struct {
+	From raft.ServerID `json:"from"`
+	To   raft.ServerID `json:"to"`             // whom the caller wants; in an answer, the caller
+	Seen mark          `json:"seen"`           // how far the receiver has come, as far as the sender knows
+	Sick string        `json:"sick,omitempty"` // why the sender takes no part
+}
+
+// helloMax is the most bytes of a hello.
+const helloMax = 2048
+
+// greeter says hello on new connections, and judges what peers say.
+type greeter struct {
+	self  raft.ServerID
+	known *witness
+	// behind is told how far a peer has seen this member come. An error says that this member has
+	// forgotten some of it.
+	behind func(peer raft.ServerID, seen mark) error
+}
+
+// call begins a connection to the member that target names, and makes sure that it is that one.
+func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) error {
+	begin := hello{From: g.self, To: target, Seen: g.known.of(target)}
+	var answer hello
+	err := within(c, timeout, func() error {
+		if err := writeHello(c, begin); err != nil {
+			return err
+		}
+		var err error
+		answer, err = readHello(c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	g.known.answered(target, answer.From)
+	if answer.From != target {
+		return &otherLogError{want: target, got: answer.From}
+	}
+	if answer.Sick != "" {
+		return fmt.Errorf("%s takes no part: %s", target, answer.Sick)
+	}
+	g.known.meet(target)
+	return g.behind(target, answer.Seen)
+}
+
+// answer answers the hello of a connection that a peer has begun. The peer learns who this member is
+// also if it wanted another one.
+func (g *greeter) answer(c net.Conn) error {
+	return within(c, rpcTimeout, func() error {
+		begin, err := readHello(c)
+		if err != nil {
+			return err
+		}
+		reply := hello{From: g.self, To: begin.From, Seen: g.known.of(begin.From)}
+		var sick error
+		if begin.To == g.self {
+			if sick = g.behind(begin.From, begin.Seen); sick != nil {
+				reply.Sick = sick.Error()
+			}
+		}
+		if err := writeHello(c, reply); err != nil {
+			return err
+		}
+		if begin.To != g.self {
+			return &otherLogError{want: begin.To, got: g.self}
+		}
+		if sick == nil {
+			g.known.meet(begin.From)
+		}
+		return sick
+	})
+}
+
+// within runs f with a deadline on c.
+func within(c net.Conn, timeout time.Duration, f func() error) error {
+	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+func writeHello(c net.Conn, h hello) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	_, err = c.Write(append(text, '\n'))
+	return err
+}
+
+// readHello reads one line. Nobody sends more before it has the other's hello.
+func readHello(c net.Conn) (hello, error) {
+	var h hello
+	r := bufio.NewReaderSize(c, helloMax)
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return h, err
+	}
+	if r.Buffered() > 0 {
+		return h, errors.New("a peer sends more than its hello")
+	}
+	if err := json.Unmarshal(line, &h); err != nil {
+		return h, fmt.Errorf("hello of a peer: %w", err)
+	}
+	return h, nil
+}
+
+// otherLogError says that a member was reached whose log is not the one that the cluster knows.
+type otherLogError struct{ want, got raft.ServerID }
+
+// Error implements error.
+func (e *otherLogError) Error() string {
+	want, got := memberOf(e.want, ""), memberOf(e.got, "")
+	if want.Name != got.Name {
+		return fmt.Sprintf("member %s answers at the address of %s", got.Name, want.Name)
+	}
+	return fmt.Sprintf("member %s has lost its log: it answers with log %s, and the cluster knows log %s", want.Name, got.Log,
+		want.Log)
+}

@@ -1,0 +1,251 @@
+package consensus
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// mark is how far a member has come. It only grows while a member keeps its log: a smaller one shows
+// that the log is an older copy, so that the member has forgotten votes or entries.
+type mark struct {
+	Term     uint64 `json:"term,omitempty"`       // that it has entered
+	Vote     uint64 `json:"vote,omitempty"`       // last term in which it has voted
+	LastTerm uint64 `json:"last_term,omitempty"`  // of the last entry that it has had
+	Last     uint64 `json:"last_index,omitempty"` // index of that entry
+}
+
+// covers reports whether a member at m can have been at o.
+func (m mark) covers(o mark) bool {
+	return m.Term >= o.Term && m.Vote >= o.Vote && !before(m.LastTerm, m.Last, o.LastTerm, o.Last)
+}
+
+// raised returns the least mark that covers m and o.
+func (m mark) raised(o mark) mark {
+	m.Term, m.Vote = max(m.Term, o.Term), max(m.Vote, o.Vote)
+	if before(m.LastTerm, m.Last, o.LastTerm, o.Last) {
+		m.LastTerm, m.Last = o.LastTerm, o.Last
+	}
+	return m
+}
+
+// before orders ends of logs as elections do.
+func before(termA, indexA, termB, indexB uint64) bool {
+	return termA < termB || termA == termB && indexA < indexB
+}
+
+func (m mark) String() string {
+	return fmt.Sprintf("entry %d of term %d, term %d, vote in term %d", m.Last, m.LastTerm, m.Term, m.Vote)
+}
+
+// promises are what this member must not forget, because others count on it. A copy is kept in a
+// file outside the member's directory, which a copy of the directory that is put back does not
+// bring back too.
+type promises struct {
+	log string // id
+	// recorded says that the copy is of this log, and that the log has all of it: nothing was forgotten
+	// since. It is set at the start.
+	recorded bool
+
+	mu        sync.Mutex
+	made      mark
+	committed uint64   // an entry that was committed; later ones may have been too
+	record    *os.File // nil: none is kept
+}
+
+// The library's and our keys in the log file.
+var (
+	termKey = []byte("CurrentTerm")
+	voteKey = []byte("LastVoteTerm")
+	// cutKey has the end of the log before the newest leader had the last entries replaced: they were
+	// not committed, and a member that has dropped them has forgotten nothing.
+	cutKey = []byte("RotaCut")
+)
+
+// readPromises finds out what the log and the snapshots in dir show.
+func readPromises(dir string, log *raftboltdb.BoltStore) (*promises, error) {
+	p := &promises{}
+	var err error
+	read := func(key []byte) uint64 {
+		v, e := log.GetUint64(key)
+		if !errors.Is(e, raftboltdb.ErrKeyNotFound) {
+			err = errors.Join(err, e)
+		}
+		return v
+	}
+	p.made.Term, p.made.Vote = read(termKey), read(voteKey)
+	cut, e := log.Get(cutKey)
+	if e == nil && len(cut) == 16 {
+		p.entry(binary.BigEndian.Uint64(cut), binary.BigEndian.Uint64(cut[8:]))
+	} else if !errors.Is(e, raftboltdb.ErrKeyNotFound) {
+		err = errors.Join(err, e)
+	}
+	last, e := log.LastIndex()
+	if err = errors.Join(err, e); last > 0 && err == nil {
+		var l raft.Log
+		err = log.GetLog(last, &l)
+		p.entry(l.Term, l.Index)
+	}
+	if metas, e := readMetas(filepath.Join(dir, snapshotsDir)); e == nil { // the library judges damaged ones
+		for _, m := range metas {
+			p.entry(m.Term, m.Index)
+			p.committed = max(p.committed, m.Index)
+		}
+	}
+	return p, err
+}
+
+// now returns how far this member has come.
+func (p *promises) now() mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.made
+}
+
+// entry notes that the log has had this entry.
+func (p *promises) entry(term, index uint64) { p.raise(mark{LastTerm: term, Last: index}) }
+
+// raise notes what is on disk now. It returns before anything is answered that counts on it.
+func (p *promises) raise(m mark) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if made := p.made.raised(m); made != p.made {
+		p.made = made
+		p.save()
+	}
+}
+
+// commit notes that an entry is known to be committed. It is saved with the next promise.
+func (p *promises) commit(index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed = max(p.committed, index)
+}
+
+// lastCommit returns the last entry that is known to be committed.
+func (p *promises) lastCommit() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.committed
+}
+
+// cutValue is what cutKey gets before entries are replaced.
+func (p *promises) cutValue() []byte {
+	m := p.now()
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, m.LastTerm), m.Last)
+}
+
+// openRecord opens the copy of the promises and compares. It returns what the log has forgotten, nil
+// if nothing.
+func (p *promises) openRecord(path string) (forgotten *mark, err error) {
+	p.record, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("record of what this member has acknowledged: %w", err)
+	}
+	kept, committed, ok := p.load()
+	if ok && !p.made.covers(kept) {
+		return &kept, nil
+	}
+	p.recorded = ok
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ok {
+		p.committed = max(p.committed, committed)
+	}
+	p.save()
+	return nil, nil
+}
+
+// recordSize is that of a record: id, five numbers, checksum.
+const recordSize = 16 + 5*8 + crc32.Size
+
+// load reads the record, if it is of this log.
+func (p *promises) load() (m mark, committed uint64, ok bool) {
+	b := make([]byte, recordSize)
+	if _, err := p.record.ReadAt(b, 0); err != nil || string(b[:16]) != p.log ||
+		binary.BigEndian.Uint32(b[recordSize-crc32.Size:]) != crc32.Checksum(b[:recordSize-crc32.Size], castagnoli) {
+		return mark{}, 0, false
+	}
+	number := func(i int) uint64 { return binary.BigEndian.Uint64(b[16+8*i:]) }
+	return mark{Term: number(0), Vote: number(1), LastTerm: number(2), Last: number(3)}, number(4), true
+}
+
+// save writes the record, and removes one that it cannot write: an old one is no proof. It is called
+// with mu held.
+func (p *promises) save() {
+	if p.record == nil {
+		return
+	}
+	b := append(make([]byte, 0, recordSize), p.log...)
+	for _, v := range []uint64{p.made.Term, p.made.Vote, p.made.LastTerm, p.made.Last, p.committed} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if _, err := p.record.WriteAt(b, 0); err != nil {
+		os.Remove(p.record.Name())
+		p.record.Close()
+		p.record = nil
+	}
+}
+
+// close saves what is known and closes the record.
+func (p *promises) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.save()
+	if p.record == nil {
+		return nil
+	}
+	return p.record.Close()
+}
+
+// A directory whose log must not be used any more has this file, which says why.
+const refusedFile = "refused"
+
+// refusal is what it says.
+type refusal struct {
+	Kind string `json:"kind"` // "rolled-back" or "diverged"
+	Text string `json:"text"`
+}
+
+// refusalKinds are the errors behind the kinds.
+var refusalKinds = map[string]error{"rolled-back": ErrRolledBack, "diverged": ErrDiverged}
+
+// checkRefused returns the error that the log in dir was given up for.
+func checkRefused(dir string) error {
+	path := filepath.Join(dir, refusedFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var r refusal
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if kind := refusalKinds[r.Kind]; err == nil && kind != nil {
+		return &LogError{Dir: dir, Kind: kind, Text: r.Text}
+	}
+	return corrupt(path, fmt.Errorf("it does not say why the log is refused: %q %w", b, err))
+}
+
+// markRefused has later starts of the member fail with e too.
+func markRefused(e *LogError) error {
+	for kind, err := range refusalKinds {
+		if errors.Is(e.Kind, err) {
+			text, err := json.Marshal(refusal{Kind: kind, Text: e.Text})
+			if err != nil {
+				return err
+			}
+			return writeDurably(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
+		}
+	}
+	return fmt.Errorf("no kind of refusal: %w", e.Kind)
+}
