@@ -290,7 +290,7 @@ type accepted struct {
 func (a *accepted) Read(b []byte) (int, error) {
 	if !a.greeted {
 		if err := a.greet.answer(a.conn.Conn); err != nil {
-			return 0, errors.Join(io.EOF, err) // the library closes it
+			return 0, io.EOF // the peer has the reason, and the library closes the connection
 		}
 		a.greeted = true
 	}

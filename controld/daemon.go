@@ -208,6 +208,9 @@ func (d *daemon) openReplica() error {
 	cfg := consensus.DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.log
 	cfg.Listener, cfg.Find = d.link.Listen(l), d.find
+	if d.cfg.Socket != "" { // its directory is in memory, or at least another one
+		cfg.Record = filepath.Join(filepath.Dir(d.cfg.Socket), d.cfg.Name+".promises")
+	}
 	cfg.Dial = func(ctx context.Context, to consensus.Member) (net.Conn, error) {
 		return d.link.Dial(ctx, to.Name, to.Addr)
 	}

@@ -671,7 +671,16 @@ type Controller struct {
 	Raft   string `json:"raft"`
 	Leader bool   `json:"leader"`
 	Voter  bool   `json:"voter"`
+	State  string `json:"state"` // ControllerVoter and so on
 }
+
+// States of a controller in the cluster's log.
+const (
+	ControllerVoter   = "voter"
+	ControllerLearner = "learner" // it gets the log, and no vote until it has all of it
+	ControllerNoLog   = "no-log"  // its vote belongs to a log that it has lost
+	ControllerNew     = "new"     // the log does not know it
+)
 
 // Check is the answer of /v1/check: the invariants that do not hold on the live state.
 type Check struct {

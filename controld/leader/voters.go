@@ -12,64 +12,107 @@ import (
 	"github.com/rota-hpc/rota/controld/peers"
 )
 
+// Pauses between rounds of addControllers.
+const (
+	addEvery   = 5 * time.Second        // one that could not be added is tried again
+	learnEvery = 200 * time.Millisecond // while one catches up
+)
+
 // addControllers makes controllers voters that gossip knows and the log does not. A voter that
 // cannot do its part is worse than none, since a majority then needs one more of the others. So
-// each is met before it is added.
+// each is met before it is added, and gets its vote when it has what the leader has. A voter that
+// has lost its log begins again in the same way.
 func (l *Leader) addControllers(ctx context.Context) error {
 	for {
 		l.addOnce(ctx)
+		wait := addEvery
+		if len(l.Replica.Learners()) > 0 {
+			wait = learnEvery
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.Peers.Changed():
-		case <-time.After(5 * time.Second): // one that could not be added is tried again
+		case <-time.After(wait):
 		}
 	}
 }
 
 func (l *Leader) addOnce(ctx context.Context) {
-	known := map[string]string{}
-	for _, m := range l.Replica.Members() {
-		known[m.Name] = m.Addr
-	}
 	for _, p := range l.Peers.All() {
-		addr, ok := known[p.Name]
-		if addr == p.Raft {
-			continue
-		}
-		if !ok && len(known) >= peers.MaxControllers {
-			l.Log.Warn("controller not added: a cluster has at most five", "controller", p.Name)
-			continue
-		}
-		if err := l.unfit(ctx, p); err != nil {
+		if err := l.admit(ctx, p); err != nil && ctx.Err() == nil {
 			l.Log.Warn("controller not added", "controller", p.Name, "error", err)
-			continue
 		}
-		if err := l.Replica.AddVoter(ctx, consensus.Member{Name: p.Name, Addr: p.Raft}); err != nil {
-			l.Log.Warn("controller not added", "controller", p.Name, "error", err)
-			continue
-		}
-		known[p.Name] = p.Raft
-		l.Log.Info("controller added", "controller", p.Name, "raft", p.Raft)
 	}
 }
 
-// unfit returns why a controller cannot be a voter of this cluster, nil if it can.
-func (l *Leader) unfit(ctx context.Context, p member.Peer) error {
-	s, err := l.Peers.Meet(ctx, p)
+// admit takes a controller one step closer to a vote, if it has none with the log that it has now.
+func (l *Leader) admit(ctx context.Context, p member.Peer) error {
+	voters, learners := l.Replica.Members(), l.Replica.Learners()
+	named := func(m consensus.Member) bool { return m.Name == p.Name }
+	if i := slices.IndexFunc(voters, named); i >= 0 {
+		return l.keepVoter(ctx, p, voters[i])
+	}
+	enough := l.Replica.Applied()
+	s, err := l.meet(ctx, p)
 	if err != nil {
 		return err
 	}
+	as := consensus.Member{Name: p.Name, Addr: p.Raft, Log: s.Log}
+	i := slices.IndexFunc(learners, named)
+	switch {
+	case i >= 0 && learners[i].Log != s.Log:
+		return l.Replica.Remove(ctx, p.Name)
+	case i >= 0 && learners[i] == as && s.Applied < enough:
+		return nil // it catches up
+	case i >= 0 && learners[i] == as:
+		if err := l.Replica.AddVoter(ctx, as); err != nil {
+			return err
+		}
+		l.Log.Info("controller added", "controller", p.Name, "raft", p.Raft, "log", s.Log)
+		return nil
+	case i < 0 && len(voters)+len(learners) >= peers.MaxControllers:
+		return errors.New("a cluster has at most five")
+	}
+	l.Log.Info("controller catches up", "controller", p.Name, "raft", p.Raft, "log", s.Log)
+	return l.Replica.AddLearner(ctx, as)
+}
+
+// keepVoter writes a voter's new address into the log, and takes the vote from one whose log is lost.
+func (l *Leader) keepVoter(ctx context.Context, p member.Peer, m consensus.Member) error {
+	_, lost := l.Replica.LostItsLog(m)
+	if m.Addr == p.Raft && !lost {
+		return nil
+	}
+	s, err := l.meet(ctx, p)
+	if err != nil {
+		return err
+	}
+	if s.Log == m.Log {
+		m.Addr = p.Raft
+		return l.Replica.AddVoter(ctx, m)
+	}
+	l.Log.Warn("controller has lost its log: it has no vote until it has caught up", "controller", p.Name, "lost", m.Log,
+		"log", s.Log)
+	return l.Replica.Remove(ctx, m.Name)
+}
+
+// meet asks a controller for its state, and returns an error if it cannot be a voter of this cluster.
+func (l *Leader) meet(ctx context.Context, p member.Peer) (peers.State, error) {
+	s, err := l.Peers.Meet(ctx, p)
+	if err != nil {
+		return s, err
+	}
 	if version := l.Replica.View().Config().Version; s.Knows < version {
-		return fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run",
+		return s, fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run",
 			s.Knows, version)
 	}
 	if ours := l.Replica.Members(); s.HasState && len(s.Voters) > 0 &&
 		!slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {
-			return slices.Contains(ours, v)
+			return slices.ContainsFunc(ours, func(m consensus.Member) bool { return m.Name == v.Name && m.Log == v.Log })
 		}) {
-		return errors.New("it has the log of another cluster: move its data directory away and have it join " +
+		return s, errors.New("it has the log of another cluster: move its data directory away and have it join " +
 			"this one with a new token")
 	}
-	return nil
+	return s, nil
 }

@@ -82,6 +82,8 @@ func (p *Peers) Changed() <-chan struct{} { return p.changed }
 type State struct {
 	Name     string             `json:"name"`
 	HasState bool               `json:"has_state"`
+	Log      string             `json:"log"`              // id of its log
+	Applied  uint64             `json:"applied"`          // last entry that its state has
 	Records  int64              `json:"records"`          // history numbers up to this are on its disk
 	Knows    int                `json:"knows"`            // the greatest cluster version that it can apply
 	Voters   []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them

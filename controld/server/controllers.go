@@ -18,9 +18,15 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 		Version:     cfg.Version,
 		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
 		Steering:    presentSteering(x.view),
-		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft}}}
+		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft, State: api.ControllerNew}}}
 	for _, p := range x.s.Peers.All() {
-		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft})
+		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft,
+			State: api.ControllerNew})
+	}
+	for _, m := range x.s.Replica.Learners() {
+		if i := slices.IndexFunc(out.Controllers, func(c api.Controller) bool { return c.Name == m.Name }); i >= 0 {
+			out.Controllers[i].State = api.ControllerLearner
+		}
 	}
 	for _, m := range x.s.Replica.Members() {
 		i := slices.IndexFunc(out.Controllers, func(c api.Controller) bool { return c.Name == m.Name })
@@ -28,7 +34,10 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 			i = len(out.Controllers)
 			out.Controllers = append(out.Controllers, api.Controller{Name: m.Name, Raft: m.Addr})
 		}
-		out.Controllers[i].Voter = true
+		out.Controllers[i].Voter, out.Controllers[i].State = true, api.ControllerVoter
+		if _, lost := x.s.Replica.LostItsLog(m); lost || m.Name == x.s.Name && m.Log != x.s.Replica.Self().Log {
+			out.Controllers[i].Voter, out.Controllers[i].State = false, api.ControllerNoLog
+		}
 		out.Controllers[i].Leader = m.Name == leader.Name
 	}
 	slices.SortFunc(out.Controllers, func(a, b api.Controller) int { return strings.Compare(a.Name, b.Name) })

@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 
+	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -88,6 +89,10 @@ func (x *exchange) nameTaken(role pki.Role, name string) error {
 	case pki.Controller:
 		if p, up := x.s.Peers.Find(name); up || name == x.s.Name {
 			return problem.WrongState("controller %s is up at %s: choose another --name, or stop that one first", name, p.Raft)
+		}
+		if slices.ContainsFunc(x.s.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }) {
+			return problem.WrongState("controller %s has a vote, which belongs to its log: choose another --name. If its disk is "+
+				"lost, run rota cluster remove %s first", name, name)
 		}
 	case pki.Node:
 		if n, _ := x.view.Node(name); n != nil && n.State != model.NodeDown {

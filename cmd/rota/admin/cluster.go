@@ -127,8 +127,12 @@ func roleOf(m *api.Controller) string {
 	switch {
 	case m.Leader:
 		return ", leader"
+	case m.State == api.ControllerNoLog:
+		return ", has lost its log: no vote until a leader has brought it up to date"
 	case m.HTTP == "":
 		return ", unreachable"
+	case m.State == api.ControllerLearner:
+		return ", no vote yet: it catches up"
 	case !m.Voter:
 		return ", no vote yet"
 	}
