@@ -244,7 +244,7 @@ func markRefused(e *LogError) error {
 			if err != nil {
 				return err
 			}
-			return writeDurably(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
+			return WriteDurably(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
 		}
 	}
 	return fmt.Errorf("no kind of refusal: %w", e.Kind)

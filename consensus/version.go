@@ -53,14 +53,14 @@ func markVersion(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(path, append(text, '\n')); err != nil {
+	if err := WriteDurably(path, append(text, '\n')); err != nil {
 		return notWritable(dir, err)
 	}
 	return nil
 }
 
-// writeDurably puts a whole file at path or none.
-func writeDurably(path string, text []byte) error {
+// WriteDurably puts a whole file at path or none. It is on disk, and so is its name, when this returns.
+func WriteDurably(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err

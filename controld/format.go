@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
@@ -29,7 +30,8 @@ func checkDataFormat(dir string) error {
 			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
 			"directory, then move the directory away and start again with an empty one", dir, found, state.DataFormat)
 	}
-	if err := os.WriteFile(file, []byte(state.DataFormat+"\n"), 0o600); err != nil {
+	// A log on disk whose format was lost in a power cut would never be read again.
+	if err := consensus.WriteDurably(file, []byte(state.DataFormat+"\n")); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil

@@ -1,0 +1,24 @@
+package controld
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/lab/powertest"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+)
+
+// TestAPowerCutKeepsTheFormat notices a format file that is not on disk when the log begins: after a
+// power cut the log would be taken for that of an earlier program.
+func TestAPowerCutKeepsTheFormat(t *testing.T) {
+	dir, _ := powertest.Cut(t, 1, func(dir string, acknowledge func(string)) error {
+		err := checkDataFormat(dir)
+		acknowledge("the format is written")
+		return err
+	})
+	got, err := os.ReadFile(filepath.Join(dir, "format"))
+	if err != nil || string(got) != state.DataFormat+"\n" {
+		t.Errorf("after a power cut: %q, %v", got, err)
+	}
+}
