@@ -16,8 +16,8 @@ import (
 )
 
 // To the library a member is its name and the id of its log, which is made with the log and kept in
-// it. So a member that comes back with an empty log is another member, which has no vote: nobody
-// counts what it says for the votes and entries that its lost log had promised.
+// it. So a member that comes back with an empty log is another member, which has no vote: its answers
+// count for none of the votes and entries that its lost log had promised.
 
 // logIDKey is where a log keeps its id.
 var logIDKey = []byte("RotaLogID")
@@ -57,7 +57,7 @@ func memberOf(id raft.ServerID, addr raft.ServerAddress) Member {
 // hello is the first line on a connection between members, as JSON, in each direction.
 type hello struct {
 	From raft.ServerID `json:"from"`
-	To   raft.ServerID `json:"to"`             // whom the caller wants; in an answer, the caller
+	To   raft.ServerID `json:"to"`             // the member that the caller wants; in an answer, the caller
 	Seen mark          `json:"seen"`           // how far the receiver has come, as far as the sender knows
 	Sick string        `json:"sick,omitempty"` // why the sender takes no part
 }
@@ -100,7 +100,7 @@ func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) 
 	return g.behind(target, answer.Seen)
 }
 
-// answer answers the hello of a connection that a peer has begun. The peer learns who this member is
+// answer answers the hello of a connection that a peer has begun. The peer learns this member's id
 // also if it wanted another one.
 func (g *greeter) answer(c net.Conn) error {
 	return within(c, rpcTimeout, func() error {
@@ -148,7 +148,7 @@ func writeHello(c net.Conn, h hello) error {
 	return err
 }
 
-// readHello reads one line. Nobody sends more before it has the other's hello.
+// readHello reads one line. A peer sends more only when it has the other's hello.
 func readHello(c net.Conn) (hello, error) {
 	var h hello
 	r := bufio.NewReaderSize(c, helloMax)

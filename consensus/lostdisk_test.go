@@ -165,7 +165,7 @@ func TestALearnerCountsForNoMajority(t *testing.T) {
 	}
 }
 
-// A member whose disk was rolled back notices by the record outside of it, whoever else is there.
+// A member whose disk was rolled back notices by the record outside of it, without any peer.
 func TestAnOldDiskIsRefusedByItsRecord(t *testing.T) {
 	s := tell(t, nil, hurtOld)
 	s.Isolate("n1")
@@ -185,7 +185,7 @@ func TestAnOldDiskIsRefusedByItsRecord(t *testing.T) {
 	s.whole()
 }
 
-// Without the record the others say how far they have seen it. It has voted for nobody by then.
+// Without the record the others say how far they have seen it. It has given no vote by then.
 func TestAnOldDiskIsRefusedByPeers(t *testing.T) {
 	s := tell(t, func(cfg *consensus.Config) { cfg.Probation = time.Minute }, hurtOldBooted)
 	s.Isolate("n1")
@@ -336,7 +336,7 @@ func TestALogBeyondTheLeadersStops(t *testing.T) {
 // those that go on agree.
 func TestATermThatIsUsedTwiceIsNoticed(t *testing.T) {
 	for _, forgotten := range []bool{false, true} {
-		t.Run(fmt.Sprintf("nobody remembers %t", forgotten), func(t *testing.T) { usedTwice(t, forgotten) })
+		t.Run(fmt.Sprintf("forgotten %t", forgotten), func(t *testing.T) { usedTwice(t, forgotten) })
 	}
 }
 
