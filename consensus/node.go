@@ -18,16 +18,14 @@ import (
 
 // Limits of a node.
 const (
-	snapshotsKept    = 2
-	commitInterval   = 15 * time.Millisecond // an idle leader then tells followers what has been committed
-	logsCached       = 64                    // entries kept in memory for followers that are nearly up to date
-	entriesPerAppend = 64                    // in one request to a follower
-	trailingMin      = 64                    // entries kept behind a snapshot, for followers a little behind
-	trailingMax      = 10240                 // the same
-	trailingBytes    = 64 << 20              // and as many bytes at most, as far as the mean size tells
-	snapshotRetry    = time.Minute
-	never            = 365 * 24 * time.Hour
-	drainTimeout     = 2 * time.Second // for proposals in flight when the node stops
+	snapshotsKept  = 2
+	commitInterval = 15 * time.Millisecond // an idle leader then tells followers what has been committed
+	trailingMin    = 64                    // entries kept behind a snapshot, for followers a little behind
+	trailingMax    = 10240                 // the same
+	trailingBytes  = 64 << 20              // and as many bytes at most, as far as the mean size tells
+	snapshotRetry  = time.Minute
+	never          = 365 * 24 * time.Hour
+	drainTimeout   = 2 * time.Second // for proposals in flight when the node stops
 )
 
 // Node is one member. All methods may be called from any goroutine.
@@ -145,10 +143,6 @@ func (n *Node) startRaft(trans raft.Transport) error {
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)
 	}
-	cache, err := raft.NewLogCache(logsCached, n.guard)
-	if err != nil {
-		return err
-	}
 	config := n.raftConfig(log)
 	if err := raft.ValidateConfig(config); err != nil {
 		return fmt.Errorf("consensus of %s: %w", n.cfg.Name, err)
@@ -165,7 +159,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 		debug.SetPanicOnFault(true)
 		end, _ := n.guard.LastIndex()
 		n.guard.chain = n.guard.chainAt(end)
-		n.raft, err = raft.NewRaft(config, n.machine, cache, n.guard, snapshots, trans)
+		n.raft, err = raft.NewRaft(config, n.machine, &logCache{guard: n.guard}, n.guard, snapshots, trans)
 	}()
 	if err := <-done; err != nil {
 		return n.startError(err)

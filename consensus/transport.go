@@ -51,6 +51,7 @@ func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.Serv
 func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse,
 ) error {
+	shorten(args)
 	begun := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
 	if err == nil && resp.Success {
@@ -156,7 +157,7 @@ func (n *Node) takeRequests() {
 
 // pipeline is the library's, and shows the requests that succeeded.
 type pipeline struct {
-	raft.AppendPipeline
+	raft.AppendPipeline // the library's
 	answers chan raft.AppendFuture
 	closed  chan struct{}
 	close   func() error
@@ -186,6 +187,13 @@ func newPipeline(p raft.AppendPipeline, succeeded func(*raft.AppendEntriesReques
 		}
 	}()
 	return o
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) (raft.AppendFuture, error) {
+	shorten(args)
+	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
 // Consumer implements raft.AppendPipeline.
