@@ -158,9 +158,9 @@ func (n *Node) takeRequests() {
 // pipeline is the library's, and shows the requests that succeeded.
 type pipeline struct {
 	raft.AppendPipeline // the library's
-	answers chan raft.AppendFuture
-	closed  chan struct{}
-	close   func() error
+	answers             chan raft.AppendFuture
+	closed              chan struct{}
+	close               func() error
 }
 
 func newPipeline(p raft.AppendPipeline, succeeded func(*raft.AppendEntriesRequest)) *pipeline {

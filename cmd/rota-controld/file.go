@@ -17,6 +17,8 @@ func readFile(c *cli.Context, path string, cfg *controld.Config) error {
 		return err
 	}
 	cfg.Cluster = f.Replicated()
+	t := f.Timeouts.Complete()
+	cfg.Heartbeat, cfg.Election, cfg.LeaderLease = t.Heartbeat, t.Election, t.LeaderLease
 	cfg.Reload = func() (*model.Config, error) {
 		again, err := config.Read(path)
 		if err != nil {

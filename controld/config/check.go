@@ -65,6 +65,9 @@ func (f *File) check(bad func(path, text, hint string)) {
 			}
 		}
 	}
+	if f.Timeouts != nil {
+		f.Timeouts.check(bad)
+	}
 	if f.Lease != nil {
 		f.Lease.check(bad)
 	}

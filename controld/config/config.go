@@ -33,6 +33,8 @@ type File struct {
 	Admins    []string `hcl:"admins,optional"`
 	Private   []string `hcl:"private,optional"` // what users do not see of each other
 
+	Timeouts *Timeouts `hcl:"timeouts,block"` // of this controller
+
 	Cluster  *Cluster  `hcl:"cluster,block"`
 	Limits   *Limits   `hcl:"limits,block"`
 	Queues   []Queue   `hcl:"queue,block"`
@@ -182,7 +184,7 @@ func (f *File) OfController() bool {
 			return true
 		}
 	}
-	return len(f.Join) > 0 || f.AllowRootJobs != nil
+	return len(f.Join) > 0 || f.AllowRootJobs != nil || f.Timeouts != nil
 }
 
 // listed returns a list as the log has it: nil if it is empty.

@@ -70,6 +70,13 @@ socket = "/run/rota/controld.sock"
 #   name = "rota"
 # }
 
+# Timeouts of the controllers' log, the same on all of them. rota doctor measures whether disk and network carry them.
+# timeouts {
+#   heartbeat    = "300ms" # silence of the leader after which another one is elected
+#   election     = "300ms" # for votes to arrive
+#   leader_lease = "200ms" # silence of the others after which a leader gives up
+# }
+
 # lease {
 #   duration  = "10m"
 #   margin    = "30s"

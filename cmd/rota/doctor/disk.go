@@ -195,6 +195,7 @@ func (in *inspection) fsync(context.Context) []finding {
 	if err != nil {
 		return one(note, name, "run this command as root", "%s cannot be measured: %v", dir, err)
 	}
+	in.synced = slices.Max(took)
 	p50, p99 := percentile(took, 50), percentile(took, 99)
 	text := "%d times 4 KiB in %s: p50 %s, p99 %s"
 	args := []any{len(took), dir, human(p50), human(p99)}

@@ -55,6 +55,7 @@ type inspection struct {
 	settings settings
 	found    []finding // by readSettings
 	cluster  cluster
+	synced   time.Duration // the longest sync of the controller's disk; 0: not measured
 }
 
 // examine runs every check and prints what it found.
@@ -109,7 +110,8 @@ func (in *inspection) report(ctx context.Context) *report {
 		{"directories", []func(context.Context) []finding{in.directories, in.space, in.fsync, in.sharedPaths}},
 		{"gpus", []func(context.Context) []finding{in.gpus}},
 		{"clock", []func(context.Context) []finding{in.synchronised, in.offsets}},
-		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers}},
+		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers,
+			in.timeouts}},
 		{"users", []func(context.Context) []finding{in.users}},
 	} {
 		for _, check := range group.checks {

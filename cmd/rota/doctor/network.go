@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
 )
 
 // hostName checks that this machine's name leads to it.
@@ -197,6 +198,12 @@ func (in *inspection) controllers(ctx context.Context) []finding {
 	}
 	for _, c := range k.controllers {
 		switch {
+		case c.State == api.ControllerNoLog:
+			found = append(found, one(bad, c.Name, "start most of the other controllers: their leader brings it up to date",
+				"controller %s has lost its log: it has no vote until a leader has brought it up to date", c.Name)...)
+		case c.State == api.ControllerLearner:
+			found = append(found, one(warn, c.Name, "wait; the leader's log says what keeps it",
+				"controller %s catches up: it has no vote yet", c.Name)...)
 		case c.HTTP == "":
 			found = append(found, one(warn, c.Name, "start it, or take its vote away: rota cluster remove "+c.Name,
 				"controller %s is unreachable for the others", c.Name)...)
