@@ -16,7 +16,7 @@ import (
 const (
 	maxMembers     = 1024
 	maxSayingBytes = 4096
-	sendPatience   = time.Second // for a process that does not read
+	sendPatience   = time.Second // for a process, or a daemon, that does not read
 )
 
 // jobSocket is where processes of the worker's tasks connect to take part in pausing. The contract
@@ -141,15 +141,19 @@ func (s *jobSocket) connected() bool {
 	return len(s.members) > 0
 }
 
-// tell sends an order to some members. One that does not take it is dropped.
+// tell sends an order to some members, to all of them at once. One that does not take it is dropped.
 func (s *jobSocket) tell(list []*member, o jobOrder) {
 	line, _ := json.Marshal(o) // a word and a number
+	var sent sync.WaitGroup
 	for _, m := range list {
-		_ = m.conn.SetWriteDeadline(time.Now().Add(sendPatience))
-		if _, err := m.conn.Write(append(line, '\n')); err != nil {
-			m.conn.Close() // read then says that it is gone
-		}
+		sent.Go(func() {
+			_ = m.conn.SetWriteDeadline(time.Now().Add(sendPatience))
+			if _, err := m.conn.Write(append(slices.Clone(line), '\n')); err != nil {
+				m.conn.Close() // read then says that it is gone
+			}
+		})
 	}
+	sent.Wait()
 }
 
 // close ends all connections.

@@ -28,21 +28,27 @@ func newLease(end int64) (*lease, error) {
 	if err := l.renew(end); err != nil {
 		return nil, err
 	}
-	go l.watch()
 	return l, nil
 }
 
-func (l *lease) watch() {
-	var count [8]byte
-	for {
-		if _, err := l.timer.Read(count[:]); err != nil {
-			return
+// watch waits for the end of the lease. It tells the loop, and calls a function the first time.
+func (l *lease) watch(first func()) {
+	go func() {
+		var count [8]byte
+		for {
+			if _, err := l.timer.Read(count[:]); err != nil {
+				return
+			}
+			if first != nil {
+				first()
+				first = nil
+			}
+			select {
+			case l.ended <- struct{}{}:
+			default:
+			}
 		}
-		select {
-		case l.ended <- struct{}{}:
-		default:
-		}
-	}
+	}()
 }
 
 var errLeaseOver = errors.New("the lease has ended already; the container is being stopped")

@@ -15,7 +15,7 @@ import (
 
 func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 	end := container.BootTime() + int64(30*time.Millisecond)
-	l, err := newLease(end)
+	l, err := watched(end)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 }
 
 func TestALeaseOfNoLengthNeverEnds(t *testing.T) {
-	l, err := newLease(0)
+	l, err := watched(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestALeaseOfNoLengthNeverEnds(t *testing.T) {
 // of the boot clock": such a timer stands still while the machine is suspended, and the worker goes on
 // beside the one that has replaced it. The kernel says of a timer which clock it has.
 func TestALeaseCountsOnTheBootClock(t *testing.T) {
-	l, err := newLease(container.BootTime() + int64(time.Hour))
+	l, err := watched(container.BootTime() + int64(time.Hour))
 	check(t, err)
 	defer l.timer.Close()
 	conn, err := l.timer.SyscallConn()
@@ -77,7 +77,7 @@ func TestALeaseCountsOnTheBootClock(t *testing.T) {
 // renewal forgets.
 func TestALeaseEndsOnTime(t *testing.T) {
 	begun := time.Now()
-	l, err := newLease(container.BootTime() + int64(time.Hour))
+	l, err := watched(container.BootTime() + int64(time.Hour))
 	check(t, err)
 	defer l.timer.Close()
 	check(t, l.renew(container.BootTime()+int64(100*time.Millisecond)))
@@ -98,7 +98,7 @@ func TestALeaseEndsOnTime(t *testing.T) {
 // TestALeaseThatHasEndedAtOnce notices a deadline in the past that never ends, such as that of a
 // worker that is created after a long wait.
 func TestALeaseThatHasEndedAtOnce(t *testing.T) {
-	l, err := newLease(1)
+	l, err := watched(1)
 	check(t, err)
 	defer l.timer.Close()
 	select {
@@ -106,4 +106,13 @@ func TestALeaseThatHasEndedAtOnce(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("it does not end")
 	}
+}
+
+// watched returns a lease whose end is waited for.
+func watched(end int64) (*lease, error) {
+	l, err := newLease(end)
+	if err == nil {
+		l.watch(nil)
+	}
+	return l, err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
 	devices "github.com/opencontainers/cgroups/devices/config"
@@ -304,7 +305,8 @@ func (c *runcContainer) sendOrder(s unix.Signal, o launch.Order) error {
 		go c.signalDetached(c.inner, s)
 		return nil
 	}
-	line, _ := json.Marshal(o) // numbers and a word
+	line, _ := json.Marshal(o)                                   // numbers and a word
+	_ = c.channel.SetWriteDeadline(time.Now().Add(sendPatience)) // a socket can have one
 	_, err := c.channel.Write(append(line, '\n'))
 	if errors.Is(err, unix.EPIPE) {
 		return nil // it has just ended

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,8 @@ type supervisor struct {
 	saving    saving
 	restoring restoring
 	killAt    <-chan time.Time
+	trimming  atomic.Bool // the progress files are being trimmed
+	allEnded  atomic.Bool // no task runs any more
 	orders    chan request
 	ended     chan *task // tasks whose container has ended
 	overdue   chan *task // tasks that were asked to stop and have used up their time
@@ -57,7 +60,10 @@ func (c client) send(a container.Answer) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.conn.Write(append(b, '\n'))
+	_ = c.conn.SetWriteDeadline(time.Now().Add(sendPatience)) // a daemon that stands still reads nothing
+	if _, err = c.conn.Write(append(b, '\n')); err != nil {
+		c.conn.Close() // a part of an answer is none
+	}
 	return err
 }
 
@@ -88,6 +94,7 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 		return nil, container.Final(errors.New("a worker has input and output of its own only if it has one task " +
 			"and does not go on from an image"))
 	}
+	l.watch(func() { sup.forceEnd(sup.leaseGrace() + loopPatience) })
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
 }
@@ -190,6 +197,9 @@ func (sup *supervisor) addClient(c client) {
 				c.conn.Close()
 				return
 			}
+			if o.Op == container.OpKill {
+				sup.forceEnd(loopPatience)
+			}
 			sup.orders <- request{o, c}
 		}
 	}()
@@ -218,7 +228,7 @@ func (sup *supervisor) run() error {
 	for !sup.advanceTasks() {
 		select {
 		case <-tick.C:
-			sup.trimProgress()
+			sup.trimBeside()
 		case r := <-sup.orders:
 			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
@@ -434,16 +444,16 @@ func (sup *supervisor) stopExpired() {
 		sup.killAll() // none of the user's programs has started
 		return
 	}
-	grace := cmp.Or(time.Duration(sup.settings.LeaseGrace)*time.Millisecond, defaultLeaseGrace)
-	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
-	_ = container.WriteNotice(sup.dir, container.Notice{
-		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt,
+	grace := sup.leaseGrace()
+	sup.killAt = time.After(grace)
+	notice := container.Notice{
+		Reason: "lease", Deadline: time.Now().Add(grace).UTC().Format(time.RFC3339Nano), Attempt: sup.settings.ID.Attempt,
 		Signal: unix.SignalName(sup.tasks[0].killSignal()),
-	}) // the stop goes on without the notice
+	}
+	_ = bounded(noticePatience, func() error { return writeNotice(sup.dir, notice) }) // the stop goes on without it
 	sup.noMoreStarts = true
 	_ = sup.signalTasks((*task).killSignal, "") // a task that cannot be signalled is killed
 	sup.wake()
-	sup.killAt = time.After(grace)
 }
 
 // finish writes the exit record and removes what is left.
@@ -454,6 +464,7 @@ func (sup *supervisor) finish() error {
 			errs = append(errs, t.endUnstarted())
 		}
 	}
+	sup.allEnded.Store(true)
 	sup.job.close()
 	sup.memory.abandon()
 	sup.io.extern.await()

@@ -128,8 +128,9 @@ func (t *task) recordEnd() {
 		go s.end(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: t.exit.Code, Signal: t.exit.Signal,
 			OOM: t.exit.OOM}})
 	}
-	_ = t.container.destroy()        // the daemon sweeps what is left when the worker is removed
-	_ = container.EndProgress(t.dir) // the same
+	_ = bounded(tidyPatience, func() error { // the daemon sweeps what is left when the worker is removed
+		return errors.Join(t.container.destroy(), container.EndProgress(t.dir))
+	})
 }
 
 // endUnstarted ends a container whose command has not started, or that is being killed.
