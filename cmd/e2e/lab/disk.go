@@ -65,3 +65,51 @@ func (d *Daemon) ReadOnly() error {
 
 // Writable undoes ReadOnly.
 func (d *Daemon) Writable() error { return unix.Mount(diskName, d.Data, "tmpfs", unix.MS_REMOUNT, "") }
+
+// EmptyDisk takes the log from the disk of a control daemon that is down, as a new disk that only has
+// its certificate. What the memory of its machine has stays.
+func (d *Daemon) EmptyDisk() error {
+	return errors.Join(os.RemoveAll(filepath.Join(d.Data, "raft")), d.removeHistory())
+}
+
+// removeHistory removes the history of finished jobs, which its log makes again.
+func (d *Daemon) removeHistory() error {
+	files, err := filepath.Glob(filepath.Join(d.Data, "history.db*"))
+	for _, f := range files {
+		err = errors.Join(err, os.Remove(f))
+	}
+	return err
+}
+
+// KeepDisk copies the log of a control daemon that is down, and OldDisk puts the last copy back.
+func (d *Daemon) KeepDisk() error {
+	return errors.Join(os.RemoveAll(d.keptDisk()), os.CopyFS(d.keptDisk(), os.DirFS(filepath.Join(d.Data, "raft"))))
+}
+
+// OldDisk undoes what was written to the log since KeepDisk.
+func (d *Daemon) OldDisk() error {
+	raft := filepath.Join(d.Data, "raft")
+	if err := errors.Join(os.RemoveAll(raft), os.CopyFS(raft, os.DirFS(d.keptDisk()))); err != nil {
+		return err
+	}
+	return filepath.WalkDir(raft, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
+	})
+}
+
+func (d *Daemon) keptDisk() string { return d.Data + ".kept" }
+
+// Boot loses what a control daemon that is down keeps in the memory of its machine.
+func (d *Daemon) Boot() error {
+	err := os.Remove(filepath.Join(filepath.Dir(d.Socket), d.Name+".promises"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
