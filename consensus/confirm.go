@@ -53,7 +53,7 @@ func (n *Node) untilConfirmed(ctx context.Context, asked time.Time) error {
 	for {
 		members := n.Members()
 		others, news := n.trans.followers.since(asked, members)
-		if 1+others > len(members)/2 {
+		if isMajority(1+others, len(members)) {
 			return nil
 		}
 		if _, err := receive(ctx, n, news); err != nil {
@@ -61,3 +61,6 @@ func (n *Node) untilConfirmed(ctx context.Context, asked time.Time) error {
 		}
 	}
 }
+
+// isMajority reports whether so many of all members are most of them.
+func isMajority(count, of int) bool { return count > of/2 }

@@ -37,3 +37,11 @@ func TestAnAnswerToAnEarlierRequestConfirmsNothing(t *testing.T) {
 	c.note("n3#c", asked.Add(time.Second))
 	count(2)
 }
+
+func TestAMajority(t *testing.T) {
+	for of, least := range []int{1, 1, 2, 2, 3, 3} { // of no members there is no majority
+		if isMajority(least-1, of) || !isMajority(least, of) {
+			t.Errorf("of %d members %d: %t, %d: %t", of, least-1, isMajority(least-1, of), least, isMajority(least, of))
+		}
+	}
+}

@@ -160,11 +160,10 @@ func (w *world) confirmed(d *lab.Daemon) bool {
 	return err == nil && cl.Leader == d.Name
 }
 
-// noLeader fails if one of some controllers leads within several elections. It looks for longer than
-// probation lasts.
+// noLeader fails if one of some controllers leads within several elections.
 func (w *world) noLeader(some ...*lab.Daemon) {
 	w.t.Helper()
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for _, d := range some {
 			if w.confirmed(d) {
 				w.t.Fatalf("%s leads without what was acknowledged\n%s", d.Name, w.logs())
