@@ -15,6 +15,7 @@ package consensus
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -89,6 +90,11 @@ func DefaultConfig() Config {
 		Probation:     probationMax,
 		SnapshotEvery: 8192,
 	}
+}
+
+// timing is what all members must have the same of.
+func (c Config) timing() string {
+	return fmt.Sprintf("heartbeat %v, election %v, leader lease %v", c.Heartbeat, c.Election, c.LeaderLease)
 }
 
 // withDefaults returns c with a logger and a dialer.

@@ -59,6 +59,7 @@ type hello struct {
 	From raft.ServerID `json:"from"`
 	To   raft.ServerID `json:"to"`             // the member that the caller wants; in an answer, the caller
 	Seen mark          `json:"seen"`           // how far the receiver has come, as far as the sender knows
+	Time string        `json:"time"`           // the sender's timeouts
 	Sick string        `json:"sick,omitempty"` // why the sender takes no part
 }
 
@@ -72,11 +73,20 @@ type greeter struct {
 	// behind is told how far a peer has seen this member come. An error says that this member has
 	// forgotten some of it.
 	behind func(peer raft.ServerID, seen mark) error
+	time   string                                // this member's timeouts
+	others func(peer raft.ServerID, time string) // told of a peer that has other ones
+}
+
+// compare tells of a peer whose timeouts are other ones.
+func (g *greeter) compare(peer raft.ServerID, time string) {
+	if time != g.time {
+		g.others(peer, time)
+	}
 }
 
 // call begins a connection to the member that target names, and makes sure that it is that one.
 func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) error {
-	begin := hello{From: g.self, To: target, Seen: g.known.of(target)}
+	begin := hello{From: g.self, To: target, Seen: g.known.of(target), Time: g.time}
 	var answer hello
 	err := within(c, timeout, func() error {
 		if err := writeHello(c, begin); err != nil {
@@ -90,6 +100,7 @@ func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) 
 		return err
 	}
 	g.known.answered(target, answer.From)
+	g.compare(answer.From, answer.Time)
 	if answer.From != target {
 		return &otherLogError{want: target, got: answer.From}
 	}
@@ -108,7 +119,8 @@ func (g *greeter) answer(c net.Conn) error {
 		if err != nil {
 			return err
 		}
-		reply := hello{From: g.self, To: begin.From, Seen: g.known.of(begin.From)}
+		g.compare(begin.From, begin.Time)
+		reply := hello{From: g.self, To: begin.From, Seen: g.known.of(begin.From), Time: g.time}
 		var sick error
 		if begin.To == g.self {
 			if sick = g.behind(begin.From, begin.Seen); sick != nil {

@@ -39,6 +39,7 @@ type Node struct {
 	known   *witness
 	trusted atomic.Bool // this member may vote
 	meeting sync.Map    // server IDs that probation connects to now
+	timings sync.Map    // other members' timeouts, by server ID, that have been warned of
 	machine *adapter
 	raft    *raft.Raft
 
@@ -96,7 +97,8 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	}
 	n.known.load(cfg.Dir)
 	n.trusted.Store(dir.fresh || dir.promises.recorded)
-	n.stream.greet = &greeter{self: n.Self().serverID(), known: n.known, behind: n.behind}
+	n.stream.greet = &greeter{self: n.Self().serverID(), known: n.known, behind: n.behind, time: cfg.timing(),
+		others: n.otherTiming}
 	n.guard = &guard{store: dir.log, promises: dir.promises, applied: n.Applied, beyond: n.beyond, differs: n.differs,
 		fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,12 +208,20 @@ func TestHello(t *testing.T) {
 			return ErrRolledBack
 		}
 	}
+	var warned []raft.ServerID
 	make2 := func() (a, b *greeter) {
-		a = &greeter{self: "n1#a", known: newWitness(), behind: judge(mark{Term: 5})}
-		b = &greeter{self: "n2#b", known: newWitness(), behind: judge(mark{Term: 5})}
+		others := func(peer raft.ServerID, _ string) { warned = append(warned, peer) }
+		a = &greeter{self: "n1#a", known: newWitness(), behind: judge(mark{Term: 5}), others: others}
+		b = &greeter{self: "n2#b", known: newWitness(), behind: judge(mark{Term: 5}), others: others}
 		return a, b
 	}
 	a, b := make2()
+	b.time = "slow"
+	if caller, called := shake(t, "n2#b", a, b); caller != nil || called != nil || !slices.Equal(warned, []raft.ServerID{"n1#a", "n2#b"}) {
+		t.Errorf("with other timeouts: %v, %v, %v", caller, called, warned)
+	}
+	warned = nil
+	a, b = make2()
 	if caller, called := shake(t, "n2#b", a, b); caller != nil || called != nil || !a.known.hasMet("n2#b") ||
 		!b.known.hasMet("n1#a") {
 		t.Errorf("two that agree: %v, %v", caller, called)
@@ -241,8 +250,8 @@ func TestHello(t *testing.T) {
 	if _, lost := a.known.otherLog(Member{Name: "n2", Log: "b"}); lost {
 		t.Error("the log that answers is lost")
 	}
-	if caller, _ := shake(t, "n2#b", a, b); caller != nil {
-		t.Error(caller)
+	if caller, _ := shake(t, "n2#b", a, b); caller != nil || len(warned) > 0 {
+		t.Error(caller, warned)
 	}
 	if _, lost := a.known.otherLog(Member{Name: "n2", Log: "old"}); lost {
 		t.Error("n2 is known by its new log, and lost still")
