@@ -174,7 +174,7 @@ func (d *daemon) openListeners() error {
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	d.listeners = append(d.listeners, tls.NewListener(l, d.credential.Server()))
+	d.listeners = append(d.listeners, serve.TLS(l, d.credential.Server(), d.credential.NameOf))
 	if d.addrs.HTTP, err = advertised(l.Addr().String(), d.cfg.Advertise); err != nil {
 		return err
 	}

@@ -51,6 +51,8 @@ type Bundles interface {
 	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
 	// node with these GPUs. It returns the bundle's directory.
 	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (string, error)
+	// Owner returns the user that a job runs as here. An error says that this is not known now.
+	Owner(a *api.Alloc) (model.Identity, error)
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
 	// Withdraw takes back what Notice told.

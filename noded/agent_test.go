@@ -598,6 +598,27 @@ func TestFinalFailures(t *testing.T) {
 	}
 }
 
+// TestALaunchWaitsForTheUserDatabase: while the user database of the node does not answer, a worker is
+// neither launched nor failed. It starts once the database is back.
+func TestALaunchWaitsForTheUserDatabase(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.noUsers = errors.New("sssd does not answer")
+		a := w.assign(wid(1), true)
+		settle(10 * time.Minute)
+		if got := w.state(wid(1)); got != model.WorkerAssigned && got != "" {
+			t.Errorf("without the database the worker is %q", got)
+		}
+		if r := w.result(a); r != nil {
+			t.Fatalf("without the database it has ended: %+v", r)
+		}
+		w.change(func() { w.noUsers = nil })
+		settle(time.Minute)
+		if got := w.state(wid(1)); got != model.WorkerRunning {
+			t.Errorf("with the database the worker is %q", got)
+		}
+	})
+}
+
 // TestHistories runs random histories with faults and kills: every worker that was assigned is
 // reported to have ended exactly once, or was withdrawn. None is started twice, and all are
 // removed.

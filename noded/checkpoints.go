@@ -18,7 +18,11 @@ import (
 func (a *Agent) prepare(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	err := errors.New("this node keeps no checkpoints")
 	if a.Checkpoints != nil {
-		user := container.User{UID: f.Desired.Owner.UID, GID: f.Desired.Owner.GID}
+		owner, unknown := a.Bundles.Owner(f.Desired)
+		if unknown != nil {
+			return nil, unknown // it is tried again: nothing is wrong with the job
+		}
+		user := container.User{UID: owner.UID, GID: owner.GID}
 		err = a.Checkpoints.Prepare(ctx, checkpoint.Worker{ID: id, User: user, Submitted: f.Desired.Submitted},
 			f.Desired.Checkpoint)
 	}

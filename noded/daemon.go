@@ -29,7 +29,6 @@ package noded
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -438,7 +437,9 @@ func (d *daemon) run(ctx context.Context) error {
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
-	group.Go(func() error { return d.serve(running, tls.NewListener(d.http, d.credential.Server()), handler) })
+	group.Go(func() error {
+		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), handler)
+	})
 	d.supervise(group, running, d.agent.Alive, d.agent.status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())

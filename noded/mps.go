@@ -57,18 +57,10 @@ func (m *mps) place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.sh
 // prepare makes the directories that containers are given. What ended jobs have left in memory is removed
 // while no worker is here.
 func (m *mps) prepare(empty bool) error {
-	var errs []error
-	for _, dir := range []string{m.pipes(), m.shm} {
-		errs = append(errs, os.MkdirAll(dir, 0o755))
-	}
-	info, err := os.Lstat(m.shm) // users may write to the directory above it
-	if err == nil && (!info.IsDir() || !ownedByUs(info)) {
-		err = fmt.Errorf("%s is another user's, or no directory: remove it", m.shm)
-	}
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(os.MkdirAll(m.pipes(), 0o755), m.takeShm()); err != nil {
 		return fmt.Errorf("directories of MPS: %w", err)
 	}
-	errs = nil
+	var errs []error
 	if left, err := filepath.Glob(filepath.Join(m.shm, "*")); err == nil && empty { // the pattern is well formed
 		for _, path := range left {
 			errs = append(errs, os.RemoveAll(path))
@@ -79,6 +71,32 @@ func (m *mps) prepare(empty bool) error {
 		return fmt.Errorf("directories of MPS: %w", err)
 	}
 	return nil
+}
+
+// takeShm makes the directory in memory. Any user may write to the directory above it, so another user
+// may have been faster with the name: what it has made is moved aside.
+func (m *mps) takeShm() error {
+	for range 100 { // a user in a loop is slower than this at one of them
+		err := os.Mkdir(m.shm, 0o755)
+		if err == nil {
+			return nil
+		}
+		info, err2 := os.Lstat(m.shm)
+		switch {
+		case err2 == nil && info.IsDir() && ownedByUs(info):
+			return nil
+		case errors.Is(err2, os.ErrNotExist): // it was removed meanwhile
+			continue
+		case !errors.Is(err, os.ErrExist) || err2 != nil:
+			return errors.Join(err, err2)
+		}
+		aside := fmt.Sprintf("%s.of-another-user.%d", m.shm, time.Now().UnixNano())
+		if err := os.Rename(m.shm, aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		m.log.Warn("another user had made the directory of MPS; it was moved aside", "directory", m.shm, "to", aside)
+	}
+	return fmt.Errorf("another user makes %s again and again", m.shm)
 }
 
 func ownedByUs(info os.FileInfo) bool {

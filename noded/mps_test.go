@@ -191,3 +191,43 @@ func TestServersOfMPSKeepNoGPU(t *testing.T) {
 		}
 	})
 }
+
+// TestADirectoryOfMPSThatAnotherUserMade: any user can be faster with the name of the directory in
+// memory. What it has made is moved aside, and never used.
+func TestADirectoryOfMPSThatAnotherUserMade(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the directory is another user's")
+	}
+	for _, kind := range []string{"directory", "link", "file", "own"} {
+		dir := t.TempDir()
+		m := newMPS(Config{Name: "n1", DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+		m.dir, m.shm = filepath.Join(dir, "run"), filepath.Join(dir, "shm")
+		var err error
+		switch kind {
+		case "directory", "own":
+			err = os.Mkdir(m.shm, 0o777)
+		case "link":
+			err = os.Symlink(t.TempDir(), m.shm)
+		case "file":
+			err = os.WriteFile(m.shm, nil, 0o666)
+		}
+		if err == nil && kind != "own" {
+			err = os.Lchown(m.shm, 65534, 65534)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.prepare(true); err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		info, err := os.Lstat(m.shm)
+		if err != nil || !info.IsDir() || !ownedByUs(info) {
+			t.Errorf("%s: the directory is %v, %v", kind, info, err)
+		}
+		aside, _ := filepath.Glob(m.shm + ".of-another-user.*")
+		if len(aside) != map[bool]int{true: 0, false: 1}[kind == "own"] {
+			t.Errorf("%s: moved aside: %v", kind, aside)
+		}
+	}
+}

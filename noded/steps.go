@@ -75,6 +75,9 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		return a.recordResult(ctx, id, f,
 			model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err), PortTaken: port})
 	}
+	if _, err := a.Bundles.Owner(f.Desired); err != nil {
+		return nil, err // it is tried again: nothing is wrong with the job
+	}
 	cores, err := a.takeCores(f)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ type world struct {
 	rows        []model.StepReport // of steps, as reported
 	progress    string             // file that every container reports to
 	unbuildable error              // why no bundle can be made
+	noUsers     error              // why the user database does not answer
 	building    chan struct{}      // what making a bundle waits for
 	stop10      bool               // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
@@ -726,6 +727,12 @@ func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, c
 		l.containers[id].cores = cores
 		return nil
 	})
+}
+
+func (l lifeBundles) Owner(a *api.Alloc) (model.Identity, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return a.Owner, l.noUsers
 }
 
 func (l lifeBundles) Notice(id container.ID, n container.Notice) error {

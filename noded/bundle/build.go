@@ -31,8 +31,11 @@ func (s *Store) Build(
 			"--allow-root-jobs", s.node.Name)
 	}
 	dir := s.dir(id)
-	in, err := s.specInput(id, a, cores, gpus).Expanded()
+	in, err := s.specInput(id, a, cores, gpus)
 	if err != nil {
+		return "", err
+	}
+	if in, err = in.Expanded(); err != nil {
 		return "", container.Final(err)
 	}
 	if err := s.deviceNodes(ctx, &in); err != nil {
@@ -64,11 +67,13 @@ func (s *Store) restore(id container.ID, a *api.Alloc) (*container.Restore, erro
 	return &container.Restore{Dir: image, Criu: s.criu}, nil
 }
 
-// specInput returns the input of package oci for an allocation.
-func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) oci.Input {
+// specInput returns the input of package oci for an allocation. An error says that the user database
+// of this machine does not answer.
+func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (oci.Input, error) {
+	owner, err := s.owners.narrow(a.Owner)
 	in := oci.Input{
 		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs,
-		Request: a.Request, Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
+		Request: a.Request, Owner: owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
 		Nodes: a.Nodes, MasterAddr: a.MasterAddr, MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start,
 		Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
 	}
@@ -86,7 +91,11 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	if a.NodeLocal() {
 		in.Node.Checkpoint = s.folders.Files(id)
 	}
-	return in
+	in.Node.Root.Binds = slices.Clone(in.Node.Root.Binds)
+	for _, b := range container.HostServices() {
+		in.Node.Root.Binds = append(in.Node.Root.Binds, oci.Bind(b))
+	}
+	return in, err
 }
 
 // workerBundle returns what the worker's containers are made from, one for each task.

@@ -665,7 +665,10 @@ func TestHostsFile(t *testing.T) {
 		}
 		a := testAlloc("/")
 		a.Spec.Groups[1].Tasks[0].Image = image
-		in := d.specInput(container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+		in, err := d.specInput(container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := d.imageRoot(&in, t.TempDir(), &a.Spec.Groups[1].Tasks[0]); err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,11 @@ import (
 func (s *Store) BuildStep(
 	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU, pid int, step oci.Step,
 ) (string, error) {
-	in, err := s.specInput(id.OfWorker(), a, cores, gpus).Expanded()
+	in, err := s.specInput(id.OfWorker(), a, cores, gpus)
 	if err != nil {
+		return "", err
+	}
+	if in, err = in.Expanded(); err != nil {
 		return "", container.Final(err)
 	}
 	if err := s.deviceNodes(ctx, &in); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/logs"
@@ -67,6 +69,7 @@ type Store struct {
 	hosts      string // for containers; "": they have that of their root
 	dev        string // has the device nodes
 	rootJobs   bool
+	owners     *owners       // nil: groups count as they were vouched for
 	outputRate jobspec.Bytes // per second; 0: no bound
 }
 
@@ -81,7 +84,7 @@ func Open(c Config) (*Store, error) {
 	}
 	return &Store{
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
-		outputRate: c.OutputRate, hosts: c.Hosts, folders: c.Folders, criu: c.Criu,
+		outputRate: c.OutputRate, hosts: c.Hosts, folders: c.Folders, criu: c.Criu, owners: newOwners(),
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			RotaPath: c.RotaPath, Modules: c.Modules, HostsFile: hostsFor("/", c.Hosts),
@@ -100,6 +103,10 @@ func hostsFor(root, hosts string) string {
 	}
 	return hosts
 }
+
+// Owner returns the user that a job runs as here, with the groups that this machine knows it in. An
+// error wraps [ErrUserDatabase]: the launch has to wait.
+func (s *Store) Owner(a *api.Alloc) (model.Identity, error) { return s.owners.narrow(a.Owner) }
 
 // Notice tells a container why it is being stopped, and when it will be killed.
 func (s *Store) Notice(id container.ID, n container.Notice) error {

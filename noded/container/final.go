@@ -30,15 +30,47 @@ func IsFinal(err error) bool {
 
 // FinalAt marks an error about a path as final if it would be the same on every machine: the user
 // may not reach the path, or it is missing from its directory. If the directory is missing as well,
-// this machine may have lost a file system. Other errors may be the file system's fault.
-func FinalAt(path string, err error) error {
+// this machine may have lost a file system. Other errors may be the file system's fault. A network
+// file system may refuse one machine, or refuse for a while: without a ticket of Kerberos, while its
+// server squashes root, or while it exports anew.
+func FinalAt(path string, err error) error { return finalAt(path, err, onNetwork(path)) }
+
+func finalAt(path string, err error, network bool) error {
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing {
 		_, above := os.Lstat(filepath.Dir(path))
 		missing = above == nil
 	}
-	if missing || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+	if missing || !network && errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
 		return Final(err)
 	}
 	return err
+}
+
+// networkTypes are the numbers of file systems whose server may be elsewhere, from statfs(2) and
+// linux/magic.h.
+var networkTypes = map[int64]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS",
+	unix.SMB2_SUPER_MAGIC: "SMB2", unix.FUSE_SUPER_MAGIC: "FUSE", unix.AUTOFS_SUPER_MAGIC: "autofs",
+	unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS", unix.AFS_FS_MAGIC: "AFS", unix.V9FS_MAGIC: "9P",
+	unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2",
+	0x0BD00BD0: "Lustre", 0x47504653: "GPFS", 0x19830326: "BeeGFS", 0x013111A8: "IBRIX",
+	0xaad7aaea: "PanFS", 0x20030528: "OrangeFS",
+}
+
+// onNetwork reports whether a path, or the nearest directory above it that this machine can ask, is on
+// a network file system. What cannot be asked at all counts as one.
+func onNetwork(path string) bool {
+	for {
+		var s unix.Statfs_t
+		err := unix.Statfs(path, &s)
+		if err == nil {
+			_, network := networkTypes[int64(s.Type)]
+			return network
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) || path == "/" || path == "." {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
 }

@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,20 +41,52 @@ func PrepareHostRoot(dir string, shared []string) (Root, error) {
 		return Root{}, fmt.Errorf("make root directory for containers: %w", err)
 	}
 	for _, path := range hostServices {
-		if isDir(path) {
-			if strings.HasPrefix(path, "/var") {
-				err = errors.Join(err, os.MkdirAll(filepath.Join(dir, path), 0o755))
-			}
-			root.Binds = append(root.Binds, Bind{path, path})
+		if strings.HasPrefix(path, "/var") {
+			err = errors.Join(err, os.MkdirAll(filepath.Join(dir, path), 0o755))
 		}
 	}
 	return root, errors.Join(err, mountPoints(root, shared))
 }
 
+// HostServices returns what a container of the machine's own system shows beside it now: services may
+// start after the node daemon.
+func HostServices() []Bind {
+	var binds []Bind
+	for _, path := range hostServices {
+		if isDir(path) {
+			binds = append(binds, Bind{path, path})
+		}
+	}
+	return binds
+}
+
+// maxImageEntries bounds the entries at the top of an image. Each becomes a mount of the container.
+const maxImageEntries = 256
+
+// readTop returns the entries at the top of an image. It reads no further than they may be many.
+func readTop(image string) ([]os.DirEntry, error) {
+	f, err := os.Open(image)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	entries, err := f.ReadDir(maxImageEntries + 1)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(entries) > maxImageEntries:
+		return nil, Final(fmt.Errorf("it has more than %d entries: it is not a root file system", maxImageEntries))
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
 // PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with
 // a mount point for each of targets. The image itself is not changed.
 func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
-	entries, err := os.ReadDir(image)
+	entries, err := readTop(image)
 	if err != nil {
 		return Root{}, FinalAt(image, fmt.Errorf("image %s cannot be read: %w", image, err))
 	}

@@ -2,6 +2,7 @@ package container
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,5 +77,44 @@ func TestLinksOfAnImageLeadNowhere(t *testing.T) {
 		if _, err := PrepareImageRoot(base+"/root", path, nil); err == nil || IsFinal(err) != final {
 			t.Errorf("image %s: %v, final %v", path, err, IsFinal(err))
 		}
+	}
+}
+
+// TestAnImageOfManyEntries: an image whose top has very many entries is refused before all are read,
+// because each would become a mount.
+func TestAnImageOfManyEntries(t *testing.T) {
+	image := t.TempDir()
+	for i := range maxImageEntries {
+		if err := os.Mkdir(filepath.Join(image, fmt.Sprint("d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := PrepareImageRoot(filepath.Join(t.TempDir(), "root"), image, nil); err != nil {
+		t.Errorf("%d entries: %v", maxImageEntries, err)
+	}
+	if err := os.Mkdir(filepath.Join(image, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := PrepareImageRoot(filepath.Join(t.TempDir(), "root"), image, nil)
+	if err == nil || !IsFinal(err) || !strings.Contains(err.Error(), "more than 256 entries") {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// TestServicesThatStartLater: a container shows the services of the machine that run when it is made,
+// also those that were not there when the node daemon started.
+func TestServicesThatStartLater(t *testing.T) {
+	before := hostServices
+	defer func() { hostServices = before }()
+	later := filepath.Join(t.TempDir(), "resolve")
+	hostServices = []string{later}
+	if got := HostServices(); len(got) != 0 {
+		t.Errorf("before it runs: %v", got)
+	}
+	if err := os.Mkdir(later, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := HostServices(); len(got) != 1 || got[0].Source != later || got[0].Target != later {
+		t.Errorf("when it runs: %v", got)
 	}
 }

@@ -421,3 +421,41 @@ func TestQueriesAreParsed(t *testing.T) {
 		}
 	}
 }
+
+// TestAFollowedLogOpensOneFile: however many files of a log were rotated, a reader that waits for more
+// opens only the newest one. It notices a rotation all the same.
+func TestAFollowedLogOpensOneFile(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "stdout")
+	for n := 1; n <= 50; n++ {
+		write(t, fmt.Sprintf("%s.%d", log, n), "old\n")
+	}
+	write(t, log, "new\n")
+	r, err := openLog(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	for len(r.files) > 1 {
+		r.closeFirst()
+	}
+	opened := 0
+	openAs = func(path string, user *container.User) (*os.File, error) {
+		opened++
+		return container.OpenAs(path, user)
+	}
+	defer func() { openAs = container.OpenAs }()
+	if more, err := r.openNewer(); more || err != nil || opened != 1 {
+		t.Errorf("nothing was rotated: %v, %v, and %d files were opened", more, err, opened)
+	}
+	if err := os.Remove(log + ".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, log, "newer\n")
+	if more, err := r.openNewer(); !more || err != nil || len(r.files) != 2 {
+		t.Errorf("after a rotation: %v, %v, %d files", more, err, len(r.files))
+	}
+}

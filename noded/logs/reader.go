@@ -27,6 +27,9 @@ type logReader struct {
 	pathMissing bool       // no file was at path when the log was opened
 }
 
+// openAs opens a file with the rights of a user. Tests count its calls.
+var openAs = container.OpenAs
+
 // openLog opens all files of a log. During a rotation the files are renamed one after the other, so
 // that one of them may be missing.
 func openLog(path string, user *container.User) (*logReader, error) {
@@ -38,7 +41,7 @@ func openLog(path string, user *container.User) (*logReader, error) {
 		if n > 0 {
 			name = fmt.Sprintf("%s.%d", path, n)
 		}
-		f, err := container.OpenAs(name, user)
+		f, err := openAs(name, user)
 		switch {
 		case err != nil:
 			missing++
@@ -202,6 +205,9 @@ func (r *logReader) sendAvailable(w io.Writer, buf []byte) error {
 // openNewer opens the files that were started after the one that is read. It reports whether there
 // are any.
 func (r *logReader) openNewer() (bool, error) {
+	if r.readsNewest() {
+		return false, nil
+	}
 	now, err := openLog(r.path, r.user)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // the log was moved when its container ended: all of it is open already
@@ -226,6 +232,17 @@ func (r *logReader) openNewer() (bool, error) {
 	// So much was written that the file is gone: continue with the oldest one.
 	r.files = append(r.files, now.files...)
 	return true, nil
+}
+
+// readsNewest reports whether the file that is read is the one at the log's path. A log that is followed
+// asks this ten times a second, so it opens one file, however many were rotated.
+func (r *logReader) readsNewest() bool {
+	f, err := openAs(r.path, r.user)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it is only compared
+	return sameFile(f, r.files[len(r.files)-1])
 }
 
 // pause waits for d, or until ctx ends.

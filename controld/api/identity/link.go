@@ -72,11 +72,27 @@ func (c *incoming) Write(b []byte) (int, error) {
 	return c.proven.Write(b)
 }
 
+// takeRoom has the connection count for the member that it belongs to, where connections are limited.
+func (c *incoming) takeRoom(s tls.ConnectionState) error {
+	limited, ok := c.Conn.(interface{ BelongsTo(member string) error })
+	if !ok {
+		return nil
+	}
+	m, err := pki.MemberOf(s.PeerCertificates[0]) // the handshake has verified it
+	if err != nil {
+		return err
+	}
+	return limited.BelongsTo(m.String())
+}
+
 func (c *incoming) prove() {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	secure := tls.Server(c.Conn, c.config)
-	if c.err = secure.HandshakeContext(ctx); c.err != nil {
+	if c.err = secure.HandshakeContext(ctx); c.err == nil {
+		c.err = c.takeRoom(secure.ConnectionState())
+	}
+	if c.err != nil {
 		c.Conn.Close()
 	}
 	c.proven = secure

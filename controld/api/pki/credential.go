@@ -250,6 +250,16 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	return m, nil
 }
 
+// NameOf returns the role and name of the member of this cluster at the other end of a connection, ""
+// if it shows no certificate that is good.
+func (c *Credential) NameOf(s *tls.ConnectionState) string {
+	m, err := c.Verify(s)
+	if err != nil {
+		return ""
+	}
+	return m.String()
+}
+
 // verifyRole is a tls.Config's VerifyConnection: the other end must be a member with one of the
 // roles. Without a certificate it may go on only if the handshake did not ask for one.
 func (c *Credential) verifyRole(roles ...Role) func(tls.ConnectionState) error {

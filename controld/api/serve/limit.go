@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"container/list"
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -15,9 +17,10 @@ import (
 // neither memory nor file descriptors from the others before it is known which caller it is. A
 // connection without a request takes some 20 KiB.
 const (
-	// MaxConnections of all peers: 10,000 nodes have two each.
+	// MaxConnections of all peers that have shown no certificate, and of users of this machine.
 	MaxConnections = 32_768
-	// MaxPeerConnections of another machine: a login node has one for each request in progress.
+	// MaxPeerConnections of one member of the cluster, and of one network without a certificate: a login
+	// node has one for each request in progress.
 	MaxPeerConnections = 1024
 	// MaxLoopbackConnections of this machine by TCP: rota dev has its nodes there too.
 	MaxLoopbackConnections = 16_384
@@ -35,17 +38,21 @@ type limited struct {
 	net.Listener
 	most  int            // of all peers
 	limit func(peer) int // of one
+	// evicts is set where peers are strangers until they show a certificate: then the oldest connection
+	// of a full peer is closed in place of the new one, which may be of a member.
+	evicts bool
 
-	mu    sync.Mutex
-	all   int
-	peers map[peer]int
+	mu      sync.Mutex
+	all     int
+	peers   map[peer]*list.List // of *counted, the oldest first
+	members map[string]int      // connections of members, by their names
 }
 
 // peer is what connections are counted by. The zero value is not counted.
 type peer string
 
 func limit(l net.Listener, most int, of func(peer) int) *limited {
-	return &limited{Listener: l, most: most, limit: of, peers: map[peer]int{}}
+	return &limited{Listener: l, most: most, limit: of, peers: map[peer]*list.List{}, members: map[string]int{}}
 }
 
 // tcpLimit is the limit of an address, or of a network of IPv6 that one machine has for itself.
@@ -72,36 +79,80 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p := peerOf(c); l.take(p) {
-			return &counted{Conn: c, release: sync.OnceFunc(func() { l.release(p) })}, nil
+		own := &counted{Conn: c, of: l, peer: peerOf(c)}
+		old, ok := l.take(own)
+		if old != nil {
+			old.Close()
+		}
+		if ok {
+			return own, nil
 		}
 		c.Close()
 	}
 }
 
-func (l *limited) take(p peer) bool {
-	if p == "" {
-		return true
+// take counts a connection. It returns one that is to be closed in its place, and false if there is no
+// room for it.
+func (l *limited) take(c *counted) (old *counted, ok bool) {
+	if c.peer == "" {
+		return nil, true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= l.most || l.peers[p] >= l.limit(p) {
-		return false
+	own := l.peers[c.peer]
+	full := own != nil && own.Len() >= l.limit(c.peer)
+	if full || l.all >= l.most {
+		if !l.evicts {
+			return nil, false
+		}
+		from := own
+		if !full {
+			from = l.largest()
+		}
+		if from == nil {
+			return nil, false
+		}
+		old = from.Front().Value.(*counted)
+		l.forget(old)
+		own = l.peers[c.peer] // it may have had that one alone
 	}
+	if own == nil {
+		own = list.New()
+		l.peers[c.peer] = own
+	}
+	c.at = own.PushBack(c)
 	l.all++
-	l.peers[p]++
-	return true
+	return old, true
 }
 
-func (l *limited) release(p peer) {
-	if p == "" {
+// largest returns the connections of the peer that has most, nil if no peer has any.
+func (l *limited) largest() *list.List {
+	var most *list.List
+	for _, p := range l.peers {
+		if most == nil || p.Len() > most.Len() {
+			most = p
+		}
+	}
+	return most
+}
+
+// forget counts a connection no more.
+func (l *limited) forget(c *counted) {
+	if c.member != "" {
+		if l.members[c.member]--; l.members[c.member] == 0 {
+			delete(l.members, c.member)
+		}
+		c.member = ""
+	}
+	if c.at == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	own := l.peers[c.peer]
+	own.Remove(c.at)
+	c.at = nil
 	l.all--
-	if l.peers[p]--; l.peers[p] == 0 {
-		delete(l.peers, p)
+	if own.Len() == 0 {
+		delete(l.peers, c.peer)
 	}
 }
 
@@ -137,16 +188,39 @@ func NetworkOf(from string) string {
 	return netip.PrefixFrom(addr, bits).Masked().String()
 }
 
-// counted is a connection that counts for its peer until it is closed.
+// counted is a connection that counts for its peer, or for a member, until it is closed.
 type counted struct {
 	net.Conn
-	release func()
+	of     *limited
+	peer   peer
+	at     *list.Element // in the connections of the peer; nil: it does not count for it
+	member string        // that it counts for; "": none
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	defer c.release()
+	c.of.mu.Lock()
+	c.of.forget(c)
+	c.of.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// BelongsTo has a connection count for a member of the cluster, which has shown its certificate, in
+// place of the network that it comes from: many members may share one, and jobs share that of their
+// node. It is an error if the member has [MaxPeerConnections] already.
+func (c *counted) BelongsTo(member string) error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.at == nil {
+		return nil // it counts for no peer, or was closed
+	}
+	if c.of.members[member] >= max(MaxPeerConnections, c.of.limit(c.peer)) {
+		return fmt.Errorf("%s has %d connections already", member, c.of.members[member])
+	}
+	c.of.forget(c)
+	c.member = member
+	c.of.members[member]++
+	return nil
 }
 
 // NetConn returns the connection below, as that of package tls does.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -109,5 +110,66 @@ func TestTheDaemonsOwnAccountIsNotCounted(t *testing.T) {
 	defer l.Close()
 	if got := taken(t, l, MaxUserConnections+10); got != MaxUserConnections+10 {
 		t.Errorf("%d connections were kept", got)
+	}
+}
+
+// TestMembersHaveTheirOwnRoom: connections of a member count for it alone, so that strangers at the
+// same address, or very many members of one network, take no room from it. Among strangers the
+// newest connection replaces the oldest.
+func TestMembersHaveTheirOwnRoom(t *testing.T) {
+	const each = 5
+	l := limit(nil, 8, func(peer) int { return each })
+	l.evicts = true
+	connect := func(from string) (*counted, *counted) {
+		t.Helper()
+		c := &counted{Conn: remote(from), of: l, peer: peerOf(remote(from))}
+		old, ok := l.take(c)
+		if !ok {
+			t.Fatalf("a connection from %s finds no room", from)
+		}
+		return c, old
+	}
+	const network = "[2001:db8::%d]:1"
+	for n := range 2000 { // each shows its certificate at once
+		c, old := connect(fmt.Sprintf(network, n))
+		if old != nil {
+			t.Fatalf("member %d closes a connection of another one", n)
+		}
+		if err := c.BelongsTo(fmt.Sprintf("node n%d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var strangers []*counted
+	for n := range 3 * each {
+		c, old := connect("[2001:db8::1]:1")
+		strangers = append(strangers, c)
+		if want := n - each; want >= 0 && old != strangers[want] || want < 0 && old != nil {
+			t.Errorf("stranger %d replaces %p", n, old)
+		}
+	}
+	member, _ := connect("[2001:db8::1]:1") // it shares the address with the strangers
+	if err := member.BelongsTo("node n1"); err != nil {
+		t.Errorf("a member among strangers: %v", err)
+	}
+	for range 20 {
+		if _, old := connect("[2001:db8:9::1]:1"); old == member {
+			t.Error("strangers replace a member")
+		}
+	}
+	for n := range MaxPeerConnections + 1 {
+		c, _ := connect("10.0.0.1:1")
+		if err := c.BelongsTo("node greedy"); (err != nil) != (n == MaxPeerConnections) {
+			t.Fatalf("connection %d of one member: %v", n+1, err)
+		}
+	}
+	if l.all > 8 {
+		t.Errorf("%d strangers are connected", l.all)
+	}
+	before := len(l.members)
+	if err := member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l.members["node n1"] != 1 || len(l.members) != before {
+		t.Errorf("member n1 has %d connections after one was closed", l.members["node n1"])
 	}
 }

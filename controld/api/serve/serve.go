@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +36,33 @@ func TCP(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return limit(l, MaxConnections, tcpLimit), nil
+	limited := limit(l, MaxConnections, tcpLimit)
+	limited.evicts = true
+	return limited, nil
+}
+
+// TLS answers connections of [TCP] over TLS. A member of the cluster, whose name memberOf returns for its
+// certificate ("" for none), has a room of its own for connections.
+func TLS(l net.Listener, config *tls.Config, memberOf func(*tls.ConnectionState) string) net.Listener {
+	outer := config.Clone()
+	outer.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		own := config.Clone()
+		own.VerifyConnection = func(s tls.ConnectionState) error {
+			if config.VerifyConnection != nil {
+				if err := config.VerifyConnection(s); err != nil {
+					return err
+				}
+			}
+			c, counted := hello.Conn.(*counted)
+			name := memberOf(&s)
+			if !counted || name == "" {
+				return nil
+			}
+			return c.BelongsTo(name)
+		}
+		return own, nil
+	}
+	return tls.NewListener(l, outer)
 }
 
 // Unix listens on a socket that every local user may connect to: the kernel tells which user does.
