@@ -209,7 +209,7 @@ func (h *history) step() {
 		h.note("wake", id)
 		check(h.t, unix.Kill(pid, unix.SIGCONT))
 		delete(h.stopped, id)
-	case n == 3:
+	case n == 3 && h.reason[id] == "":
 		h.note("kill the shim of", id)
 		h.reason[id] = "its shim was killed"
 		h.killShim(h.t, id)

@@ -128,8 +128,9 @@ func (m *Machine) settleParent(id model.JobID) {
 }
 
 // parentOutcome says how a parent job ends, all of whose children have: as was decided for the
-// whole, or failed if one did. Elements that were taken out of an array singly do not count against
-// the rest.
+// whole, or failed if one did. An array of which an element was taken out, or never ran because of others,
+// is not complete: what depends on its success is not met. Elements that array.stop has ended are not
+// missing: they were to be ended.
 func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	f := j.Children
 	switch {
@@ -141,6 +142,10 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 		return model.Failed, model.Reason{Code: model.ReasonNonZeroExit, Fit: f.Failed, Want: f.Size}
 	case f.Completed == 0:
 		return model.Cancelled, model.Reason{Text: j.Reason.Text}
+	}
+	if a := j.Spec.Array; a != nil && a.Stop == nil {
+		return model.Cancelled, model.Reason{Text: cmp.Or(j.Reason.Text,
+			fmt.Sprintf("%d of its %d elements were cancelled", f.Size-f.Completed, f.Size))}
 	}
 	return model.Completed, model.Reason{}
 }
@@ -195,8 +200,10 @@ func (m *Machine) countEndedTask(j *model.Job) {
 		c.completed++
 	case model.Cancelled:
 		c.cancelled++
-		if j.Spec.Array == nil && j.Reason.Code != model.ReasonNeverMet {
-			c.fate = model.Cancelled // a group that a user took out is missing, unlike one that was not needed
+		if a := j.Spec.Array; a == nil && j.Reason.Code != model.ReasonNeverMet || a != nil && a.Stop != nil && j.CancelledBy != 0 {
+			// a group, or an element of an array with stop, that a user took out is missing, unlike one that was not
+			// needed
+			c.fate = model.Cancelled
 		}
 	default:
 		c.failed++

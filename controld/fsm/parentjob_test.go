@@ -140,7 +140,8 @@ func TestArrayEnds(t *testing.T) {
 	}{
 		{"all well", []int{0, 0, 0}, nil, model.Completed, 0},
 		{"one failed", []int{0, 7, 3}, nil, model.Failed, 7},
-		{"one taken out", []int{0, -1, 0}, nil, model.Completed, 0},
+		{"one taken out", []int{0, -1, 0}, nil, model.Cancelled, 0},
+		{"one taken out, one failed", []int{0, -1, 7}, nil, model.Failed, 7},
 		{"all taken out", []int{-1, -1, -1}, nil, model.Cancelled, 0},
 		{"failures within the limit", []int{1, 0, 0}, func(a *jobspec.Array) { n := 1; a.MaxFailures = &n }, model.Failed, 1},
 	} {
@@ -168,6 +169,60 @@ func TestArrayEnds(t *testing.T) {
 		if j := w.job(id); j.State != c.want || j.ExitCode != c.exit || j.Seq != w.s.v.LastSeq() {
 			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want,
 				c.exit)
+		}
+	}
+}
+
+// TestWhatFollowsAnIncompleteArray takes one element out of arrays, while it waits or runs, by a user or because
+// the rest is of no use any more. It notices dependents that take an array for successful of which an element is
+// missing.
+func TestWhatFollowsAnIncompleteArray(t *testing.T) {
+	const goes = model.Pending
+	stop := func(a *jobspec.Array) { a.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 1, Keep: "top 1"} }
+	for name, c := range map[string]struct {
+		edit    func(*jobspec.Array)
+		runs    bool // the element that is taken out
+		system  bool // array.stop takes it out
+		want    model.JobState
+		ok, not model.JobState // of what depends on success, and on failure
+	}{
+		"while it waits":                  {nil, false, false, model.Cancelled, model.Cancelled, goes},
+		"while it runs":                   {nil, true, false, model.Cancelled, model.Cancelled, goes},
+		"by the rule of the array":        {stop, true, true, model.Completed, goes, model.Cancelled},
+		"by a user, of one with the rule": {stop, true, false, model.Cancelled, model.Cancelled, goes},
+	} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.parent(1, 1, array("0-1", func(a *jobspec.Array) {
+			if c.edit != nil {
+				c.edit(a)
+			}
+		}))
+		ok, not := w.depends(fmt.Sprint("afterok:", id)), w.depends(fmt.Sprint("afternotok:", id))
+		whatever := w.depends(fmt.Sprint("afterany:", id))
+		w.ok(w.make(id, 1, "n1"))
+		w.run(id + 1)
+		if c.runs {
+			w.ok(w.make(id, 2, "n1"))
+			w.run(id + 2)
+		}
+		take := ControlJobs{Verb: model.VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}}
+		if c.system {
+			take.By, take.Admin, take.System = 0, true, true
+		}
+		w.must(take)
+		if c.runs {
+			w.report(id+2, 0, model.WorkerExited, signal(15))
+		}
+		w.exit(id+1, 0)
+		for of, want := range map[model.JobID]model.JobState{id: c.want, ok: c.ok, not: c.not, whatever: goes} {
+			if j := w.job(of); j.State != want || want == goes && j.Blocked() {
+				t.Errorf("%s: job %d is %s, blocked %v; want %s", name, of, j.State, j.Blocked(), want)
+			}
+		}
+		if text := w.job(id).Reason.Text; c.want == model.Cancelled && !c.system && c.edit == nil &&
+			text != "1 of its 2 elements were cancelled" {
+			t.Errorf("%s: the reason is %q", name, text)
 		}
 	}
 }
