@@ -29,7 +29,7 @@ var rules = map[string]rule{
 	".":    {why: "the root holds no code"},
 	"docs": {why: "the pages are text that the command has with it"},
 	"jobspec": {
-		ours: []string{"jobspec/hostlist", "jobspec/typo"}, pure: true,
+		ours: []string{"jobspec/duration", "jobspec/hostlist", "jobspec/typo"}, pure: true,
 		why: "what a user asks for knows nothing of how it is read or run",
 	},
 	"jobspec/rules": {
@@ -37,6 +37,7 @@ var rules = map[string]rule{
 		why: "every way into the cluster checks a job by the same rules, so they are a function of the job",
 	},
 	"jobspec/convergence": {pure: true, why: "how far training has come follows from the metrics that a job reports"},
+	"jobspec/duration":    {pure: true, why: "durations are text, and every file, flag and request writes them alike"},
 	"jobspec/hostlist":    {pure: true, why: "lists of host names are text"},
 	"jobspec/template":    {pure: true, why: "text with references is text"},
 	"jobspec/typo":        {pure: true, why: "words are text"},
@@ -56,7 +57,7 @@ var rules = map[string]rule{
 	"jobspec/hclfile/layout": {third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it moves words of a file and knows no language"},
 	"jobspec/hclfile/decode": {
-		ours: []string{"jobspec/hclfile/diagnostic"}, third: []string{"github.com/hashicorp/hcl/v2",
+		ours: []string{"jobspec/duration", "jobspec/hclfile/diagnostic"}, third: []string{"github.com/hashicorp/hcl/v2",
 			"github.com/zclconf/go-cty"},
 		why: "one value of HCL becomes one field, whatever block it stands in",
 	},
@@ -273,7 +274,7 @@ var rules = map[string]rule{
 		ours: []string{"consensus"}, why: "it runs members of consensus for tests",
 	},
 	"controld/config": {
-		ours: []string{"jobspec", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
+		ours: []string{"jobspec", "jobspec/duration", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
 	"controld/member": {
@@ -353,7 +354,7 @@ var rules = map[string]rule{
 	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
+			"jobspec", "jobspec/duration", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
 			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity", "controld/api/serve",

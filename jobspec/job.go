@@ -54,6 +54,7 @@ type Job struct {
 	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot
 	RequeueExit int16             `json:"requeue_exit_code,omitempty"`
 	Hold        bool              `json:"hold,omitempty"`
+	OnNodeLost  NodeLoss          `json:"on_node_lost,omitempty"`
 	Export      []string          `json:"export,omitempty"`     // globs of submit-side variable names
 	ExportEnv   map[string]string `json:"export_env,omitempty"` // what Export matched on the submit host
 	Workdir     string            `json:"workdir,omitempty"`    // absolute; the client fills in the submit directory

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
 // Bounds of what a job file may say.
@@ -27,12 +29,7 @@ func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, new(Seconds).Example(text))
 	}
-	total, ok := float64(0), false
-	if strings.Contains(text, ":") {
-		total, ok = clockTime(text)
-	} else {
-		total, ok = unitTime(text)
-	}
+	total, ok := duration.Seconds(text)
 	if !ok {
 		return 0, badQuantity(text, "is not a duration", durationHint)
 	}
@@ -65,52 +62,6 @@ func (*Seconds) Example(n string) string {
 		return strconv.Quote(n + "s")
 	}
 	return fmt.Sprintf("%q or %q", n+"s", n+"m")
-}
-
-// clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
-func clockTime(text string) (float64, bool) {
-	days, clock, dashed := strings.Cut(text, "-")
-	if !dashed {
-		days, clock = "0", text
-	}
-	part := strings.Split(clock, ":")
-	if len(part) != 3 || len(part[1]) != 2 || len(part[2]) != 2 {
-		return 0, false
-	}
-	total := 0.0
-	for i, digits := range []string{days, part[0], part[1], part[2]} {
-		if !isDigits(digits) || len(digits) > 9 {
-			return 0, false
-		}
-		n, _ := strconv.Atoi(digits)
-		if i >= 2 && n >= 60 {
-			return 0, false
-		}
-		total += float64(n) * [...]float64{86400, 3600, 60, 1}[i]
-	}
-	return total, true
-}
-
-// unitTime reads numbers that each carry a unit.
-func unitTime(text string) (total float64, ok bool) {
-	for rest := text; rest != ""; ok = true {
-		number := leadingNumber(rest)
-		rest = rest[len(number):]
-		unit := rest[:strings.IndexFunc(rest+"0", func(r rune) bool { return r >= '0' && r <= '9' || r == '.' })]
-		rest = rest[len(unit):]
-		n, err := strconv.ParseFloat(number, 64)
-		scale := unitSeconds[unit]
-		if err != nil || scale == 0 {
-			return 0, false
-		}
-		total += n * scale
-	}
-	return total, ok
-}
-
-// unitSeconds are the units of a duration.
-var unitSeconds = map[string]float64{
-	"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
 }
 
 const sizeHint = `write a number with a unit (B, K, M, G, T, or KiB, MiB, GiB, TiB) such as "64GiB"`

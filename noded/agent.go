@@ -163,6 +163,7 @@ type worker struct {
 	waiting        bool      // for an earlier attempt or for cores
 	coresShort     bool      // its cores were not free
 	lease          time.Time // the end of the lease that its shim has
+	leaseless      bool      // its shim was told that it has no lease
 	timer          *time.Timer
 	lastReported   model.WorkerState  // the last state that was queued for a report
 	lastSwitch     model.WorkerReport // the last one about pausing and going on that was queued

@@ -289,6 +289,35 @@ func TestExitWhileAway(t *testing.T) {
 	})
 }
 
+// TestAWorkerThatWaitsHasNoLease: neither when its container is made, nor after its daemon was restarted. Its
+// shim is told so once.
+func TestAWorkerThatWaitsHasNoLease(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		w.change(func() { a.NoLease = true })
+		b := w.assign(wid(2), true)
+		settle(time.Minute)
+		if lease := w.container(wid(1)).lease; !lease.IsZero() {
+			t.Errorf("its lease ends at %v", lease)
+		}
+		w.kill()
+		w.change(func() { w.containers[wid(1)].lease = time.Now().Add(time.Hour) }) // of an older daemon
+		w.start()
+		settle(time.Minute)
+		if lease := w.container(wid(1)).lease; !lease.IsZero() {
+			t.Errorf("after a restart its lease ends at %v", lease)
+		}
+		w.change(func() { w.down = true })
+		settle(time.Hour)
+		if s := w.container(wid(1)).state; s != container.Running {
+			t.Errorf("without controllers it is %s", s)
+		}
+		if b.gone || w.container(wid(2)).lease.IsZero() {
+			t.Error("a worker that does not wait has no lease")
+		}
+	})
+}
+
 func TestNoWordFromControllers(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)

@@ -41,13 +41,21 @@ func (l lease) end() time.Time {
 const renewPart = 10
 
 // renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
-// own lease is old. The leases of containers that the answer did not list are left to run out. The
+// own lease is old. The leases of containers that the answer did not list are left to run out.
+// Containers of a job that waits for its lost nodes have no lease, which their shims are told once. The
 // mutex is held.
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
-		if (w.exists() || w.Steps > 0) && w.Desired != nil && !w.Kept && end.Sub(w.lease) >= term/renewPart {
-			w.lease = end
+		if !w.exists() && w.Steps == 0 || w.Desired == nil || w.Kept {
+			continue
+		}
+		l, old := l, end.Sub(w.lease) >= term/renewPart
+		if w.Desired.NoLease {
+			l, old = lease{}, !w.leaseless
+		}
+		if old {
+			w.lease, w.leaseless = l.end(), w.Desired.NoLease
 			ids := a.liveSteps(w.id)
 			if w.exists() { // it may have ended before its steps
 				ids = append(ids, w.id)
@@ -72,7 +80,7 @@ func (a *Agent) renewLease(w *worker, ids []container.ID, l lease) {
 	if err != nil && ctx.Err() == nil {
 		a.logOf(w.id).Warn("cannot renew a lease", "err", err)
 		a.mu.Lock()
-		w.lease = time.Time{} // the next answer tries again
+		w.lease, w.leaseless = time.Time{}, false // the next answer tries again
 		a.mu.Unlock()
 	}
 }

@@ -92,7 +92,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.all())
 	if err == nil {
 		a.openSocket(id)
-		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
+		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd(f.Desired))
 	}
 	if err == nil {
 		return func(w *worker) { known(w); w.advanceState(container.Created) }, nil
@@ -153,7 +153,12 @@ func (a *Agent) isStopping() bool {
 	return a.ctx.Err() != nil
 }
 
-func (a *Agent) leaseEnd() time.Time {
+// leaseEnd returns when the lease of a container of an allocation ends that is created now; the zero
+// time if it has none.
+func (a *Agent) leaseEnd(of *api.Alloc) time.Time {
+	if of.NoLease {
+		return time.Time{}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lease.end()

@@ -514,6 +514,25 @@ type NodeRequest struct {
 	Reason string `json:"reason,omitempty"` // drain needs one
 }
 
+// ConfirmDeadRequest is the body of POST /v1/nodes/confirm-dead.
+type ConfirmDeadRequest struct {
+	Nodes  []string `json:"nodes"` // names of nodes that are down
+	Reason string   `json:"reason,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"` // say what would be done, and do nothing
+}
+
+// ConfirmedDead says of each node what its confirmation does, or would do.
+type ConfirmedDead struct {
+	Items []DeadNode `json:"items"`
+}
+
+// DeadNode is a node on which nothing runs any more, as an operator says.
+type DeadNode struct {
+	Name  string        `json:"name"`
+	Since *Time         `json:"since"` // it is down
+	Jobs  []model.JobID `json:"jobs"`  // whose workers there are lost, so that they start elsewhere or end
+}
+
 // NodeGPU is one GPU of a node.
 type NodeGPU struct {
 	UUID    string        `json:"uuid"`

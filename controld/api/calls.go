@@ -288,6 +288,11 @@ func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
 	return err
 }
 
+// ConfirmDead says that nothing runs any more on nodes that are down, all of them or none.
+func (c *Client) ConfirmDead(ctx context.Context, req ConfirmDeadRequest) (*ConfirmedDead, error) {
+	return post[ConfirmedDead](ctx, c, call{path: "/v1/nodes/confirm-dead"}, req)
+}
+
 // RemoveController takes the vote of a controller that is gone for good.
 func (c *Client) RemoveController(ctx context.Context, name string) error {
 	_, err := post[Cluster](ctx, c, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil)

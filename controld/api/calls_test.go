@@ -101,6 +101,10 @@ var eachCall = []struct {
 	}, "GET /v1/jobs?consistent=true&stream=true&user=u", "", "", "", true},
 	{"drain", func(ctx context.Context, c *Client) error { return c.SetNode(ctx, "n/1", "drain", "fan") },
 		"POST /v1/nodes/n%2F1/drain", "", `{"reason":"fan"}`, "", false},
+	{"confirm dead", func(ctx context.Context, c *Client) error {
+		_, err := c.ConfirmDead(ctx, ConfirmDeadRequest{Nodes: []string{"n1", "n2"}, Reason: "burnt"})
+		return err
+	}, "POST /v1/nodes/confirm-dead", "", `{"nodes":["n1","n2"],"reason":"burnt"}`, "", false},
 	{"remove a controller", func(ctx context.Context, c *Client) error { return c.RemoveController(ctx, "c/1") },
 		"POST /v1/controllers/c%2F1/remove", "", "null", "", false},
 	{"events", func(ctx context.Context, c *Client) error { _, _, err := c.Events(ctx, 5, time.Second); return err },

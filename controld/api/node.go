@@ -51,6 +51,8 @@ type Alloc struct {
 	MasterAddr string          `json:"master_addr"` // address of worker 0's node
 	MasterPort int             `json:"master_port"`
 	Restarts   int             `json:"restarts"` // attempts before this one
+	// NoLease says that its containers go on for as long as no controller answers, see [model.Attempt.Waits].
+	NoLease bool `json:"no_lease,omitempty"`
 	// from the lease's end to the kill: well before another attempt may start
 	LeaseGrace int64        `json:"lease_grace_ms"`
 	Start      model.UnixMS `json:"start"` // wall clock of the assignment, for display

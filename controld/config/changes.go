@@ -127,6 +127,7 @@ func (v values) queue(path string, q model.Queue) {
 	if q.MaxRequeues != nil {
 		v.set(path+".max_requeues", strconv.Itoa(*q.MaxRequeues))
 	}
+	v.set(path+".on_node_lost", quoted(q.OnNodeLost.String()))
 	v.setNames(path+".aliases", q.Aliases)
 	v.sharing(path, q.Sharing)
 }

@@ -90,6 +90,9 @@ func (q Queue) check(bad func(field, text, hint string)) {
 		bad("max_requeues",
 			fmt.Sprintf("max_requeues = %d: write how often a job may ask to be started again, 0 for never", *n), "")
 	}
+	if _, err := jobspec.ParseNodeLoss(q.OnNodeLost); err != nil {
+		bad("on_node_lost", err.Error(), "")
+	}
 	if q.Name == "" {
 		bad("name", "a queue has a name", "")
 	}

@@ -77,6 +77,7 @@ type Queue struct {
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
 	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
+	OnNodeLost   string          `hcl:"on_node_lost,optional"` // see [model.Config.WaitsIfLost]
 	Aliases      []string        `hcl:"aliases,optional"`
 
 	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
@@ -212,6 +213,9 @@ func (q Queue) over(base model.Queue) model.Queue {
 	set(&base.MaxGrace, q.MaxGrace)
 	if q.MaxRequeues != nil {
 		base.MaxRequeues = q.MaxRequeues
+	}
+	if rule, err := jobspec.ParseNodeLoss(q.OnNodeLost); err == nil { // else check has refused it
+		set(&base.OnNodeLost, rule)
 	}
 	base.Aliases = listed(q.Aliases)
 	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 const example = `
@@ -27,6 +28,7 @@ queue "default" {
 }
 
 queue "short" {
+  on_node_lost  = "wait"
   default_class = "te"
   default_time  = "30m"
   te_max_gpus   = 4
@@ -38,7 +40,8 @@ policy {
 }
 
 lease {
-  duration  = "2m"
+  duration  = "7d"
+  margin    = "1m30s"
   node_down = "20s"
 }
 `
@@ -67,7 +70,7 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	q.MaxTime = 2 * 86400
 	want.Queues["default"] = q
 	q = want.Queues["short"]
-	q.DefaultClass, q.DefaultTime, q.TEMaxGPUs = "te", 1800, 4
+	q.DefaultClass, q.DefaultTime, q.TEMaxGPUs, q.OnNodeLost = "te", 1800, 4, jobspec.NodeLossWait
 	want.Queues["short"] = q
 	if cfg.ClusterName != want.ClusterName || len(cfg.Queues) != 2 {
 		t.Errorf("got %+v, want %+v", cfg, want)
@@ -81,7 +84,7 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 		cfg.Policy.MaxRequeues != def.Policy.MaxRequeues {
 		t.Errorf("policy is %+v", cfg.Policy)
 	}
-	if cfg.LeaseMS != 120_000 || cfg.MarginMS != def.MarginMS || cfg.NodeDownMS != 20_000 {
+	if cfg.LeaseMS != 7*24*3600_000 || cfg.MarginMS != 90_000 || cfg.NodeDownMS != 20_000 {
 		t.Errorf("lease is %d, margin %d, node_down %d", cfg.LeaseMS, cfg.MarginMS, cfg.NodeDownMS)
 	}
 }
@@ -119,6 +122,8 @@ func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 		`lease { margin = "1ms" }`:                                     `shorter than 1s`,
 		`queue "q" { default_class = "x" }`:                            `"be" or "te"`,
 		`queue "q" { te_max_gpus = -3 }`:                               `-3`,
+		`queue "q" { on_node_lost = "stay" }`:                          `"stay" is not what a job does when its node is lost`,
+		`lease { duration = "7 days" }`:                                `"7 days" is not a duration; write a number with ms, s, m, h, d or w`,
 		`queue "q" { max_requeues = -1 }`:                              `max_requeues = -1`,
 		`queue "" { te_max_gpus = 3 }`:                                 `a name`,
 		"queue \"q\" {}\nqueue \"q\" {}":                               `c.hcl:2`,

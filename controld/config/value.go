@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
 // Bounds of values.
@@ -87,14 +87,12 @@ func milliseconds(text string) (int64, error) {
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return 0, fmt.Errorf("%s has no unit; write %q", text, text+"s")
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 && d <= maxDuration {
-		return d.Milliseconds(), nil
-	}
-	s, err := jobspec.ParseSeconds(text)
-	if err != nil || s < 0 || time.Duration(s) > maxDuration/time.Second {
+	ns, ok := duration.Parse(text)
+	d := time.Duration(ns)
+	if !ok || d > maxDuration {
 		return 0, fmt.Errorf("%q is not a duration of at most 100 years; write a number with ms, s, m, h or d", text)
 	}
-	return int64(s) * 1000, nil
+	return d.Milliseconds(), nil
 }
 
 func graceWeight(p *model.Policy, text string) error {

@@ -235,6 +235,7 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	next, a := copyWithAttempt(j, len(c.Places))
 	next.Attempt++
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
+	a.Waits = m.v.Config().WaitsIfLost(j, len(m.v.Nodes()))
 	for i, p := range c.Places {
 		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned,
 			Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
@@ -310,6 +311,9 @@ func (m *Machine) planEnd(c *EndAttempt) error {
 	}
 	if c.Cause != model.CauseNodeLost {
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
+	}
+	if a.Waits {
+		return model.ErrAwaitsNode
 	}
 	gone := func(w *model.Worker) bool { return m.leaseOver(w.Node) }
 	if !slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return !w.State.Final() && gone(&w) }) {

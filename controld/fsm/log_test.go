@@ -137,12 +137,22 @@ func steered(w *world) {
 		Cause: model.CauseOrder, GraceMS: 30_000}}})
 }
 
+// confirmedDead has a job wait for a node that is silent, until that is confirmed dead.
+func confirmedDead(w *world) {
+	w.node("w1", 2)
+	w.running(1, []string{"w1"}, func(j *jobspec.Job) { j.OnNodeLost = jobspec.NodeLossWait })
+	w.must(SetNodeState{Node: "w1", BootID: "b1", State: model.NodeDown, Reason: "silent"})
+	w.must(ConfirmDead{Nodes: []string{"w1"}, By: "root", Reason: "burnt"})
+}
+
 func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
+	w.s = New(model.DefaultConfig())
 	everything(w)
 	parentsInEveryState(w)
 	steered(w)
+	confirmedDead(w)
 	var log bytes.Buffer
 	for _, e := range w.log {
 		line, err := Encode(e)

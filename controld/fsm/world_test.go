@@ -25,7 +25,16 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return &world{t: t, s: New(model.DefaultConfig()), at: 1000}
+	return &world{t: t, s: New(requeueing()), at: 1000}
+}
+
+// requeueing is a configuration under which jobs do not wait for lost nodes, however few nodes there are.
+func requeueing() model.Config {
+	c := model.DefaultConfig()
+	q := c.Queues[model.DefaultQueue]
+	q.OnNodeLost = jobspec.NodeLossRequeue
+	c.Queues[model.DefaultQueue] = q
+	return c
 }
 
 // apply proposes a command and returns what became of it.

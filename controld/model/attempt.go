@@ -84,6 +84,11 @@ type Attempt struct {
 	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
 	Stop       *Stop    `json:"stop,omitempty"`
 
+	// Waits says that its containers have no lease: they go on for as long as their nodes are silent,
+	// and no other attempt begins until the nodes return or were confirmed dead. That is fixed when an
+	// attempt begins, because a node that is silent hears of no change.
+	Waits bool `json:"waits,omitempty"`
+
 	Resizing *Resizing `json:"resizing,omitempty"` // nil: it was not resized while it ran
 	Shrink   *Stop     `json:"shrink,omitempty"`   // of workers that leave while the others go on; nil: none do
 

@@ -62,6 +62,8 @@ type Queue struct {
 	MaxGrace     jobspec.Seconds `json:"max_grace"`
 	// how often a job may ask itself to be started again before it is held; nil: as the policy has it
 	MaxRequeues *int `json:"max_requeues,omitempty"`
+	// what becomes of a job whose node is lost, if the job does not say it; 0: see [Config.WaitsIfLost]
+	OnNodeLost jobspec.NodeLoss `json:"on_node_lost,omitempty"`
 	// other names by which jobs and filters may name the queue, such as those of Slurm's partitions
 	Aliases []string `json:"aliases,omitempty"`
 	Sharing
@@ -189,6 +191,17 @@ func (c *Config) MaxRequeues(queue string) (most int, setting string) {
 		return *q.MaxRequeues, fmt.Sprintf("max_requeues of queue %q", queue)
 	}
 	return c.Policy.MaxRequeues, fmt.Sprintf("max_requeues of the policy (queue %q has none of its own)", queue)
+}
+
+// SmallCluster is the most nodes with which jobs wait for a lost one by default: there is hardly another
+// node to go on, and too few to witness that the controllers are gone.
+const SmallCluster = 2
+
+// WaitsIfLost reports whether an attempt of a job that begins now waits for its nodes if they are lost,
+// in a cluster of so many nodes. See [Attempt.Waits].
+func (c *Config) WaitsIfLost(j *Job, nodes int) bool {
+	rule := cmp.Or(j.Spec.OnNodeLost, c.Queues[j.Queue].OnNodeLost)
+	return rule == jobspec.NodeLossWait || rule == 0 && nodes <= SmallCluster
 }
 
 // LeaseSpan is how long after its node was last heard of a worker may still run.

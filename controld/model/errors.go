@@ -110,6 +110,8 @@ var (
 	ErrNotEligible     = errors.New("the job is held or in back-off")
 	ErrWrongPlaces     = errors.New("the places do not match what the job asks for")
 	ErrPort            = errors.New("the port is in use or outside the node's range")
+	ErrAwaitsNode      = errors.New("the job waits for its lost node, which is not confirmed dead")
+	ErrNodeNotDown     = errors.New("the node is not down")
 	ErrLeaseRunning    = errors.New("a lost node's lease is still running")
 	ErrBadClaim        = errors.New("a claim is on an unknown node or more than it has")
 	ErrBadVerb         = errors.New("unknown verb")

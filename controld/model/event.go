@@ -64,6 +64,7 @@ const (
 	EventNodeUp     EventType = "node-up"
 	EventNodeDown   EventType = "node-down"
 	EventNodeDrain  EventType = "node-drained"
+	EventNodeDead   EventType = "node-dead" // an operator has confirmed that nothing runs on a node that is down
 	EventConfig     EventType = "config"
 	EventPaused     EventType = "sched-paused" // a part of scheduling; the text says which, and by which user
 	EventResumed    EventType = "sched-resumed"

@@ -39,6 +39,7 @@ const (
 	ReasonLaunchFailure ReasonCode = "JobLaunchFailure"
 	ReasonNodeDown      ReasonCode = "NodeDown"
 	ReasonNotAvail      ReasonCode = "ReqNodeNotAvail"
+	ReasonNodeLost      ReasonCode = "NodeLost" // a node on which it may still run is down
 	ReasonFragmentation ReasonCode = "Fragmentation"
 	ReasonGang          ReasonCode = "GangIncomplete"
 	ReasonNonZeroExit   ReasonCode = "NonZeroExitCode"
@@ -112,6 +113,7 @@ var sentences = map[ReasonCode]struct {
 	}},
 	ReasonNodeDown:      {"it would need a node that is down", Reason.onNode},
 	ReasonNotAvail:      {"the nodes it could use are down, drained or avoided after failures there", Reason.onNode},
+	ReasonNodeLost:      {"a node of it is down", Reason.onNode},
 	ReasonBadConstraint: {"", Reason.impossible},
 	ReasonArrayLimit: {"", func(r Reason) string {
 		return fmt.Sprintf("%d elements of its array live, and max_parallel allows %d", r.Fit, r.Want)

@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
 // checkQuery refuses a parameter that the route does not have, since a misspelt filter must not
@@ -41,11 +42,10 @@ var kinds = map[openapi.Kind]struct {
 	valid func(string) bool
 	write string
 }{
-	openapi.Boolean: {func(s string) bool { _, err := strconv.ParseBool(s); return err == nil }, "true or false"},
-	openapi.Integer: {isNumber, "a whole number from 0"},
-	openapi.Page:    {isNumber, "a whole number from 0"},
-	openapi.Duration: {func(s string) bool { d, err := time.ParseDuration(s); return err == nil && d >= 0 },
-		"a duration such as 60s"},
+	openapi.Boolean:  {func(s string) bool { _, err := strconv.ParseBool(s); return err == nil }, "true or false"},
+	openapi.Integer:  {isNumber, "a whole number from 0"},
+	openapi.Page:     {isNumber, "a whole number from 0"},
+	openapi.Duration: {func(s string) bool { _, ok := duration.Parse(s); return ok }, "a duration such as 60s"},
 	openapi.Instant: {func(s string) bool { return new(api.Time).UnmarshalText([]byte(s)) == nil },
 		"a time such as 2026-01-31T08:00:00Z"},
 }
@@ -71,8 +71,8 @@ func (x *exchange) number(name string, absent int64) int64 {
 
 // duration returns a duration of the query, 0 if it is missing.
 func (x *exchange) duration(name string) time.Duration {
-	d, _ := time.ParseDuration(x.query.Get(name))
-	return d
+	ns, _ := duration.Parse(x.query.Get(name))
+	return time.Duration(ns)
 }
 
 // limit returns how many items a page may have.

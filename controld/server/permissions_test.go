@@ -462,6 +462,8 @@ func (c *cluster) request(cell *server.Cell) (path, body string) {
 	switch verb {
 	case "update":
 		body = `{"priority":60,"name":"renamed"}`
+	case "confirm-dead":
+		body = `{"nodes":["n1"],"dry_run":true}`
 	case "drain":
 		body = `{"reason":"fan"}`
 	}

@@ -170,6 +170,8 @@ func nodeRoutes() []route {
 			rule: forOperators, place: onLeader}, setNode(model.NodeDrained)),
 		taking(route{Operation: post("/v1/nodes/{name}/resume", "Take a drained node back", pathNode),
 			rule: forOperators, place: onLeader}, setNode(model.NodeUp)),
+		taking(route{Operation: post("/v1/nodes/confirm-dead", "Say that nothing runs any more on nodes that are down"),
+			rule: forOperators, place: onLeader}, confirmDead),
 		taking(route{Operation: post("/v1/nodes/{name}/register", "A node registers its inventory", pathNode),
 			rule: forItself, place: onLeader, quiet: true}, register),
 		returning(route{Operation: get("/v1/nodes/{name}/allocs", "What should exist on a node", pathNode,

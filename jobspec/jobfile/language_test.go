@@ -125,7 +125,7 @@ var language = map[string]string{
 	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description comment tags " +
 		"meta export workdir " +
 		"on_dependency_failure nodes exclude_nodes features licenses constraint affinity dependency array preemption " +
-		"checkpoint restart hang idle requeue_exit_code " +
+		"checkpoint restart hang idle requeue_exit_code on_node_lost " +
 		"log_policy notify group task",
 	"array":      "indices matrix file max_parallel max_failures order stop",
 	"stop":       "metric goal at_step keep",

@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"errors"
+
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
@@ -56,6 +58,14 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
 		hclfile.Named("on_dependency_failure").
 			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
+		hclfile.WrittenAs(hclfile.Text("on_node_lost", "string", func(j *jobspec.Job, text string, _ hclfile.Source) (err error) {
+			if j.OnNodeLost, err = jobspec.ParseNodeLoss(text); err == nil && j.OnNodeLost == 0 {
+				err = errors.New("on_node_lost is empty: write \"requeue\" or \"wait\"")
+			}
+			return err
+		}), func(j *jobspec.Job) any { return j.OnNodeLost }).
+			With("the queue's", "when its node is silent for longer than the lease: `requeue` stops the job and starts it "+
+				"elsewhere; `wait` lets it go on, and starts it elsewhere only once the node was confirmed dead"),
 		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
 		hclfile.Named("exclude_nodes").With("none", "not these nodes; a name that the cluster does not have is refused"),
 		hclfile.Named("features").With("none", "keys of labels that a node must have; of `a|b` one is enough"),

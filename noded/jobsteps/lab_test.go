@@ -98,7 +98,7 @@ func (l *lab) start() {
 	l.locals = map[string]*Local{}
 	for i, name := range l.nodes {
 		rt := l.worlds[name].Open()
-		local := &Local{Runtime: crashing{rt, l}, Lease: func() time.Time { return time.Time{} }}
+		local := &Local{Runtime: crashing{rt, l}, Lease: func(*api.Alloc) time.Time { return time.Time{} }}
 		local.Worker = func(id container.ID) (Worker, error) {
 			if want := (container.ID{Job: 7, Attempt: 1, Worker: i}); id != want {
 				return Worker{}, fmt.Errorf("worker %s: %w", id, container.ErrUnknown)

@@ -81,8 +81,8 @@ type Local struct {
 	Worker func(id container.ID) (Worker, error)
 	// Build writes the bundle of a part, which runs on these cores, and returns its directory.
 	Build func(ctx context.Context, w Worker, id container.ID, cores []int, s oci.Step, p *Part) (string, error)
-	// Lease is when the lease of a new container ends.
-	Lease   func() time.Time
+	// Lease is when the lease of a new container beside a worker ends; the zero time: never.
+	Lease   func(*api.Alloc) time.Time
 	Runtime container.Runtime
 	// Dropped is told of a part of which nothing is left; it may be nil.
 	Dropped func(id container.ID)
@@ -341,7 +341,7 @@ func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 	dir, err := l.Build(ctx, w, id, cores, step, p)
 	if err == nil {
 		l.set(id, container.Created)
-		err = l.Runtime.Create(ctx, id, dir, l.Lease())
+		err = l.Runtime.Create(ctx, id, dir, l.Lease(w.Alloc))
 	}
 	if err == nil {
 		err = l.Runtime.Start(ctx, id)

@@ -16,12 +16,17 @@ func Commands() []*command.Command {
 	access := command.InCategory("Access", []*command.Command{tokenCommand()})
 	return append(command.InCategory("Operators", []*command.Command{
 
-		{Name: "node", Usage: "drain a node, or resume it",
-			ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: changeNodes,
+		{Name: "node", Usage: "drain a node, resume it, or confirm that it is dead",
+			ArgsUsage: "drain NODE... --reason TEXT | resume NODE... | confirm-dead NODE... [--reason TEXT] [--dry-run]",
+			Action:    changeNodes,
 			Description: "A drained node gets no new jobs; its running jobs continue to their end. NODE may be a list: " +
-				"gpu[01-04,07].",
-			Flags:     command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain")),
-			Arguments: complete.Subcommand(complete.Words("drain", "resume"), complete.Nodes)},
+				"gpu[01-04,07].\n" +
+				"confirm-dead says that nothing runs any more on nodes that are down, so that their jobs start elsewhere at " +
+				"once.\nUse it only for machines that are off: a machine that is merely cut off still runs its jobs, and then " +
+				"they run twice.",
+			Flags: command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain"),
+				command.Switch("dry-run", "with confirm-dead: say what would be done, and do nothing")),
+			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead"), complete.Nodes)},
 		{Name: "cluster", Usage: "show the controllers and the scheduling policy, and let machines join",
 			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | remove NAME...", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
@@ -42,6 +47,12 @@ func Commands() []*command.Command {
 
 func changeNodes(env *command.Env, c *cli.Context) error {
 	verb, done := c.Args().First(), map[string]string{"drain": "drained", "resume": "resumed"}
+	if verb == "confirm-dead" && c.Args().Len() > 1 {
+		return confirmDead(env, c)
+	}
+	if err := command.RefuseFlags(c, "rota node confirm-dead", "dry-run"); err != nil {
+		return err
+	}
 	if done[verb] == "" || c.Args().Len() < 2 {
 		return exit.Usagef("rota node %s", c.Command.ArgsUsage)
 	}

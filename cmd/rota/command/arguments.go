@@ -11,6 +11,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/jobspec/duration"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
@@ -135,8 +136,9 @@ func WithTimeout(ctx context.Context, c *cli.Context) (context.Context, context.
 		ctx, cancel := context.WithCancel(ctx)
 		return ctx, cancel, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
+	ns, ok := duration.Parse(text)
+	d := time.Duration(ns)
+	if !ok || d <= 0 {
 		return nil, nil, exit.Usagef("--timeout %q is not a duration: write 90s or 10m", text)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("after %s: %w", d, exit.ErrTimeout))

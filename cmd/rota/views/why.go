@@ -32,11 +32,13 @@ func showWhy(env *command.Env, c *cli.Context) error {
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
 		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
 			text := notWaiting(job, c.Bool("utc"))
-			if job.Code == model.Suspended && why.Reason.Code == string(model.ReasonSuspended) {
+			lost := why.Reason.Code == string(model.ReasonNodeLost)
+			if lost || job.Code == model.Suspended && why.Reason.Code == string(model.ReasonSuspended) {
 				text += "; " + why.Reason.Text // what is missing for it to go on
 			}
-			why.Reason = api.Reason{Text: text}
-			why.Advice = adviceAfterEnd(ref, job)
+			if why.Reason = (api.Reason{Text: text}); !lost {
+				why.Advice = adviceAfterEnd(ref, job)
+			}
 		}
 	}
 	return printWhy(env.Stdout, ref, why, c.Bool("utc"))

@@ -66,6 +66,9 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	if parent, _ := t.View.ParentOf(id); j == nil {
 		j = parent // of an array task that has not been made
 	}
+	if e.Reason.Code == model.ReasonNodeLost {
+		e.Advice = lostNodeAdvice(e.Reason)
+	}
 	if j == nil || !j.Waits() {
 		return e
 	}
@@ -90,6 +93,11 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 // Reason returns why a job waits.
 func (r *Reasons) Reason(id model.JobID) model.Reason {
 	j := r.before.View.Job(id)
+	if j != nil {
+		if why, lost := r.lostNode(j); lost {
+			return why
+		}
+	}
 	switch {
 	case j == nil:
 		return r.uncreated(id)

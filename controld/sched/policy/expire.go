@@ -106,9 +106,10 @@ func lostNodes(t *scratch.State) map[string]model.Instant {
 	return lost
 }
 
-// endLost ends an attempt that has a worker on a lost node, and reports whether it did.
+// endLost ends an attempt that has a worker on a lost node, unless it waits for its nodes, and reports
+// whether it did.
 func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *model.Attempt) bool {
-	if len(lost) == 0 {
+	if len(lost) == 0 || a.Waits {
 		return false
 	}
 	for i := range a.Workers {

@@ -151,6 +151,10 @@ func (w *World) why(id model.JobID) {
 			w.say("%s is suspended (%s): %s", w.Names[id], why.Code, w.named(why))
 			return
 		}
+		if e := sched.Explain(v, w.Now, v.Config().Policy, id); e.Reason.Code == model.ReasonNodeLost {
+			w.say("%s: %s\n  %s", w.Names[id], e.Reason.Sentence(), e.Advice)
+			return
+		}
 		w.say("%s does not wait", w.Names[id])
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -42,10 +43,19 @@ type World struct {
 func NewWorld() *World {
 	c := model.DefaultConfig()
 	c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 // what is not told of them
+	setNodeLoss(&c, jobspec.NodeLossRequeue)             // however few nodes a scenario has
 	return &World{
 		State: fsm.New(c), Now: 1000, Ids: map[string]model.JobID{}, Names: map[model.JobID]string{},
 		boots: map[string]int{},
 	}
+}
+
+// setNodeLoss sets what becomes of jobs of the default queue whose nodes are lost.
+func setNodeLoss(c *model.Config, rule jobspec.NodeLoss) {
+	c.Queues = maps.Clone(c.Queues)
+	q := c.Queues[model.DefaultQueue]
+	q.OnNodeLost = rule
+	c.Queues[model.DefaultQueue] = q
 }
 
 // Apply proposes a command and checks the invariants after it.
@@ -106,6 +116,9 @@ func (w *World) Run(line string) error {
 		return w.shares()
 	case "node":
 		return w.node(names[0], options)
+	case "dead":
+		_, err := w.Apply(fsm.ConfirmDead{Nodes: names, By: "root"})
+		return err
 	case "down", "up", "drain":
 		return w.setNode(verb, names)
 	case "submit":
@@ -187,8 +200,8 @@ func Split(words []string) (names []string, options map[string]string) {
 
 func (w *World) say(format string, args ...any) { fmt.Fprintf(&w.Out, format+"\n", args...) }
 
-// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, max-bypass,
-// min-runtime, half-life, influence.
+// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, on-node-lost,
+// max-bypass, min-runtime, half-life, influence.
 func (w *World) policy(options map[string]string) error {
 	c := *w.State.View().Config()
 	for k, v := range options {
@@ -204,6 +217,10 @@ func (w *World) policy(options map[string]string) error {
 			c.LeaseMS, err = milliseconds(v)
 		case "margin":
 			c.MarginMS, err = milliseconds(v)
+		case "on-node-lost": // "": by the number of nodes
+			var rule jobspec.NodeLoss
+			rule, err = jobspec.ParseNodeLoss(v)
+			setNodeLoss(&c, rule)
 		default:
 			err = setFair(&c.Policy, k, v)
 		}

@@ -22,7 +22,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),
 		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,
-		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()),
+		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()), NoLease: a.Waits,
 		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,
 	}
 	if s := a.Switch; s != nil && s.Number > 0 {

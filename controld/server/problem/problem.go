@@ -45,6 +45,7 @@ var refusals = []struct {
 }{
 	{model.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
+	{model.ErrNodeNotDown, http.StatusConflict, api.CodeWrongState},
 	{model.ErrNoAPIToken, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrBadToken, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},

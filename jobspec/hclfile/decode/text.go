@@ -7,6 +7,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
 func asText(v cty.Value) string {
@@ -28,14 +30,14 @@ func digits(v cty.Value) int {
 	return max(exponent, -exponent) / 3
 }
 
-// Duration reads a time.Duration in Go's syntax.
+// Duration reads a time.Duration, which may be shorter than a second.
 type Duration time.Duration
 
 // FromText implements [Quantity].
 func (d *Duration) FromText(text string) error {
-	parsed, err := time.ParseDuration(text)
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q is not a duration; write a number with ms, s, m or h", text)
+	parsed, ok := duration.Parse(text)
+	if !ok {
+		return fmt.Errorf("%q is not a duration; write a number with ms, s, m, h, d or w", text)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -38,6 +38,7 @@ job "full" {
   priority    = 70
   time_limit  = "3-12:00:00"
   hold        = true
+  on_node_lost = "wait"
   workdir     = "/shared/work"
   description = "from ${var.auto}"
   comment     = "rule all"

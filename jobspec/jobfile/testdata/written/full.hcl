@@ -1,15 +1,16 @@
 job "full" {
-  class       = "be"
-  queue       = "train"
-  account     = "nlp"
-  priority    = 70
-  time_limit  = "3d12h"
-  hold        = true
-  workdir     = "/shared/work"
-  export      = ["WANDB_*", "HF_HOME"]
-  description = "from from the auto file"
-  comment     = "rule all"
-  tags        = ["llm", "b7"]
+  class        = "be"
+  queue        = "train"
+  account      = "nlp"
+  priority     = 70
+  time_limit   = "3d12h"
+  hold         = true
+  on_node_lost = "wait"
+  workdir      = "/shared/work"
+  export       = ["WANDB_*", "HF_HOME"]
+  description  = "from from the auto file"
+  comment      = "rule all"
+  tags         = ["llm", "b7"]
 
   meta {
     seven = "7"

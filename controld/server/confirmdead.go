@@ -1,0 +1,52 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// confirmDead answers POST /v1/nodes/confirm-dead.
+func confirmDead(x *exchange, req *api.ConfirmDeadRequest) (*api.ConfirmedDead, error) {
+	names := slices.Compact(slices.Sorted(slices.Values(req.Nodes)))
+	x.about.object = strings.Join(names, ",")
+	switch {
+	case len(names) == 0:
+		return nil, problem.Invalid("nodes is empty: name the nodes that are dead")
+	case len(names) > model.MaxNodes:
+		return nil, problem.Invalid("%d nodes, at most %d are allowed", len(names), model.MaxNodes)
+	case len(req.Reason) > maxReason:
+		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+	}
+	out := &api.ConfirmedDead{Items: []api.DeadNode{}}
+	for _, name := range names {
+		n, i := x.view.Node(name)
+		switch {
+		case n == nil:
+			return nil, problem.NotFound("there is no node %q", name)
+		case n.State != model.NodeDown:
+			return nil, problem.WrongState("node %s is %s, so its jobs run: only a node that is down can be confirmed dead; "+
+				"nothing was changed", name, n.State)
+		}
+		dead := api.DeadNode{Name: name, Since: api.At(n.Since.Wall), Jobs: []model.JobID{}}
+		for _, w := range x.view.HeldOn(i) {
+			if !slices.Contains(dead.Jobs, w.Job) {
+				dead.Jobs = append(dead.Jobs, w.Job)
+			}
+		}
+		out.Items = append(out.Items, dead)
+	}
+	if req.DryRun {
+		return out, nil
+	}
+	by := x.caller.User.User
+	if _, err := x.propose(fsm.ConfirmDead{Nodes: names, By: by, Reason: req.Reason}); err != nil {
+		return nil, err
+	}
+	x.s.Log.Warn("nodes confirmed dead", "nodes", names, "by", by, "reason", req.Reason)
+	return out, nil
+}

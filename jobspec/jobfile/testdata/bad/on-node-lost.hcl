@@ -1,0 +1,6 @@
+job "a" {
+  on_node_lost = "stay"
+  task "main" {
+    command = ["true"]
+  }
+}
