@@ -356,13 +356,16 @@ type Progress struct {
 
 // Launch says how many processes a worker starts and with which environment.
 type Launch struct {
-	Type        string `json:"type"`            // single, per_gpu, slurm, torchrun or steps
+	Type        string `json:"type"`            // one of [LaunchTypes]
 	Nproc       int    `json:"nproc,omitempty"` // processes a worker; 0 with NprocGPU: one per GPU
 	NprocGPU    bool   `json:"nproc_gpu,omitempty"`
 	MaxRestarts int    `json:"max_restarts,omitempty"`
 	Port        int    `json:"port,omitempty"` // 0: from the node's range
 	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d
 }
+
+// LaunchTypes are the values of [Launch.Type].
+var LaunchTypes = []string{"single", "per_gpu", "slurm", "torchrun", LaunchSteps}
 
 // MetaAllocation is the name in a job's meta of the command, such as srun, for which the job only holds its
 // nodes: it has no program of its own beside the steps of that command.

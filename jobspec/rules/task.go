@@ -227,7 +227,7 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		c.add(jobspec.CodeUnsupported, where+".type", `start it on one worker: command = ["mpirun", "-n", 4, "./program"]`,
 			"launch type mpi is not supported yet")
 	} else {
-		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun", jobspec.LaunchSteps)
+		c.choice(where+".type", l.Type, jobspec.LaunchTypes...)
 	}
 	c.between(where+".nproc", l.Nproc, 0, jobspec.MaxProcesses)
 	c.launchProcesses(where, t)
