@@ -74,8 +74,10 @@ func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 	c := &j.Counters
 	lifecycle.CountDisplacement(c, o.Cause)
 	m.displaced(j, o.Cause)
-	if j.Reason.Code == model.ReasonPreempted && runsOnce(j, &j.Attempts[len(j.Attempts)-1]) {
-		j.OwnRoomFirst = false
+	if lifecycle.Yields(o.Cause) && runsOnce(j, &j.Attempts[len(j.Attempts)-1]) {
+		if j.OwnRoomFirst = false; j.Reason.Code != model.ReasonPreempted {
+			j.Reason = model.Reason{Code: model.ReasonPreempted, Text: fmt.Sprintf("it had to leave (%s)", o.Cause)}
+		}
 		m.finish(j, model.Preempted, j.Reason)
 		return
 	}

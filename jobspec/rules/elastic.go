@@ -40,6 +40,9 @@ func (c *checker) elasticConflicts(where string, g *jobspec.Group, j *jobspec.Jo
 	case g.Gang != nil && !*g.Gang:
 		c.add(jobspec.CodeConflict, where, "leave gang out",
 			"the workers of an elastic group start together, and gang = false starts each by itself")
+	case j.RunsOnce():
+		c.add(jobspec.CodeConflict, where, "leave out elastic, or requeue = false",
+			"a job whose number of workers changes is stopped and started again, and this one is never started again")
 	}
 }
 

@@ -72,6 +72,10 @@ func TestElasticRules(t *testing.T) {
 			"groups[0].elastic"},
 		"no gang": {in(same2), func(j *jobspec.Job) { j.Groups[0].Gang = &no }, jobspec.CodeConflict,
 			"groups[0].elastic"},
+		"never again": {in(same2), func(j *jobspec.Job) {
+			j.Checkpoint, j.Preemption = nil, &jobspec.Preemption{Requeue: &no}
+		},
+			jobspec.CodeConflict, "groups[0].elastic"},
 		"two in a gang": {together, func(j *jobspec.Job) {
 			j.Groups[0].Elastic, j.Groups[2].Elastic = &jobspec.Elastic{Min: 1, Max: 2}, &jobspec.Elastic{Min: 1, Max: 2}
 		}, jobspec.CodeUnsupported, "groups[2].elastic"},

@@ -156,6 +156,8 @@ func (c cell) impossible() string {
 	switch {
 	case c.resizes() && c.launch.kind == jobspec.LaunchSteps:
 		return "a job that starts steps is not elastic"
+	case c.resizes() && c.program.once:
+		return "a job that is never started again is not elastic"
 	case c.stop == model.CauseTimeout && !c.at.executed():
 		return "a time limit counts from the start"
 	case c.stop == model.CauseLease && c.at == assigned:

@@ -68,8 +68,8 @@ func (m *preemptor) anyMovable(j *model.Job) bool {
 // elastic job moves when it is resized.
 func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 	a := v.Attempt
-	if v.Taken || v.Pauses || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || a.Started.At == 0 ||
-		v.Job.Width() >= j.Width() {
+	if v.Taken || v.Pauses || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || v.Job.Spec.RunsOnce() ||
+		a.Started.At == 0 || v.Job.Width() >= j.Width() {
 		return false
 	}
 	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
