@@ -61,8 +61,8 @@ func (w *worker) run() launch.Result {
 	w.shim.send(launch.Result{Begun: true})
 	if w.plan.Hold {
 		signal.Ignore(unix.SIGCHLD) // the kernel reaps what is executed in the container
-		<-w.signals
-		return launch.Result{}
+		o := <-w.signals
+		return launch.Result{Asked: o.Stop}
 	}
 	settle(w.plan)
 	for i := range w.plan.Ranks {

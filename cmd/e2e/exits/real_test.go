@@ -258,7 +258,11 @@ func (r *real) all(name string, worker int) bool {
 }
 
 func (r *real) executing(worker int) bool { return r.all("executing", worker) }
-func (r *real) begun(worker int) bool     { return r.all("begun", worker) }
+
+// begun implements stage. The line is in the log, so that nothing of it is lost with the shim.
+func (r *real) begun(worker int) bool {
+	return r.all("begun", worker) && slices.Contains(r.saidBy(worker), "begun")
+}
 
 // begin implements stage. A program that is not to linger may leave at once.
 func (r *real) begin() {
@@ -353,18 +357,21 @@ func (r *real) lapse(n *node) error {
 }
 
 // says implements stage.
-func (r *real) says() ([]string, bool) {
+func (r *real) says() ([]string, bool) { return r.saidBy(0), true }
+
+// saidBy returns what the program of a worker has written.
+func (r *real) saidBy(worker int) []string {
 	var lines []string
-	_ = filepath.WalkDir(r.homes[0], func(path string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(r.homes[worker], func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && strings.HasPrefix(e.Name(), "stdout") &&
-			strings.Contains(path, "/"+r.id(0).String()+"/") && !strings.Contains(path, "/side/") {
+			strings.Contains(path, "/"+r.id(worker).String()+"/") && !strings.Contains(path, "/side/") {
 			b, _ := os.ReadFile(path)
 			lines = append(lines, strings.Fields(string(b))...)
 		}
 		return nil // what is being removed is passed over
 	})
 	slices.Sort(lines) // those of ranks are mixed
-	return slices.Compact(lines), true
+	return slices.Compact(lines)
 }
 
 // close implements stage. It reports what is left of containers.

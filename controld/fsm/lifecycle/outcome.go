@@ -25,7 +25,7 @@ type Outcome struct {
 // OutcomeOf says how an attempt, all of whose workers are final, ended. The order of its cases is that
 // of the rules on whose exit it is: the program's own exit comes before the stop's cause.
 func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
-	o := outcomeOfWorkers(a)
+	o := outcomeOfWorkers(j, a)
 	stop := stopCause(a)
 	switch {
 	case o.applyPolicy(j, a):
@@ -111,8 +111,15 @@ func ownFailure(j *model.Job, a *model.Attempt, worker int) bool {
 		return false
 	}
 	return !slices.ContainsFunc(a.Workers, func(o model.Worker) bool {
-		return o.Lease || o.State == model.WorkerFailed && o.Started != 0 || !o.Own && !o.Unbegun && o.Ended <= w.Ended
+		lost := o.Lease || o.State == model.WorkerFailed && o.Started != 0
+		return !holds(j, &o) && (lost || !o.Own && !o.Unbegun && o.Ended <= w.Ended)
 	})
+}
+
+// holds reports whether a worker runs no program of its job, but only steps that the program of the first
+// worker starts: how it ends says nothing of the program.
+func holds(j *model.Job, w *model.Worker) bool {
+	return w.Index > 0 && j.Spec.Groups[j.GroupOf(w.Index)].RunsSteps()
 }
 
 // PastDeadline reports whether an attempt is stopped because its job's deadline has come, which ends
@@ -149,12 +156,12 @@ func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 
 // culprits are the workers whose end was not the consequence of the attempt's stop: those that ended
 // before it, or else those that failed by themselves before it reached them.
-func culprits(a *model.Attempt) []*model.Worker {
+func culprits(j *model.Job, a *model.Attempt) []*model.Worker {
 	var before, unasked []*model.Worker
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		switch {
-		case w.Succeeded() || w.Leaving:
+		case w.Succeeded() || w.Leaving || w.State == model.WorkerExited && holds(j, w):
 		case a.Stop == nil || w.Ended <= a.Stop.At:
 			before = append(before, w)
 		case w.Own:
@@ -169,8 +176,8 @@ func culprits(a *model.Attempt) []*model.Worker {
 
 // outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest
 // code of the culprits, or of all when the stop came first.
-func outcomeOfWorkers(a *model.Attempt) Outcome {
-	list := culprits(a)
+func outcomeOfWorkers(j *model.Job, a *model.Attempt) Outcome {
+	list := culprits(j, a)
 	if len(list) == 0 {
 		for i := range a.Workers {
 			list = append(list, &a.Workers[i])
@@ -191,7 +198,7 @@ func outcomeOfWorkers(a *model.Attempt) Outcome {
 // culprit returns the cause of the end of an attempt that was not stopped: a launch failure, a lost
 // shim, lack of memory, a request to be requeued or a failure. It completes the outcome.
 func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
-	list := culprits(a)
+	list := culprits(j, a)
 	o.Nodes = nil
 	asks := len(list) > 0
 	cause := model.CauseFailed
