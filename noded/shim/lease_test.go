@@ -116,3 +116,15 @@ func watched(end int64) (*lease, error) {
 	}
 	return l, err
 }
+
+// TestAnExitBeforeTheLeaseEnds notices a program that has ended by itself, and whose exit counts as that of
+// its lease because the shim heard of both at once.
+func TestAnExitBeforeTheLeaseEnds(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		one := &task{taskState: taskState{state: container.Exited, executed: true, exit: container.Exit{Code: 3, Own: own}}}
+		sup := &supervisor{expired: true, tasks: []*task{one}}
+		if e := sup.exitRecord(); e.Lease == own || e.Code != 3 {
+			t.Errorf("own %t: %+v", own, e)
+		}
+	}
+}

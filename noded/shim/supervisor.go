@@ -495,20 +495,21 @@ func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
 		e.Unbegun = !sup.tasks[0].executed
-		e.Lease, e.Why = sup.expired, cmp.Or(sup.memory.lost, sup.saving.lost)
+		e.Why = cmp.Or(sup.memory.lost, sup.saving.lost)
 		if e.Why == "" && (e.Code != 0 || e.Signal != 0) {
 			e.Why = sup.hungUpFor()
 		}
 		if sup.saving.whole {
 			e.Saved, e.OOM, e.Own = true, false, false
 		}
+		e.Lease = sup.expired && !e.Own
 		if err := sup.restoring.err; err != nil {
 			e.NotRestored, e.Why = true, err.Error()
 		}
 		return e
 	}
 	cgroup := sup.shared.cgroup
-	out := container.Exit{Ended: clock.Wall().UnixMilli(), Lease: sup.expired, Unbegun: true,
+	out := container.Exit{Ended: clock.Wall().UnixMilli(), Unbegun: true,
 		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
 		e := t.exit
@@ -522,6 +523,7 @@ func (sup *supervisor) exitRecord() container.Exit {
 	countTime(&out, sup.shared.path)
 	worst, by := workerExit(sup.taskStates(), sup.workerPhase)
 	out.Code, out.Signal, out.OOM, out.Own = worst.Code, worst.Signal, worst.OOM, worst.Own
+	out.Lease = sup.expired && !out.Own
 	switch {
 	case sup.memory.lost != "":
 		out.Why = sup.memory.lost

@@ -197,6 +197,7 @@ type bundles struct{ dir string }
 func (b bundles) Build(context.Context, container.ID, *api.Alloc, []int, []model.GPU) (string, error) {
 	return b.dir, os.MkdirAll(b.dir, 0o700)
 }
+func (bundles) Owner(a *api.Alloc) (model.Identity, error)         { return a.Owner, nil }
 func (bundles) Notice(container.ID, container.Notice) error        { return nil }
 func (bundles) Withdraw(container.ID, string) error                { return nil }
 func (bundles) Retire(container.ID) error                          { return nil }

@@ -10,7 +10,7 @@ import (
 type verdict struct {
 	state  model.JobState // [again]: it waits, or has begun its next attempt
 	cause  model.Cause    // of its first attempt
-	exit   *exit          // nil: nobody knows it, or it may be any but success
+	exit   *exit          // nil: it is unknown, or may be any but success
 	denied bool           // the stop is refused, because another one has begun
 	says   []string       // what its program has written
 }

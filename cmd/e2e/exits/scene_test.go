@@ -41,7 +41,7 @@ type stage interface {
 	close() error
 }
 
-var owner = model.Identity{UID: 23456, GID: 23457, User: "tester", Home: "/tmp"}
+var owner = model.Identity{UID: 23456, GID: 23456, User: "tester", Home: "/tmp"}
 
 // scene is the play of one cell.
 type scene struct {
