@@ -15,6 +15,7 @@ import (
 const (
 	probationMax   = 10 * time.Second
 	probationRetry = 50 * time.Millisecond
+	probationDial  = time.Second // for one try, which the end of the node waits for
 )
 
 // onProbation reports whether this member neither votes nor stands for election.
@@ -36,7 +37,7 @@ func (n *Node) endProbation() {
 			return
 		}
 		for _, m := range unmet {
-			n.tasks.Go(func() { n.meet(ctx, m) })
+			n.tasks.Go(func() { n.meet(m) })
 		}
 		select {
 		case <-n.known.news:
@@ -60,13 +61,12 @@ func (n *Node) unmet() []Member {
 }
 
 // meet connects to m once. A call that is on its way to m already goes on alone.
-func (n *Node) meet(ctx context.Context, m Member) {
+func (n *Node) meet(m Member) {
 	if _, busy := n.meeting.LoadOrStore(m.serverID(), true); busy {
 		return
 	}
 	defer n.meeting.Delete(m.serverID())
-	deadline, _ := ctx.Deadline()
-	c, err := n.stream.Dial(n.trans.at(m.serverID(), raft.ServerAddress(m.Addr)), time.Until(deadline))
+	c, err := n.stream.Dial(n.trans.at(m.serverID(), raft.ServerAddress(m.Addr)), probationDial)
 	if err != nil {
 		return // the next try, or the end of probation
 	}
