@@ -45,13 +45,14 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 }
 
 // removeController answers POST /v1/controllers/{name}/remove. A voter that is gone
-// for good still counts: a majority is of all voters, and a sixth is not added. A voter that is up
-// would be added again.
+// for good still counts: a majority is of all voters, and a sixth is not added. Nor is one that went
+// while it caught up. A voter that is up would be added again.
 func removeController(x *exchange) (*api.Cluster, error) {
 	name := x.r.PathValue("name")
 	_, seen := x.s.Peers.Find(name)
-	switch voter := slices.ContainsFunc(x.s.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }); {
-	case !voter:
+	members := slices.Concat(x.s.Replica.Members(), x.s.Replica.Learners())
+	switch known := slices.ContainsFunc(members, func(m consensus.Member) bool { return m.Name == name }); {
+	case !known:
 		return nil, problem.NotFound("there is no controller %q that votes", name)
 	case seen || name == x.s.Name:
 		return nil, problem.WrongState("controller %s is up: stop it first, or it would be added again", name)
