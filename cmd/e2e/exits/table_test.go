@@ -199,6 +199,7 @@ func (c cell) spec(script string) *jobspec.Job {
 		g.Count, g.Elastic = 0, &jobspec.Elastic{Min: 1, Max: 2}
 	}
 	j := &jobspec.Job{Name: "cell", TimeLimit: 3600, Workdir: "/", Groups: []jobspec.Group{g},
+		OnNodeLost: jobspec.NodeLossRequeue, // small clusters wait
 		Preemption: &jobspec.Preemption{GracePeriod: 1}}
 	if c.program.checkpoint {
 		j.Checkpoint = &jobspec.Checkpoint{Path: "/tmp"}
