@@ -345,15 +345,43 @@ func (r *real) notice([]*node) error {
 	return errors.Join(errs...)
 }
 
-// lapse implements stage.
+// lapse implements stage. A program in its grace must hear of it before it leaves.
 func (r *real) lapse(n *node) error {
 	list, err := n.bare.List(context.Background())
-	for _, s := range list {
-		go func() { // a shim that is stopped answers later
-			_ = n.bare.Renew(context.Background(), s.ID, time.Now()) // it may have ended
-		}()
+	if err != nil {
+		return err
 	}
-	return err
+	for _, s := range list {
+		end := func() { _ = n.bare.Renew(context.Background(), s.ID, time.Now()) } // it may have ended
+		if r.at == exiting {
+			go end() // a shim that is stopped answers later
+			continue
+		}
+		if end(); r.at != inGrace || s.State != container.Running {
+			continue
+		}
+		for late := time.Now().Add(patience); !r.noticed(s.ID); time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				return fmt.Errorf("%v has no notice of the end of its lease within %v", s.ID, patience)
+			}
+		}
+	}
+	return nil
+}
+
+// noticed reports whether a worker has the notice that its lease has ended, or is gone.
+func (r *real) noticed(id container.ID) bool {
+	found := false
+	dir := filepath.Join(r.homes[id.Worker], "containers", id.String())
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() == "notice.json" {
+			b, _ := os.ReadFile(path)
+			found = found || strings.Contains(string(b), `"lease"`)
+		}
+		return nil // what is being removed is passed over
+	})
+	_, err := os.Stat(filepath.Join(dir, "shim.sock"))
+	return found || err != nil
 }
 
 // says implements stage.
