@@ -278,8 +278,9 @@ var rules = map[string]rule{
 		why:  "it turns a file into the replicated configuration and back",
 	},
 	"controld/member": {
-		ours: []string{"controld/api/clock"}, third: []string{"github.com/hashicorp/memberlist"},
-		why: "discovery carries identity only, no jobs",
+		ours:  []string{"controld/api/clock", "controld/api/pki"},
+		third: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/go-msgpack/v2"},
+		why:   "discovery carries identity only, no jobs",
 	},
 	"controld/api/identity": {ours: []string{"controld/api/pki", "controld/model"},
 		why: "both daemons identify their callers in the same way"},

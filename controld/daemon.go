@@ -227,15 +227,14 @@ func (d *daemon) openReplica() error {
 	return nil
 }
 
-// find returns where another controller says that its log is, by gossip. It is called before gossip
+// find returns where another controller said that its log is, over mutual TLS. It is called before gossip
 // has begun too.
 func (d *daemon) find(name string) (string, bool) {
 	others := d.found.Load()
 	if others == nil {
 		return "", false
 	}
-	p, ok := others.Find(name)
-	return p.Raft, ok
+	return others.Raft(name)
 }
 
 func (d *daemon) openGossip() error {
@@ -249,8 +248,8 @@ func (d *daemon) openGossip() error {
 	file := filepath.Join(d.cfg.DataDir, "peers.json")
 	d.gossip, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: addr, Logger: d.log,
-		Join: peers.Seeds(slices.Concat(d.cfg.Join, d.credential.Seeds), file, d.log), Key: d.credential.GossipKey,
-		Fast: serve.Loopback(addr),
+		Join: peers.Seeds(slices.Concat(d.cfg.Join, d.credential.Seeds), file, d.log), Credential: d.credential,
+		KeysFor: d.gossipKeysFor, Fast: serve.Loopback(addr),
 		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build(),
 			Cluster: d.credential.Member.Cluster},
 	})
@@ -258,10 +257,13 @@ func (d *daemon) openGossip() error {
 		return fmt.Errorf("--gossip: %w", err)
 	}
 	d.addrs.Gossip = d.gossip.Addr()
-	d.peers = peers.New(d.gossip, d.link, d.client, file, d.log)
+	d.peers = peers.New(d.cfg.Name, d.gossip, d.link, d.client, file, serve.Loopback(addr), d.log)
 	d.found.Store(d.peers)
 	return nil
 }
+
+// gossipKeysFor returns the keys of the gossip for a member whose certificate is good.
+func (d *daemon) gossipKeysFor(pki.Member) ([][]byte, error) { return d.credential.GossipKeys(), nil }
 
 // run serves, and leads when it is this controller's turn, until the first part fails or ctx ends.
 func (d *daemon) run(ctx context.Context) error {

@@ -225,3 +225,21 @@ func (a *Agent) registerNow(ctx context.Context) {
 		a.logRetry(ctx, "cannot register an unhealthy GPU; it will be tried again", err, 0)
 	}
 }
+
+// addrOf returns where the daemon of a node answers on which a job of this node runs too, "" if there is
+// none.
+func (a *Agent) addrOf(node string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.workers {
+		if w.Desired == nil {
+			continue
+		}
+		for _, m := range w.Desired.Members {
+			if m.Name == node {
+				return m.Addr
+			}
+		}
+	}
+	return ""
+}

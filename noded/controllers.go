@@ -29,8 +29,6 @@ type controllers struct {
 	credential *pki.Credential
 	static     []string
 	log        *slog.Logger
-	// peersChanged is told of the members of the gossip; nil: nothing else follows them
-	peersChanged func([]member.Peer)
 
 	mu     sync.Mutex
 	addrs  []string
@@ -41,15 +39,11 @@ var _ Controller = (*controllers)(nil)
 
 var errNoController = errors.New("no controller is known yet")
 
-// watchGossip follows the members of the gossip until ctx ends.
+// watchGossip follows the controllers that gossip finds until ctx ends. Their addresses are signed.
 func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
 	for {
-		peers := list.Peers()
-		if err := c.setPeers(peers); err != nil {
+		if err := c.setPeers(list.Controllers()); err != nil {
 			c.log.Error("cannot use the controllers that gossip found", "err", err)
-		}
-		if c.peersChanged != nil {
-			c.peersChanged(peers)
 		}
 		select {
 		case <-ctx.Done():

@@ -85,7 +85,6 @@ type daemon struct {
 	checkpoints *checkpoint.Store
 	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
-	hosts       *hostsFile
 	control     *controllers
 	jobs        *jobAPI
 	agent       *Agent
@@ -238,14 +237,20 @@ func (d *daemon) listen(context.Context) (err error) {
 			return fmt.Errorf("--socket: %w", err)
 		}
 	}
-	return d.gossip(d.machine.Node.Addr)
+	if err := d.gossip(d.machine.Node.Addr); err != nil {
+		return err
+	}
+	if addr, known := registeredAddr(d.machine.Node.Addr, hostOnly(d.list.Addr())); known {
+		d.machine.Node.IP = addr.String()
+	}
+	return nil
 }
 
 // gossip joins the gossip as a node that is reached at an address.
 func (d *daemon) gossip(http string) (err error) {
 	d.list, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: slices.Concat(d.cfg.Join, d.credential.Seeds),
-		Key: d.credential.GossipKey, Logger: d.cfg.Logger, Fast: serve.Loopback(d.cfg.Gossip),
+		Credential: d.credential, Logger: d.cfg.Logger, Fast: serve.Loopback(d.cfg.Gossip),
 		Meta: member.Meta{Role: member.Noded, HTTP: http, Version: api.Build(), Cluster: d.credential.Member.Cluster},
 	})
 	return err
@@ -281,18 +286,12 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		service = d.mps.place()
 	}
 	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
-		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
+		&checkpoint.Client{Credential: d.credential}, d.cfg.Logger); err != nil {
 		return err
 	}
-	d.hosts = &hostsFile{path: filepath.Join(d.cfg.DataDir, "hosts"), system: systemHosts, node: d.cfg.Name,
-		hostname: d.machine.Hostname, log: d.cfg.Logger}
-	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(),
-		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
-	if err := d.hosts.update(append(d.list.Peers(), own)); err != nil {
-		return fmt.Errorf("hosts file of containers: %w", err)
-	}
+	hosts := &hosts{system: systemHosts, node: d.cfg.Name, hostname: d.machine.Hostname}
 	d.bundles, err = bundle.Open(bundle.Config{
-		Hosts: d.hosts.path,
+		Hosts: hosts.text,
 		Node:  d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules: modules, RotaPath: d.commands(),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
@@ -314,15 +313,9 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	return nil
 }
 
-// addrOf returns where the daemon of another node answers, as gossip knows, "" if it does not.
-func (d *daemon) addrOf(node string) string {
-	for _, p := range d.list.Peers() {
-		if p.Role == member.Noded && p.Name == node {
-			return p.HTTP
-		}
-	}
-	return ""
-}
+// addrOf returns where the daemon of a node of one of this node's jobs answers, as that has registered with
+// the controllers, "" if there is none.
+func (d *daemon) addrOf(node string) string { return d.agent.addrOf(node) }
 
 // commands returns the path of the command rota that jobs have, "" if it is not there.
 func (d *daemon) commands() string {
@@ -361,8 +354,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger,
-		peersChanged: d.hosts.refresh}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,

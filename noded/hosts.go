@@ -6,77 +6,54 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/member"
 )
 
 // systemHosts is the machine's own hosts file.
 const systemHosts = "/etc/hosts"
 
-// hostsFile is the hosts file of containers: the machine's own, and before it the nodes that gossip
-// knows, so that their names resolve also where DNS knows nothing of them. Running containers have it
-// bound, so that it is never replaced by another file.
-type hostsFile struct {
-	path     string
+// hosts makes the hosts files of containers: the nodes of the job, as they have registered with the
+// controllers, and then the machine's own file. So their names resolve also where DNS knows nothing of them,
+// and no other machine can give itself a name there.
+type hosts struct {
 	system   string // the machine's own file
 	node     string // this one's name
 	hostname string // of the machine, which is that of the containers too
-	log      *slog.Logger
-
-	mu    sync.Mutex
-	addrs map[string]netip.Addr // of nodes, also of those that gossip has lost
 }
 
-// update writes the file anew if what it says has changed.
-func (h *hostsFile) update(peers []member.Peer) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.addrs == nil {
-		h.addrs = map[string]netip.Addr{}
-	}
-	for _, p := range peers {
-		if addr, known := peerAddr(p); known && p.Role == member.Noded && p.Name != "" &&
-			!strings.ContainsAny(p.Name, " \t\r\n#") {
-			h.addrs[p.Name] = addr
+// text returns the hosts file of a container whose job runs on these nodes.
+func (h *hosts) text(nodes []api.AllocNode) ([]byte, error) {
+	addrs := map[string]netip.Addr{}
+	for _, n := range nodes {
+		if addr, known := registeredAddr(n.Addr, n.IP); known && member.ValidName(n.Name) {
+			addrs[n.Name] = addr
 		}
 	}
 	system, err := os.ReadFile(h.system)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
-	text := hostsText(system, h.addrs, h.node, h.hostname)
-	if old, err := os.ReadFile(h.path); err == nil && bytes.Equal(old, text) {
-		return nil
-	}
-	return overwrite(h.path, text)
+	return hostsText(system, addrs, h.node, h.hostname), nil
 }
 
-// refresh is update for when gossip has news: the file stays as it was where it fails.
-func (h *hostsFile) refresh(peers []member.Peer) {
-	if err := h.update(peers); err != nil {
-		h.log.Error("containers do not learn of new nodes: their hosts file cannot be written", "file", h.path, "err", err)
-	}
-}
-
-// peerAddr returns where the jobs of a node are reached: at the address of its daemon, or where that
-// is a name, at that of its gossip.
-func peerAddr(p member.Peer) (netip.Addr, bool) {
-	for _, at := range []string{p.HTTP, p.Addr} {
-		if host, _, err := net.SplitHostPort(at); err == nil {
-			if a, err := netip.ParseAddr(host); err == nil && !a.IsUnspecified() {
-				return a.Unmap().WithZone(""), true
-			}
+// registeredAddr returns where the jobs of a node are reached: at the address of its daemon, or where that
+// is a name, at its IP address.
+func registeredAddr(http, ip string) (netip.Addr, bool) {
+	if host, _, err := net.SplitHostPort(http); err == nil {
+		if a, err := netip.ParseAddr(host); err == nil && !a.IsUnspecified() {
+			return a.Unmap().WithZone(""), true
 		}
 	}
-	return netip.Addr{}, false
+	a, err := netip.ParseAddr(ip)
+	return a.Unmap().WithZone(""), err == nil && !a.IsUnspecified()
 }
 
 // hostsText returns the lines of a hosts file for nodes, and then those of the machine's own file. A
@@ -112,24 +89,8 @@ func hostsText(system []byte, addrs map[string]netip.Addr, node, hostname string
 	return b.Bytes()
 }
 
-// overwrite writes a file in place, since bind mounts show the file and not its name. What is left
-// of a longer text becomes empty lines at once, so that a reader sees no half of a line.
-func overwrite(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	padded := text
-	if rest := int(info.Size()) - len(text); rest > 0 {
-		padded = append(slices.Clip(text), bytes.Repeat([]byte("\n"), rest)...)
-	}
-	_, err = f.WriteAt(padded, 0)
-	if err == nil {
-		err = f.Truncate(int64(len(text)))
-	}
-	return errors.Join(err, f.Close())
+// hostOnly returns the host of host:port, "" if there is none.
+func hostOnly(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	return host
 }

@@ -47,8 +47,9 @@ type Alloc struct {
 	Account    string          `json:"account"`
 	Queue      string          `json:"queue"`
 	Class      jobspec.Class   `json:"class"`
-	Nodes      []string        `json:"nodes"`       // of every worker, by worker index
-	MasterAddr string          `json:"master_addr"` // address of worker 0's node
+	Nodes      []string        `json:"nodes"`             // of every worker, by worker index
+	Members    []AllocNode     `json:"members,omitempty"` // those nodes, each once
+	MasterAddr string          `json:"master_addr"`       // address of worker 0's node
 	MasterPort int             `json:"master_port"`
 	Restarts   int             `json:"restarts"` // attempts before this one
 	// NoLease says that its containers go on for as long as no controller answers, see [model.Attempt.Waits].
@@ -85,6 +86,13 @@ type Alloc struct {
 	// Checkpoint is where the worker's folder is, of a job that keeps it on its nodes; nil: the worker
 	// never ran, or the node with its folder is down.
 	Checkpoint *CheckpointSource `json:"checkpoint,omitempty"`
+}
+
+// AllocNode is a node of an attempt, as it has registered.
+type AllocNode struct {
+	Name string `json:"name"`
+	Addr string `json:"addr"`         // host:port of its daemon
+	IP   string `json:"ip,omitempty"` // by which jobs on other nodes reach it
 }
 
 // NodeLocal reports whether the worker keeps a folder on its node.

@@ -2,8 +2,6 @@ package member
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"log"
 	"log/slog"
@@ -45,20 +43,16 @@ func (l *List) note(n *memberlist.Node, alive bool, what string) {
 		return
 	}
 	l.log.Debug(what, "member", n.Name, "addr", n.Address())
-	p, err := decodePeer(n)
+	p, err := l.decodePeer(n)
 	if err != nil {
 		l.log.Warn("member ignored", "error", err)
 		return
 	}
 	l.remember(n.Name, p, alive)
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
+	l.tell()
 }
 
-// remember writes p down. When there are too many addresses, new ones are not kept: they are found
-// again through the seeds.
+// remember writes p down. Addresses that only gossip vouches for are few: each is tried again for a day.
 func (l *List) remember(name string, p Peer, alive bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,54 +65,53 @@ func (l *List) remember(name string, p Peer, alive bool) {
 	}
 }
 
-// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of
-// it; the one that started later gives way, so that a newcomer with a wrong name cannot stop a
-// machine at work.
+// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name, or someone says so.
+// It is believed only once the other one has shown a certificate for this name: see [List.Run].
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
-	l.log.Error("two machines have the same name and role; rename one", "member", existing.Name,
-		"addr", existing.Address(), "other", other.Address())
+	l.log.Warn("gossip knows two addresses of one member", "member", existing.Name, "addr", existing.Address(),
+		"other", other.Address())
 	if existing.Name != l.gossipName() {
 		return
 	}
-	var m Meta
-	if err := json.Unmarshal(other.Meta, &m); err != nil {
-		return // NotifyAlive has complained
+	select {
+	case l.twins <- other.Address():
+	default: // another one is being looked at
 	}
-	order := cmp.Or(cmp.Compare(m.Started, l.cfg.Meta.Started), cmp.Compare(other.Address(), existing.Address()))
-	if order < 0 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conflict = true
-	}
-}
-
-// inConflict reports whether another machine uses this member's name.
-func (l *List) inConflict() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conflict
 }
 
 // NotifyMerge implements memberlist.MergeDelegate: members without an identity, and those of another
 // cluster, are not joined.
 func (l *List) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
-		if err := l.NotifyAlive(n); err != nil {
+		if _, err := l.decodePeer(n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// NotifyAlive implements memberlist.AliveDelegate.
+// NotifyAlive implements memberlist.AliveDelegate. It is called for each message, whatever the library
+// makes of it, so that claims about its death do not have a controller forgotten.
 func (l *List) NotifyAlive(n *memberlist.Node) error {
-	var m Meta
-	if err := json.Unmarshal(n.Meta, &m); err != nil {
-		return fmt.Errorf("member %q at %s: identity: %w", n.Name, n.Address(), err)
+	p, err := l.decodePeer(n)
+	if err != nil {
+		return err
 	}
-	if m.Cluster != l.cfg.Meta.Cluster {
-		return fmt.Errorf("member %q at %s is of cluster %q, and this one of cluster %q", n.Name, n.Address(), m.Cluster,
-			l.cfg.Meta.Cluster)
+	if n.Name == l.gossipName() && p.Started < l.cfg.Meta.Started && p.Role == Controld {
+		return fmt.Errorf("member %q at %s: an earlier run of this daemon said so", n.Name, n.Address())
+	}
+	if err := l.admit(n.Name); err != nil || p.Role != Controld || n.Name == l.gossipName() {
+		return err
+	}
+	return l.noteController(p)
+}
+
+// admit bounds the members that gossip may know.
+func (l *List) admit(name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.alive[name]; !known && len(l.alive) >= nodesMax {
+		return fmt.Errorf("member %q: the gossip has %d members already", name, nodesMax)
 	}
 	return nil
 }

@@ -1,20 +1,20 @@
-// Package member finds the machines of a cluster by gossip. It is the only importer of memberlist.
+// Package member finds the controllers of a cluster by gossip. It is the only importer of memberlist.
 // What travels is identity, at most 512 bytes a machine; inventory and liveness go through the
-// daemons' own reports.
+// daemons' own reports. A machine with the key of the gossip can say anything there, so that only
+// signed records of controllers are used.
 package member
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/rota-hpc/rota/controld/api/clock"
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -63,7 +64,12 @@ type Config struct {
 	Addr string   // host:port to listen on and to advertise; port 0 lets the system choose
 	Join []string // host:port of anyone in the cluster; may be empty, unreachable, or name this member itself
 	Meta Meta
-	Key  []byte // 16, 24 or 32 bytes encrypt the gossip; nil sends it in the clear
+	// Credential makes streams, signs and verifies, and has the keys of the gossip. Without it all is sent in
+	// the clear and believed, in tests.
+	Credential *pki.Credential
+	// KeysFor returns the keys of the gossip for a member that asks a controller for them; nil: this
+	// member hands out none, and asks the controllers for its own.
+	KeysFor func(pki.Member) ([][]byte, error)
 
 	Logger *slog.Logger  // nil discards
 	Rejoin time.Duration // between attempts to reach every known address again; 0: 30 s
@@ -71,7 +77,7 @@ type Config struct {
 	// Fast probes often, for tests and for clusters on one machine.
 	Fast bool
 
-	wrap func(*memberlist.NetTransport) memberlist.Transport // cuts links, in tests
+	wrap func(*memberlist.NetTransport) memberlist.NodeAwareTransport // cuts links, in tests
 }
 
 // rejoinDefault is well below the time an operator would wait, and rare enough to cost nothing.
@@ -80,8 +86,11 @@ const rejoinDefault = 30 * time.Second
 // forgetAfter is how long an address that answers nothing is tried again.
 const forgetAfter = 24 * time.Hour
 
-// addressesMax bounds the addresses remembered.
-const addressesMax = 10000
+// addressesMax bounds the addresses remembered, and triesMax those tried at a time.
+const (
+	addressesMax = 256
+	triesMax     = 32
+)
 
 // ValidName reports whether s can name a machine. A name may stand in a path, a metric and a
 // cgroup.
@@ -104,29 +113,27 @@ type List struct {
 	cfg  Config
 	log  *slog.Logger
 	list *memberlist.Memberlist
+	wire *transport // nil without a credential
 	meta []byte
 	addr string // this member's, as others dial it
 
 	changed chan struct{} // has one element after a change
+	twins   chan string   // address of another member that may have this one's name
 
 	mu sync.Mutex
 	// by the library's name for them, without this member; its own records are not safe to read
-	alive    map[string]Peer
-	seen     map[string]time.Time // gossip addresses of members that were alive once, and when last
-	conflict bool
+	alive       map[string]Peer
+	seen        map[string]time.Time  // gossip addresses of members that were alive once, and when last
+	controllers map[string]controller // by name, without this one
 }
 
 // Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on
 // trying. Errors wrap ErrPortInUse or ErrMetaTooLong where one of them is the reason.
 func Open(cfg Config) (*List, error) {
 	cfg.Meta.Started = clock.Wall().UnixMilli()
-	meta, err := encodeMeta(cfg)
-	if err != nil {
-		return nil, err
-	}
 	l := &List{
-		cfg: cfg, log: cfg.Logger, meta: meta, changed: make(chan struct{}, 1),
-		alive: map[string]Peer{}, seen: map[string]time.Time{},
+		cfg: cfg, log: cfg.Logger, changed: make(chan struct{}, 1), twins: make(chan string, 1),
+		alive: map[string]Peer{}, seen: map[string]time.Time{}, controllers: map[string]controller{},
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -146,33 +153,17 @@ func Open(cfg Config) (*List, error) {
 	return l, nil
 }
 
-// encodeMeta packs the identity, which must fit into one gossip message.
-func encodeMeta(cfg Config) ([]byte, error) {
-	if cfg.Name == "" || strings.Contains(cfg.Name, "/") || cfg.Meta.Role != Controld && cfg.Meta.Role != Noded {
-		return nil, fmt.Errorf("gossip needs a name without a slash and a role, not %q and %q", cfg.Name, cfg.Meta.Role)
-	}
-	meta, err := json.Marshal(cfg.Meta)
-	if err != nil {
-		return nil, err
-	}
-	if len(meta) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta),
-			memberlist.MetaMaxSize)
-	}
-	return meta, nil
-}
-
 // settings translates the configuration and opens the listeners.
 func (l *List) settings() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	if l.cfg.Fast {
 		c.ProbeInterval, c.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
 		c.GossipInterval, c.PushPullInterval = 50*time.Millisecond, 2*time.Second
-		c.SuspicionMult, c.TCPTimeout = 3, time.Second
+		c.SuspicionMult, c.TCPTimeout = 3, 3*time.Second
 		c.GossipToTheDeadTime = 2 * time.Second
 	}
 	c.Name = l.gossipName()
-	c.SecretKey = l.cfg.Key
+	c.EnableCompression = false // what others compress is refused
 	c.Logger = newBridge(l.log)
 	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = l, l, l, l, l
 	c.DeadNodeReclaimTime = time.Second // a machine that comes back with another address takes its name over
@@ -185,12 +176,33 @@ func (l *List) settings() (*memberlist.Config, error) {
 		return nil, err
 	}
 	c.BindAddr, c.BindPort = host, transport.GetAutoBindPort()
-	c.AdvertisePort = c.BindPort
-	c.Transport = transport
-	if l.cfg.wrap != nil {
-		c.Transport = l.cfg.wrap(transport)
+	if err := l.secure(c, transport); err != nil {
+		return nil, errors.Join(err, transport.Shutdown())
 	}
 	return c, nil
+}
+
+// secure fixes the address that others know this member by, signs its identity, and has the credential
+// protect what is sent.
+func (l *List) secure(c *memberlist.Config, listening *memberlist.NetTransport) error {
+	ip, port, err := listening.FinalAdvertiseAddr("", c.BindPort)
+	if err != nil {
+		return fmt.Errorf("gossip: %w", err)
+	}
+	c.AdvertiseAddr, c.AdvertisePort = ip.String(), port
+	if l.meta, err = l.encodeMeta(net.JoinHostPort(c.AdvertiseAddr, strconv.Itoa(port))); err != nil {
+		return err
+	}
+	var inner memberlist.NodeAwareTransport = listening
+	if l.cfg.wrap != nil {
+		inner = l.cfg.wrap(listening)
+	}
+	c.Transport = inner
+	if l.cfg.Credential != nil {
+		l.wire, err = newTransport(inner, l.cfg, l.log)
+		c.Transport = l.wire
+	}
+	return err
 }
 
 // splitAddr cuts host:port and resolves the host.
@@ -251,7 +263,8 @@ func (l *List) Addr() string { return l.addr }
 // both roles.
 func (l *List) gossipName() string { return string(l.cfg.Meta.Role) + "/" + l.cfg.Name }
 
-// Peers returns the other members that are alive, by role and name.
+// Peers returns the other members that gossip takes for alive, by role and name. Only
+// [List.Controllers] is to be believed.
 func (l *List) Peers() []Peer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,23 +275,20 @@ func (l *List) Peers() []Peer {
 	return peers
 }
 
-// decodePeer reads what n says about itself.
-func decodePeer(n *memberlist.Node) (Peer, error) {
-	role, name, ok := strings.Cut(n.Name, "/")
-	p := Peer{Name: name, Addr: n.Address()}
-	if err := json.Unmarshal(n.Meta, &p.Meta); err != nil || !ok || string(p.Role) != role {
-		return Peer{}, fmt.Errorf("member %q at %s has an identity that cannot be read", n.Name, n.Address())
-	}
-	return p, nil
-}
-
 // Changed delivers after members have come, gone or changed; several changes may share a delivery.
 func (l *List) Changed() <-chan struct{} { return l.changed }
 
 // Run joins the cluster, and joins again every known address and seed from time to time, because
 // gossip does not find back together after a long partition. It returns when ctx ends, or with
-// ErrNameTaken when another machine uses this name.
+// ErrNameTaken when another machine shows a certificate for this name, and started earlier.
 func (l *List) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	if l.wire != nil && l.cfg.KeysFor == nil {
+		others.Go(func() { l.followKeys(ctx) })
+	}
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	joined := false
@@ -286,15 +296,39 @@ func (l *List) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case addr := <-l.twins:
+			if err := l.checkTwin(addr); err != nil {
+				return err
+			}
 		case <-wait.C:
+			joined = l.rejoin(joined)
+			wait.Reset(l.nextTry(joined))
 		}
-		if l.inConflict() {
-			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name,
-				l.Addr(), ErrNameTaken)
-		}
-		joined = l.rejoin(joined)
-		wait.Reset(l.nextTry(joined))
 	}
+}
+
+// checkTwin asks whether another run of this daemon answers at an address, and returns an error if this
+// one has to give way: the newcomer does, so that a wrong name cannot stop a machine at work.
+func (l *List) checkTwin(addr string) error {
+	if l.wire == nil {
+		return nil
+	}
+	other, err := l.wire.instanceAt(addr, l.cfg.Credential.Member)
+	own := l.wire.self
+	switch {
+	case err != nil:
+		l.log.Warn("gossip says that another machine has this one's name, and none answers with it", "addr", addr,
+			"error", err)
+		return nil
+	case other.ID == own.ID:
+		return nil
+	}
+	l.log.Error("two machines have the same name and role; rename one", "member", l.gossipName(), "other", addr)
+	if cmp.Or(cmp.Compare(other.Started, own.Started), slices.Compare(other.ID[:], own.ID[:])) > 0 {
+		return nil
+	}
+	return fmt.Errorf("gossip as %s %s at %s: %w at %s (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name,
+		l.Addr(), ErrNameTaken, addr)
 }
 
 // firstTries is how soon a member that knows no other tries again.
@@ -302,7 +336,7 @@ const firstTries = time.Second
 
 // nextTry is how long to wait.
 func (l *List) nextTry(joined bool) time.Duration {
-	if !joined || l.inConflict() {
+	if !joined {
 		return min(firstTries, l.cfg.Rejoin)
 	}
 	return l.cfg.Rejoin
@@ -331,8 +365,8 @@ func (l *List) targets(now time.Time) []string {
 		skip[p.Addr] = true
 	}
 	var targets []string
-	for _, addr := range slices.Concat(l.cfg.Join, l.remembered(now)) {
-		if !skip[addr] {
+	for _, addr := range slices.Concat(l.controllerAddrs(), l.cfg.Join, l.remembered(now)) {
+		if !skip[addr] && len(targets) < triesMax {
 			skip[addr] = true
 			targets = append(targets, addr)
 		}
@@ -352,8 +386,25 @@ func (l *List) remembered(now time.Time) []string {
 		}
 		addrs = append(addrs, addr)
 	}
-	slices.Sort(addrs)
+	rand.Shuffle(len(addrs), func(i, k int) { addrs[i], addrs[k] = addrs[k], addrs[i] }) // not all may be tried
 	return addrs
+}
+
+// controllerAddrs returns the gossip addresses of controllers.
+func (l *List) controllerAddrs() []string {
+	var addrs []string
+	for _, p := range l.Controllers() {
+		addrs = append(addrs, p.Addr)
+	}
+	return addrs
+}
+
+// tell has Changed deliver.
+func (l *List) tell() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
 }
 
 // Leave tells the others that this member goes, and waits up to timeout until someone has heard it.

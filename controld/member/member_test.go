@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -133,6 +136,16 @@ func orLoopback(addr string) string {
 	return addr
 }
 
+// as is the configuration of the member with a credential.
+func as(c *pki.Credential) Config {
+	cfg := Config{Name: c.Member.Name, Credential: c, Meta: Meta{Role: Noded, Cluster: c.Member.Cluster}}
+	if c.Member.Role == pki.Controller {
+		cfg.Meta.Role, cfg.Meta.HTTP, cfg.Meta.Raft = Controld, c.Member.Name+":7070", c.Member.Name+":7071"
+		cfg.KeysFor = func(pki.Member) ([][]byte, error) { return c.GossipKeys(), nil }
+	}
+	return cfg
+}
+
 // names returns the names of l's peers.
 func names(l *List) []string {
 	var names []string
@@ -146,14 +159,15 @@ func names(l *List) []string {
 func five(t *testing.T, c *cuts) []*List {
 	t.Helper()
 	var lists []*List
+	cluster := pkitest.New(t)
 	for i := range 5 {
-		cfg := Config{Name: fmt.Sprintf("m%d", i),
-			Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Version: "v"}}
+		cfg := as(cluster.Member(pki.Node, fmt.Sprintf("m%d", i)))
+		cfg.Meta.HTTP, cfg.Meta.Version = fmt.Sprintf("10.0.0.%d:7070", i), "v"
 		if i > 0 {
 			cfg.Join = []string{lists[0].Addr()}
 		}
 		if c != nil {
-			cfg.wrap = func(n *memberlist.NetTransport) memberlist.Transport {
+			cfg.wrap = func(n *memberlist.NetTransport) memberlist.NodeAwareTransport {
 				return &cutTransport{NetTransport: n, self: fmt.Sprintf("127.0.0.1:%d", n.GetAutoBindPort()), cuts: c}
 			}
 		}
@@ -237,10 +251,15 @@ func TestSeedThatComesLater(t *testing.T) {
 }
 
 func TestSameNameGivesWay(t *testing.T) {
-	first, firstDone := open(t, Config{Name: "twin"})
-	witness, _ := open(t, Config{Name: "witness", Join: []string{first.Addr()}})
+	cluster := pkitest.New(t)
+	first, firstDone := open(t, as(cluster.Member(pki.Node, "twin")))
+	cfg := as(cluster.Member(pki.Node, "witness"))
+	cfg.Join = []string{first.Addr()}
+	witness, _ := open(t, cfg)
 	full(t, []*List{first, witness})
-	_, done := open(t, Config{Name: "twin", Join: []string{witness.Addr()}})
+	cfg = as(cluster.Member(pki.Node, "twin"))
+	cfg.Join = []string{witness.Addr()}
+	_, done := open(t, cfg)
 	select {
 	case err := <-done:
 		if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "twin") {
@@ -259,14 +278,26 @@ func TestSameNameInAnotherRole(t *testing.T) {
 	full(t, []*List{a, b})
 }
 
-func TestTheKeyKeepsStrangersOut(t *testing.T) {
-	key := []byte("0123456789abcdef")
-	a, _ := open(t, Config{Name: "a", Key: key})
-	b, _ := open(t, Config{Name: "b", Key: key, Join: []string{a.Addr()}})
+// TestStrangersStayOut notices a stream with a machine that has a certificate and not the key, or neither.
+func TestStrangersStayOut(t *testing.T) {
+	cluster := pkitest.New(t)
+	a, _ := open(t, as(cluster.Member(pki.Node, "a")))
+	cfg := as(cluster.Member(pki.Node, "b"))
+	cfg.Join = []string{a.Addr()}
+	b, _ := open(t, cfg)
 	full(t, []*List{a, b})
+	keyless := cluster.Member(pki.Node, "c")
+	if err := keyless.SetGossipKeys([][]byte{pki.NewGossipKey()}); err != nil {
+		t.Fatal(err)
+	}
+	foreign := pkitest.New(t).Member(pki.Node, "c")
+	if err := foreign.SetGossipKeys(cluster.First().GossipKeys()); err != nil {
+		t.Fatal(err)
+	}
 	for what, cfg := range map[string]Config{
-		"without key": {Name: "c", Join: []string{a.Addr()}},
-		"other key":   {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
+		"in the clear":            {Name: "c", Meta: Meta{Role: Noded, Cluster: a.cfg.Meta.Cluster}},
+		"without the key":         as(keyless),
+		"with a foreign identity": as(foreign),
 	} {
 		c, _ := open(t, cfg)
 		if _, err := c.list.Join([]string{a.Addr()}); err == nil {

@@ -22,7 +22,8 @@ type NodeState string
 // Node is one machine.
 type Node struct {
 	Name   string `json:"name"`
-	Addr   string `json:"addr"` // host:port of its own listener, for logs
+	Addr   string `json:"addr"`         // host:port of its own listener, for logs
+	IP     string `json:"ip,omitempty"` // by which jobs on other nodes reach it; "": unknown
 	BootID string `json:"boot_id"`
 	// Machine names the hardware, whichever system was booted on it; "": nothing there names it
 	Machine    string            `json:"machine,omitempty"`

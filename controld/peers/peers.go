@@ -1,8 +1,9 @@
-// Package peers knows the other controllers of the cluster: it finds them by gossip, asks them over
-// HTTP, and remembers them on disk.
+// Package peers knows the other controllers of the cluster. Gossip and a file on disk say where they may
+// be; what counts is what each says of itself over mutual TLS, and whether it answers.
 package peers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rota-hpc/rota/consensus"
@@ -37,41 +40,85 @@ const (
 	meetTimeout = 3 * time.Second // for a controller to show itself
 )
 
+// How often each controller is asked for its State, and after how many questions without an answer it is
+// taken for down.
+const (
+	askEvery     = 2 * time.Second
+	askEveryFast = 250 * time.Millisecond
+	missedMost   = 2
+)
+
 // Peers are the other controllers. Its methods may be called from any goroutine.
 type Peers struct {
+	name    string // of this controller
 	gossip  *member.List
 	link    *identity.Link
 	client  *http.Client
 	file    string
+	every   time.Duration
 	log     *slog.Logger
 	changed chan struct{} // has one element after a change
+
+	mu    sync.Mutex
+	known map[string]*contact // by name
 }
 
-// New returns the controllers that gossip finds. The link leads to their logs, the client sends
-// requests to their API, and the file keeps their addresses while this controller is down.
-func New(gossip *member.List, link *identity.Link, client *http.Client, file string, log *slog.Logger) *Peers {
-	return &Peers{gossip: gossip, link: link, client: client, file: file, log: log, changed: make(chan struct{}, 1)}
+// contact is another controller. Its addresses are those that it gave itself, over mutual TLS.
+type contact struct {
+	member.Peer
+	missed int // questions since its last answer
 }
 
-// All returns the other controllers that are alive.
+// New returns the other controllers than the one with this name. Gossip finds them. The link leads to
+// their logs, the client sends requests to their API, and the file keeps their addresses while this
+// controller is down. With fast they are asked often, for tests and clusters on one machine.
+func New(name string, gossip *member.List, link *identity.Link, client *http.Client, file string, fast bool,
+	log *slog.Logger,
+) *Peers {
+	p := &Peers{name: name, gossip: gossip, link: link, client: client, file: file, every: askEvery, log: log,
+		changed: make(chan struct{}, 1), known: map[string]*contact{}}
+	if fast {
+		p.every = askEveryFast
+	}
+	for _, k := range load(file, log) {
+		p.known[k.Name] = &contact{missed: missedMost, Peer: member.Peer{Name: k.Name, Addr: k.Gossip,
+			Meta: member.Meta{Role: member.Controld, HTTP: k.HTTP, Raft: k.Raft}}}
+	}
+	return p
+}
+
+// All returns the other controllers that answer, by name.
 func (p *Peers) All() []member.Peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var found []member.Peer
-	for _, m := range p.gossip.Peers() {
-		if m.Role == member.Controld && m.Raft != "" && m.HTTP != "" {
-			found = append(found, m)
+	for _, c := range p.known {
+		if c.missed < missedMost {
+			found = append(found, c.Peer)
 		}
 	}
+	slices.SortFunc(found, func(a, b member.Peer) int { return cmp.Compare(a.Name, b.Name) })
 	return found
 }
 
-// Find returns another controller by name. It is false if it is not alive.
+// Find returns another controller by name. It is false if it does not answer.
 func (p *Peers) Find(name string) (member.Peer, bool) {
-	for _, m := range p.All() {
-		if m.Name == name {
-			return m, true
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.known[name]; c != nil && c.missed < missedMost {
+		return c.Peer, true
 	}
 	return member.Peer{}, false
+}
+
+// Raft returns where the log of another controller was reached last, whether or not it answers now.
+func (p *Peers) Raft(name string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.known[name]; c != nil && c.Raft != "" {
+		return c.Raft, true
+	}
+	return "", false
 }
 
 // Changed delivers after machines have come, gone or changed. It is for one reader; several changes
@@ -81,6 +128,9 @@ func (p *Peers) Changed() <-chan struct{} { return p.changed }
 // State is what one controller tells another of itself.
 type State struct {
 	Name     string             `json:"name"`
+	HTTP     string             `json:"http"` // host:port of its listeners
+	Raft     string             `json:"raft"`
+	Gossip   string             `json:"gossip"`
 	HasState bool               `json:"has_state"`
 	Log      string             `json:"log"`              // id of its log
 	Applied  uint64             `json:"applied"`          // last entry that its state has

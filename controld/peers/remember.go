@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/member"
 )
@@ -31,17 +34,22 @@ func Seeds(join []string, file string, log *slog.Logger) []string {
 	return seeds
 }
 
-// Watch remembers the controllers that come, until ctx ends.
+// Watch asks the controllers that gossip or the file names for their State, and remembers those that
+// answer, until ctx ends.
 func (p *Peers) Watch(ctx context.Context) error {
-	known := load(p.file, p.log)
+	tick := time.NewTicker(p.every)
+	defer tick.Stop()
+	saved := load(p.file, p.log)
 	for {
-		select {
-		case p.changed <- struct{}{}:
-		default:
+		if p.askAll(ctx) {
+			select {
+			case p.changed <- struct{}{}:
+			default:
+			}
 		}
-		if next := merge(known, p.All()); !slices.Equal(next, known) {
-			known = next
-			if err := save(p.file, known); err != nil {
+		if next := merge(saved, p.All()); !slices.Equal(next, saved) {
+			saved = next
+			if err := save(p.file, saved); err != nil {
 				p.log.Warn("controllers not remembered", "file", p.file, "error", err)
 			}
 		}
@@ -49,8 +57,76 @@ func (p *Peers) Watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-p.gossip.Changed():
+		case <-tick.C:
 		}
 	}
+}
+
+// askAll asks each controller, at the address that it gave itself and at the one that gossip has for it. It
+// reports whether one has come, gone or moved.
+func (p *Peers) askAll(ctx context.Context) bool {
+	hints := map[string][]member.Peer{}
+	p.mu.Lock()
+	for name, c := range p.known {
+		hints[name] = append(hints[name], c.Peer)
+	}
+	p.mu.Unlock()
+	for _, m := range p.gossip.Controllers() {
+		hints[m.Name] = append(hints[m.Name], m)
+	}
+	delete(hints, p.name)
+	var asking sync.WaitGroup
+	var changed atomic.Bool
+	for name, at := range hints {
+		asking.Go(func() {
+			if p.note(name, p.askOne(ctx, name, at)) {
+				changed.Store(true)
+			}
+		})
+	}
+	asking.Wait()
+	return changed.Load()
+}
+
+// askOne returns what a controller says of itself at the first address where it answers, nil if it does
+// not.
+func (p *Peers) askOne(ctx context.Context, name string, at []member.Peer) *member.Peer {
+	asked := ""
+	for _, m := range at {
+		if m.HTTP == "" || m.HTTP == asked {
+			continue
+		}
+		asked = m.HTTP
+		one, cancel := context.WithTimeout(ctx, meetTimeout)
+		s, err := p.StateOf(one, m)
+		cancel()
+		if err == nil && s.Name == name && s.HTTP != "" && s.Raft != "" {
+			return &member.Peer{Name: name, Addr: s.Gossip,
+				Meta: member.Meta{Role: member.Controld, HTTP: s.HTTP, Raft: s.Raft, Version: m.Version, Cluster: m.Cluster}}
+		}
+	}
+	return nil
+}
+
+// note keeps what a controller has answered, nil if it has not. It reports whether that changes anything.
+func (p *Peers) note(name string, now *member.Peer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.known[name]
+	if now == nil {
+		if c == nil || c.missed >= missedMost {
+			return false
+		}
+		c.missed++
+		return c.missed == missedMost
+	}
+	if c == nil {
+		c = &contact{missed: missedMost}
+		p.known[name] = c
+	}
+	changed := c.missed >= missedMost || c.HTTP != now.HTTP || c.Raft != now.Raft || c.Addr != now.Addr
+	c.Peer, c.missed = *now, 0
+	return changed
 }
 
 // load reads the file. One that cannot be read is no reason not to start: --join has the same

@@ -41,6 +41,9 @@ func (s *Store) Build(
 	if err := s.deviceNodes(ctx, &in); err != nil {
 		return "", err
 	}
+	if err := s.writeHosts(id, a); err != nil {
+		return "", err
+	}
 	b, err := s.workerBundle(dir, id, in)
 	if err != nil {
 		return "", err
@@ -88,6 +91,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
+	in.Node.HostsFile = hostsFor("/", s.hostsFile(id))
 	if a.NodeLocal() {
 		in.Node.Checkpoint = s.folders.Files(id)
 	}
@@ -132,7 +136,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 			at.Node.Progress = container.ProgressPath(container.TaskDir(dir, i))
 			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
 		}
-		made, settings, err := s.taskBundle(dir, at, &tasks[i])
+		made, settings, err := s.taskBundle(dir, id, at, &tasks[i])
 		if err != nil {
 			if several {
 				err = fmt.Errorf("task %s: %w", tasks[i].Name, err)
@@ -146,9 +150,11 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 }
 
 // taskBundle returns what one task's container is made from, and what its shim must know.
-func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
+func (s *Store) taskBundle(
+	dir string, id container.ID, in oci.Input, task *jobspec.Task,
+) (container.TaskBundle, container.Task, error) {
 	var b container.TaskBundle
-	if err := s.imageRoot(&in, dir, task); err != nil {
+	if err := s.imageRoot(&in, id, dir, task); err != nil {
 		return b, container.Task{}, err
 	}
 	spec, err := oci.Spec(in)
@@ -172,7 +178,7 @@ func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (contai
 }
 
 // imageRoot gives a task with an image a root of its own.
-func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
+func (s *Store) imageRoot(in *oci.Input, id container.ID, dir string, task *jobspec.Task) error {
 	if task.Image == "" {
 		return nil
 	}
@@ -181,7 +187,7 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 		targets = append(targets, m.Target)
 	}
 	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
-	in.Node.Root, in.Node.HostsFile = ociRoot(root), hostsFor(task.Image, s.hosts)
+	in.Node.Root, in.Node.HostsFile = ociRoot(root), hostsFor(task.Image, s.hostsFile(id))
 	if err == nil && in.Spec.Checkpoint != nil && in.Spec.Checkpoint.Criu {
 		err = container.CheckImageOfRoot(task.Image, root, targets)
 	}

@@ -647,7 +647,8 @@ func TestTheFilterOfSystemCalls(t *testing.T) {
 // not be made in it, and a link may lead anywhere.
 func TestHostsFile(t *testing.T) {
 	d, _ := testStore(t)
-	d.hosts = filepath.Join(t.TempDir(), "hosts")
+	d.hosts = func([]api.AllocNode) ([]byte, error) { return nil, nil }
+	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
 	for kind, want := range map[string]bool{"file": true, "link": false, "none": false} {
 		image := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(image, "etc"), 0o755); err != nil {
@@ -665,11 +666,11 @@ func TestHostsFile(t *testing.T) {
 		}
 		a := testAlloc("/")
 		a.Spec.Groups[1].Tasks[0].Image = image
-		in, err := d.specInput(container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+		in, err := d.specInput(id, a, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.imageRoot(&in, t.TempDir(), &a.Spec.Groups[1].Tasks[0]); err != nil {
+		if err := d.imageRoot(&in, id, t.TempDir(), &a.Spec.Groups[1].Tasks[0]); err != nil {
 			t.Fatal(err)
 		}
 		in.Task = 0
@@ -679,7 +680,7 @@ func TestHostsFile(t *testing.T) {
 		}
 		n := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc/hosts" })
 		etc := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc" })
-		if (n >= 0) != want || want && (n < etc || spec.Mounts[n].Source != d.hosts ||
+		if (n >= 0) != want || want && (n < etc || spec.Mounts[n].Source != d.hostsFile(id) ||
 			!slices.Contains(spec.Mounts[n].Options, "ro")) {
 			t.Errorf("%s: mount %d of %+v", kind, n, spec.Mounts)
 		}

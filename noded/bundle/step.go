@@ -38,7 +38,7 @@ func (s *Store) BuildStep(
 	in.Node.RunDir, in.Node.Progress = container.RunDir(dir), container.ProgressPath(dir)
 	in.Node.ShmDir, in.Node.TmpDir = container.ShmDir(worker), container.TmpDir(worker)
 	in.Node.CgroupPath = container.StepCgroup(in.Node.CgroupPath, step.Number)
-	if err := s.imageRoot(&in, dir, task); err != nil {
+	if err := s.imageRoot(&in, id, dir, task); err != nil {
 		return "", err
 	}
 	spec, err := oci.StepSpec(in, step)

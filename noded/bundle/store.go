@@ -33,7 +33,6 @@ type Config struct {
 	Logs        *logs.Store         // with the directory of the containers
 	RootDir     string              // for the root of containers without an image
 	RotaPath    string              // of the command rota, for jobs; "": they have none
-	Hosts       string              // hosts file for containers; "": they have that of their root
 	Modules     string              // directory with the Python module of jobs; "": there is none
 	CgroupRoot  string              // path of the containers' parent below every hierarchy
 	SharedPaths []string            // bound into every container at the same path
@@ -48,6 +47,9 @@ type Config struct {
 	MPS         MPS                 // how workers with parts of GPUs reach MPS; the zero value: there is none
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
+	// Hosts returns the hosts file of containers whose job runs on these nodes; nil: they have that of
+	// their root
+	Hosts func([]api.AllocNode) ([]byte, error)
 }
 
 // Folders says where the checkpoints of workers are on this node. *checkpoint.Store implements it.
@@ -66,7 +68,7 @@ type Store struct {
 	node       oci.Node // what is the same for every container
 	folders    Folders
 	criu       container.Criu
-	hosts      string // for containers; "": they have that of their root
+	hosts      func([]api.AllocNode) ([]byte, error)
 	dev        string // has the device nodes
 	rootJobs   bool
 	owners     *owners       // nil: groups count as they were vouched for
@@ -87,7 +89,7 @@ func Open(c Config) (*Store, error) {
 		outputRate: c.OutputRate, hosts: c.Hosts, folders: c.Folders, criu: c.Criu, owners: newOwners(),
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
-			RotaPath: c.RotaPath, Modules: c.Modules, HostsFile: hostsFor("/", c.Hosts),
+			RotaPath: c.RotaPath, Modules: c.Modules,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
 			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs, MPS: c.MPS,
@@ -107,6 +109,33 @@ func hostsFor(root, hosts string) string {
 // Owner returns the user that a job runs as here, with the groups that this machine knows it in. An
 // error wraps [ErrUserDatabase]: the launch has to wait.
 func (s *Store) Owner(a *api.Alloc) (model.Identity, error) { return s.owners.narrow(a.Owner) }
+
+// hostsFile is the hosts file of a worker and its steps, in the worker's directory.
+func (s *Store) hostsFile(id container.ID) string {
+	if s.hosts == nil {
+		return ""
+	}
+	return filepath.Join(s.dir(id.OfWorker()), "hosts")
+}
+
+// writeHosts writes the hosts file of a worker.
+func (s *Store) writeHosts(id container.ID, a *api.Alloc) error {
+	path := s.hostsFile(id)
+	if path == "" {
+		return nil
+	}
+	text, err := s.hosts(a.Members)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("hosts file: %w", err)
+	}
+	return nil
+}
 
 // Notice tells a container why it is being stopped, and when it will be killed.
 func (s *Store) Notice(id container.ID, n container.Notice) error {

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,17 +129,13 @@ func (p *patient) Write(b []byte) (int, error) {
 // Client fetches folders from the daemons of other nodes.
 type Client struct {
 	Credential *pki.Credential // of this node
-	// Addr returns where the daemon of a node answers now, "" if that is not known. A daemon that was
-	// restarted may have another address than the controllers said.
-	Addr func(node string) string
 }
 
 // Open implements [Source].
 func (c *Client) Open(ctx context.Context, from *api.CheckpointSource, id container.ID) (*Stream, error) {
 	transport := &http.Transport{DialTLSContext: pki.Dialer(c.Credential.ClientOf(pki.Node, from.Node)),
 		DisableCompression: true, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime}
-	addr := cmp.Or(c.Addr(from.Node), from.Addr)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+addr+Path+id.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+from.Addr+Path+id.String(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -39,15 +38,14 @@ type Grant struct {
 	CA        string   `json:"ca"`               // certificate of the authority, in PEM
 	Cert      string   `json:"cert"`             // certificate of the member, in PEM
 	CAKey     string   `json:"ca_key,omitempty"` // key of the authority, for controllers
-	GossipKey []byte   `json:"gossip_key"`
-	Seeds     []string `json:"seeds"` // gossip addresses of controllers
+	GossipKey []byte   `json:"gossip_key"`       // one key after the other
+	Seeds     []string `json:"seeds"`            // gossip addresses of controllers
 }
 
 // Credential is what one member has on disk, loaded. Its methods may be called from any goroutine.
 type Credential struct {
 	Member    Member
 	Authority *Authority // of controllers; nil for others
-	GossipKey []byte
 	Seeds     []string
 	Founder   bool
 
@@ -57,6 +55,7 @@ type Credential struct {
 	key     *ecdsa.PrivateKey
 	cert    atomic.Pointer[tls.Certificate]
 	revoked atomic.Pointer[func(Role, string) int64]
+	gossip  atomic.Pointer[[][]byte] // keys; the first is the one to send with
 }
 
 // ErrNoCredential says that a machine has not joined a cluster.
@@ -133,27 +132,6 @@ func (c *Credential) use(text []byte) error {
 	return nil
 }
 
-func (c *Credential) loadGossip() (err error) {
-	path := filepath.Join(c.dir, fileGossip)
-	if err := private(path); err != nil {
-		return err
-	}
-	if c.GossipKey, err = os.ReadFile(path); err != nil {
-		return err
-	}
-	if len(c.GossipKey) != gossipKeySize {
-		return fmt.Errorf("key of the gossip %s has %d bytes instead of %d", path, len(c.GossipKey), gossipKeySize)
-	}
-	seeds, err := os.ReadFile(filepath.Join(c.dir, fileSeeds))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	c.Seeds = strings.Fields(string(seeds))
-	_, err = os.Stat(filepath.Join(c.dir, fileFounder))
-	c.Founder = err == nil
-	return nil
-}
-
 func (c *Credential) readKey(name string) (*ecdsa.PrivateKey, error) {
 	path := filepath.Join(c.dir, name)
 	if err := private(path); err != nil {
@@ -189,8 +167,6 @@ func private(path string) error {
 	}
 	return nil
 }
-
-const gossipKeySize = 32
 
 // Founded forgets that this controller is to make the cluster's log: it has.
 func (c *Credential) Founded() error {
@@ -384,7 +360,8 @@ func (c *Credential) Grant(request []byte, r Role, name string, seeds []string) 
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{CA: string(encodeCert(c.ca)), Cert: string(cert), GossipKey: c.GossipKey, Seeds: seeds}
+	g := &Grant{CA: string(encodeCert(c.ca)), Cert: string(cert), GossipKey: bytes.Join(c.GossipKeys(), nil),
+		Seeds: seeds}
 	if r == Controller {
 		key, err := encodeKey(c.Authority.key)
 		if err != nil {
@@ -393,11 +370,4 @@ func (c *Credential) Grant(request []byte, r Role, name string, seeds []string) 
 		g.CAKey = string(key)
 	}
 	return g, nil
-}
-
-// NewGossipKey returns a random key for the gossip of a cluster.
-func NewGossipKey() []byte {
-	key := make([]byte, gossipKeySize)
-	rand.Read(key) // never fails
-	return key
 }

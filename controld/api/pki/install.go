@@ -22,7 +22,8 @@ func Init(dir, name string) (cluster string, err error) {
 	if err != nil {
 		return "", err
 	}
-	first := &Credential{Authority: authority, ca: authority.Cert, GossipKey: NewGossipKey()}
+	first := &Credential{Authority: authority, ca: authority.Cert}
+	first.gossip.Store(&[][]byte{NewGossipKey()})
 	if err := first.Issue(dir, Controller, name, nil); err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package pki_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -197,7 +198,8 @@ func TestAMachineJoinsWithAToken(t *testing.T) {
 		}
 		got, err := pki.Load(dir)
 		if err != nil || got.Member.Role != r || got.Member.Name != "m1" || got.Member.Cluster != controller.Member.Cluster ||
-			!slices.Equal(got.GossipKey, controller.GossipKey) || !slices.Equal(got.Seeds, []string{"127.0.0.1:7072"}) {
+			!slices.EqualFunc(got.GossipKeys(), controller.GossipKeys(), bytes.Equal) ||
+			!slices.Equal(got.Seeds, []string{"127.0.0.1:7072"}) {
 			t.Errorf("%s: %+v, %v", r, got, err)
 		}
 	}

@@ -21,6 +21,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 		Released: a.Released, Stop: a.StopOf(w.Worker), Began: a.Workers[w.Worker].State == model.WorkerRunning,
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),
+		Members:    membersOf(v, a),
 		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,
 		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()), NoLease: a.Waits,
 		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,
@@ -121,6 +122,19 @@ func hostsOf(v *state.View, j *model.Job, a *model.Attempt, part int) api.GroupH
 		}
 	}
 	return hosts
+}
+
+// membersOf returns the nodes of an attempt, each once, with the addresses that they have registered.
+func membersOf(v *state.View, a *model.Attempt) []api.AllocNode {
+	var list []api.AllocNode
+	seen := map[string]bool{}
+	for _, w := range a.Workers {
+		if n, _ := v.Node(w.Node); n != nil && !seen[w.Node] {
+			seen[w.Node] = true
+			list = append(list, api.AllocNode{Name: n.Name, Addr: n.Addr, IP: n.IP})
+		}
+	}
+	return list
 }
 
 // hostOf is the address of a node without the port of its daemon, "" if there is no such node.
