@@ -277,6 +277,7 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/duration", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
+	"controld/witness": {pure: true, why: "what may happen in an outage of the controllers is proven, so it is a function"},
 	"controld/member": {
 		ours:  []string{"controld/api/clock", "controld/api/pki"},
 		third: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/go-msgpack/v2"},
