@@ -101,6 +101,16 @@ func (h *harm) do(ctx context.Context, f fault, on []*lab.Daemon) error {
 		return h.damaged(ctx, d, f, flip)
 	case wrongClock, clockNode:
 		return h.withWrongClock(d, f)
+	case emptyDisk, oldDisk:
+		return h.lostDisk(ctx, d, on[f.other], f)
+	case allDown:
+		return h.killedAll(on, longerThanALease+f.length)
+	case slow, slowNode:
+		return slowed(d, f.length)
+	case cloneNode:
+		return h.cloned(ctx, d, on[f.other], f.length)
+	case loseDir:
+		return h.killed(d, f.length/4, func() error { return emptyBut(d.Data, filepath.Base(pki.Dir(d.Data))) })
 	}
 	return fmt.Errorf("no such fault")
 }

@@ -21,9 +21,13 @@ const (
 	cut        kind = "cut"         // it hears nothing from another, which hears it
 	fullDisk   kind = "full-disk"
 	readOnly   kind = "read-only-disk"
-	tornRecord kind = "torn-record"  // the end of its log is cut off while it is down
-	flipped    kind = "flipped-bits" // bits of its log are flipped while it is down
-	wrongClock kind = "wrong-clock"  // its wall clock is moved by an hour
+	tornRecord kind = "torn-record"          // the end of its log is cut off while it is down
+	flipped    kind = "flipped-bits"         // bits of its log are flipped while it is down
+	wrongClock kind = "wrong-clock"          // its wall clock is moved by an hour
+	emptyDisk  kind = "empty-disk"           // it comes back without its log while those that know better are away
+	oldDisk    kind = "old-disk"             // the same, with a log of some seconds ago
+	allDown    kind = "all-controllers-down" // kill -9 of all controllers, for longer than a lease
+	slow       kind = "slow-machine"         // it gets a tenth of a processor
 
 	killNode    kind = "kill-node" // kill -9 of the node daemon
 	pauseNode   kind = "pause-node"
@@ -31,6 +35,9 @@ const (
 	cutNode     kind = "cut-node" // it hears nothing from one controller, which hears it
 	fullNode    kind = "full-disk-node"
 	clockNode   kind = "wrong-clock-node"
+	cloneNode   kind = "clone-node"     // a copy of its disk starts elsewhere while its cable is out
+	loseDir     kind = "lose-directory" // its node daemon loses its data directory while jobs run
+	slowNode    kind = "slow-machine-node"
 )
 
 // onControllers and onNodes are the kinds by what they hit. Faults of one list come one at a time, so
@@ -38,8 +45,8 @@ const (
 // each other.
 var (
 	onControllers = []kind{killLeader, killLeader, killOne, killAll, pause, isolate, cut, fullDisk, readOnly, tornRecord,
-		flipped, wrongClock}
-	onNodes = []kind{killNode, pauseNode, isolateNode, cutNode, fullNode, clockNode}
+		flipped, wrongClock, emptyDisk, oldDisk, allDown, slow}
+	onNodes = []kind{killNode, pauseNode, isolateNode, cutNode, fullNode, clockNode, cloneNode, loseDir, slowNode}
 )
 
 // Durations of faults and of the pauses between them. Those of nodes may outlast a lease.
