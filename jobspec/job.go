@@ -223,8 +223,28 @@ type Preemption struct {
 	Mode        string  `json:"mode,omitempty"`         // "": it is stopped; [PreemptSuspend]
 	// default true; false: a job that has begun is not started again, but for a request to requeue it
 	Requeue *bool `json:"requeue,omitempty"`
+	// what exit code 0 means after the job had to leave: [ExitSaved], [ExitDone]; "": [ExitSaved] with a
+	// checkpoint block, else [ExitDone]
+	ExitZero string `json:"exit_zero,omitempty"`
 	// which processes get the signal, if the program is a shell script; "": the shell and what it runs
 	SignalTo string `json:"signal_to,omitempty"`
+}
+
+// Values of [Preemption.ExitZero].
+const (
+	ExitSaved = "requeue"  // the program has saved its state, and goes on unless it said that it is finished
+	ExitDone  = "complete" // the program is done
+)
+
+// SavesBeforeZero reports whether a program that exits with 0 after it had to leave has only saved its state.
+func (j *Job) SavesBeforeZero() bool {
+	if j.RunsOnce() {
+		return false
+	}
+	if p := j.Preemption; p != nil && p.ExitZero != "" {
+		return p.ExitZero == ExitSaved
+	}
+	return j.Checkpoint != nil
 }
 
 // Values of [Preemption.SignalTo].

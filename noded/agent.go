@@ -168,6 +168,7 @@ type worker struct {
 	lastReported   model.WorkerState  // the last state that was queued for a report
 	lastSwitch     model.WorkerReport // the last one about pausing and going on that was queued
 	tail           progress.Tail
+	step           int64            // the highest that it has reported, as far as this daemon has read
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up
 	recovered      bool             // the last daemon has started it

@@ -75,6 +75,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 		w.source = from
 	}
 	if line != nil {
+		w.step = max(w.step, *line.Step)
 		a.queueStepRate(id, w, desired, *line.Step)
 		a.queueClass(id, w, desired, line)
 		w.reportStep(*line.Step, next.Written)

@@ -263,6 +263,7 @@ func (a *Agent) recordResult(
 		}
 		a.out.putSamples(a.newProgress(id), false) // the last progress is reported with the end
 		a.queueFindings(id)
+		r.Total = a.reachedTotal(id, f.Desired)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err
@@ -274,6 +275,15 @@ func (a *Agent) recordResult(
 		a.releaseCores(w.Entry.Cores)
 		w.Journaled, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
 	}, nil
+}
+
+// reachedTotal reports whether a worker has reported the last of the steps that its job says it has.
+func (a *Agent) reachedTotal(id container.ID, d *api.Alloc) bool {
+	total := d.Spec.Watched(d.Group).Total
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return total > 0 && w != nil && w.step >= total
 }
 
 // remove removes all of an ended container but its log.

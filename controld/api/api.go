@@ -186,9 +186,11 @@ type Attempt struct {
 	ExitCode int         `json:"exit_code"`
 	Signal   int         `json:"signal"`
 	Cause    model.Cause `json:"cause"`
-	Findings []Finding   `json:"findings,omitempty"` // of log policies, oldest first
-	Workers  int         `json:"workers"`
-	Rate     int64       `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
+	// which rule decided how it ended, as own-exit or saved; none: it runs, or an earlier version ended it
+	Rule     model.EndRule `json:"rule,omitempty"`
+	Findings []Finding     `json:"findings,omitempty"` // of log policies, oldest first
+	Workers  int           `json:"workers"`
+	Rate     int64         `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
 
 	SuspendedSeconds int64       `json:"suspended_s,omitempty"` // for which it was suspended by now
 	Suspension       *Suspension `json:"suspension,omitempty"`  // of one that is suspended, or was told to pause
@@ -386,12 +388,22 @@ type Why struct {
 	Funnel []FunnelStep `json:"funnel"`
 	Advice string       `json:"advice,omitempty"`
 	Ahead  int          `json:"ahead"` // jobs that go first
+	// of a job that has ended an attempt: the rule that decided how the last one ended
+	Ended *EndedBy `json:"ended,omitempty"`
 	// of a job that waits: what operators have told the scheduler, and what a dry run recorded of it
 	Steering     []SchedSetting `json:"steering,omitempty"`
 	WouldPreempt []Displacement `json:"would_preempt,omitempty"`
 
 	Quotas []Quota          `json:"quota,omitempty"`            // those that apply to it
 	After  *AfterPreemption `json:"after_preemption,omitempty"` // of a job that waits for room
+}
+
+// EndedBy says by which rule an attempt ended as it did, as a name and in words.
+type EndedBy struct {
+	Attempt int           `json:"attempt"`
+	Cause   model.Cause   `json:"cause"`
+	Rule    model.EndRule `json:"rule"`
+	Text    string        `json:"text"`
 }
 
 // Quota is what is configured for an account or for a user in it, and what they hold of it.

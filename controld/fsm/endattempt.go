@@ -14,7 +14,7 @@ func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	o := lifecycle.OutcomeOf(j, a)
 	trial := trialOf(j, a)
 	next := m.cancelResize(j, a, resizes(o.Cause))
-	a.Ended, a.Cause, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Code, o.Signal
+	a.Ended, a.Cause, a.Rule, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Rule, o.Code, o.Signal
 	m.s.FreePorts(a)
 	m.s.Learn().Release()
 	m.measureGrace(j, a)

@@ -145,6 +145,7 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
 		w.LaunchFinal, w.Why, w.Unbegun, w.Own = r.Final, r.Why, r.Unbegun, r.Own
+		w.Finished, w.Total = r.Finished, r.Total
 		if r.Unbegun && !r.Own && a.Stop != nil && !r.Lease { // it was ended as the stop says, and could not hear it
 			w.ExitCode, w.Signal = 0, jobspec.SignalNumber(a.Stop.Signal)
 		}

@@ -47,6 +47,9 @@ type Worker struct {
 	// so that its exit is its program's own.
 	Unbegun bool `json:"unbegun,omitempty"`
 	Own     bool `json:"own,omitempty"`
+	// Finished: its program has said that it is finished. Total: it has reported the last of its steps.
+	Finished bool `json:"finished,omitempty"`
+	Total    bool `json:"total,omitempty"`
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
 
@@ -110,6 +113,7 @@ type Attempt struct {
 	LastStep int       `json:"last_step,omitempty"` // the row of the last one, kept or not
 	Findings []Finding `json:"findings,omitempty"`  // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`
+	Rule     EndRule   `json:"rule,omitempty"` // by which it ended as it did
 	ExitCode int       `json:"exit_code,omitempty"`
 	Signal   int       `json:"signal,omitempty"`
 	Rate     int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
@@ -130,6 +134,9 @@ type WorkerReport struct {
 	Began bool `json:"began,omitempty"`
 	// of an exited one: its program was never executed
 	Unbegun bool `json:"unbegun,omitempty"`
+	// of an exited one: its program has said that it is finished, or has reported the last of its steps
+	Finished bool `json:"finished,omitempty"`
+	Total    bool `json:"total,omitempty"`
 	// of an exited one: it ended before it was asked to stop
 	Own     bool   `json:"own,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -15,13 +15,32 @@ func SucceededUnasked(j *Job, a *Attempt) bool {
 	return succeeded(j, a, func(w *Worker) bool { return w.Succeeded() && (w.Own || a.Stop == nil) })
 }
 
+// Said reports whether the workers whose success is the attempt's have said something, such as that they
+// are finished. Where all workers must succeed, the first one speaks for them.
+func Said(j *Job, a *Attempt, said func(*Worker) bool) bool {
+	decided, all := decide(j, a, func(w *Worker) bool { return w.Succeeded() && said(w) })
+	if !decided {
+		return said(&a.Workers[0])
+	}
+	return all
+}
+
 // succeeded is [Succeeded] for what is called the success of a worker.
 func succeeded(j *Job, a *Attempt, ok func(*Worker) bool) bool {
+	decided, all := decide(j, a, ok)
+	if !decided {
+		return !slices.ContainsFunc(a.Workers[:a.Staying()], func(w Worker) bool { return !ok(&w) })
+	}
+	return all
+}
+
+// decide reports whether some workers speak for all, and whether each of those does what ok says.
+func decide(j *Job, a *Attempt, ok func(*Worker) bool) (decided, all bool) {
 	parts := j.Parts
 	if len(parts) == 0 {
 		parts = []Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
 	}
-	workers, decided := a.Workers[:a.Staying()], false
+	workers := a.Workers[:a.Staying()]
 	for i, p := range parts {
 		decides := j.Spec.Groups[p.Group].Decides()
 		if len(parts) > 1 && j.Spec.RunsStepsOfFirst(i) {
@@ -31,17 +50,17 @@ func succeeded(j *Job, a *Attempt, ok func(*Worker) bool) bool {
 		case SuccessLeader:
 			decided = true
 			if !ok(&workers[0]) {
-				return false
+				return true, false
 			}
 		case SuccessAny:
 			decided = true
 			if !slices.ContainsFunc(workers[:min(p.Workers, len(workers))], func(w Worker) bool { return ok(&w) }) {
-				return false
+				return true, false
 			}
 		}
 		workers = workers[min(p.Workers, len(workers)):]
 	}
-	return decided || !slices.ContainsFunc(a.Workers[:a.Staying()], func(w Worker) bool { return !ok(&w) })
+	return decided, decided
 }
 
 // Whose success is a group's, and what a worker's failure means for the others.

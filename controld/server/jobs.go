@@ -292,11 +292,21 @@ func why(x *exchange) (*api.Why, error) {
 		return nil, err
 	}
 	if x.view.Job(j.ID) == nil && j.State.Final() {
-		return &api.Why{ID: j.ID, Reason: x.reasonOf(j, j.Reason), Funnel: []api.FunnelStep{}}, nil
+		return &api.Why{ID: j.ID, Reason: x.reasonOf(j, j.Reason), Funnel: []api.FunnelStep{}, Ended: endedBy(j)}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
 	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
-		Ahead: e.Ahead, Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas), After: x.presentAfter(e.After)}), nil
+		Ahead: e.Ahead, Ended: endedBy(j), Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas), After: x.presentAfter(e.After)}), nil
+}
+
+// endedBy says by which rule the last attempt of a job that has ended did so, nil if none has.
+func endedBy(j *model.Job) *api.EndedBy {
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		if a := &j.Attempts[i]; a.Rule != "" {
+			return &api.EndedBy{Attempt: a.N, Cause: a.Cause, Rule: a.Rule, Text: a.Rule.Text()}
+		}
+	}
+	return nil
 }
 
 // reasonOf is a reason of a job as the caller may see it.

@@ -113,6 +113,8 @@ def main():
         if stop:
             dist.barrier()  # none leaves before the state is saved
             sys.exit(rota.REQUEUE)
+    if rank == 0:
+        rota.finished()  # exit code 0 means that, also after a signal that came too late
     dist.destroy_process_group()
 
 

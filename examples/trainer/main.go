@@ -235,6 +235,9 @@ func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error)
 		}
 		sleep(ctx, t.pause)
 	}
+	if err := progress.finished(); err != nil {
+		return 1, err
+	}
 	return 0, nil
 }
 

@@ -106,6 +106,17 @@ func (p *progressFile) line(step, saved int, loss float64) error {
 	return nil
 }
 
+// finished says that the training is done, so that exit code 0 means that also if it had to leave just then.
+func (p *progressFile) finished() error {
+	if p.f == nil {
+		return nil
+	}
+	if _, err := p.f.WriteString("{\"finished\":true}\n"); err != nil {
+		return fmt.Errorf("progress after the last step: %w", err)
+	}
+	return nil
+}
+
 // Close closes the file, if there is one.
 func (p *progressFile) Close() error {
 	if p.f == nil {

@@ -177,8 +177,8 @@ func TestProgressHasALineAStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytes.Count(b, []byte("\n")); got != 5 {
-		t.Errorf("%d lines for 5 steps:\n%s", got, b)
+	if got := bytes.Count(b, []byte("\n")); got != 6 || !bytes.HasSuffix(b, []byte("\n{\"finished\":true}\n")) {
+		t.Errorf("%d lines for 5 steps and the end:\n%s", got, b)
 	}
 	if !bytes.Contains(b, []byte(`"step":4,"saved_step":4`)) {
 		t.Errorf("the checkpoint of step 4 is not reported:\n%s", b)

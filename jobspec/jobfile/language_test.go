@@ -135,7 +135,7 @@ var language = map[string]string{
 	"log_policy": "pattern action stream",
 	"restart":    "attempts delay backoff max_delay window exclude_node retry_on_exit no_retry_on_exit",
 	"checkpoint": "path interval signal exit_code criu node_local before_limit",
-	"preemption": "mode signal signal_to grace_period max min_runtime resume requeue",
+	"preemption": "mode signal exit_zero signal_to grace_period max min_runtime resume requeue",
 	"group": "count gang depends_on time_limit max_workers_per_node exclusive success on_worker_failure class priority " +
 		"queue elastic topology " +
 		"constraint affinity network restart meta task",

@@ -228,6 +228,11 @@ func (c *checker) preemption(j *jobspec.Job) {
 			"a job that saves its progress to go on from there cannot be one that is never started again")
 	}
 	c.preemptionMode(j, p.Mode)
+	if c.choice("preemption.exit_zero", p.ExitZero, jobspec.ExitSaved, jobspec.ExitDone); j.RunsOnce() &&
+		p.ExitZero == jobspec.ExitSaved {
+		c.add(jobspec.CodeConflict, "preemption.exit_zero", "leave out requeue = false, or exit_zero",
+			"a job that is never started again cannot be requeued when it exits with 0")
+	}
 	c.signal("preemption.signal", p.Signal)
 	c.choice("preemption.signal_to", p.SignalTo, jobspec.SignalScript, jobspec.SignalPrograms)
 	c.duration("preemption.grace_period", p.GracePeriod)

@@ -77,6 +77,8 @@ type Exit struct {
 	Unbegun bool `json:"unbegun,omitempty"`
 	// Own: it ended before it was asked to stop, by the signal of a stop, a kill or the end of its lease.
 	Own bool `json:"own,omitempty"`
+	// Finished: it has said in its progress file that it is finished.
+	Finished bool `json:"finished,omitempty"`
 	// NotRestored: it was to go on from an image and could not, as Why says. Nothing of it has run.
 	NotRestored bool `json:"not_restored,omitempty"`
 

@@ -63,9 +63,10 @@ func parseLine(text []byte) (line *Line, problem string) {
 		return nil, problemJSON
 	}
 	var l struct {
-		Step    *int64                     `json:"step"`
-		Saved   int64                      `json:"saved_step"`
-		Metrics map[string]json.RawMessage `json:"metrics"`
+		Step     *int64                     `json:"step"`
+		Finished bool                       `json:"finished"`
+		Saved    int64                      `json:"saved_step"`
+		Metrics  map[string]json.RawMessage `json:"metrics"`
 	}
 	if json.Unmarshal(text, &l) != nil {
 		l.Metrics = nil
@@ -74,6 +75,8 @@ func parseLine(text []byte) (line *Line, problem string) {
 		}
 	}
 	switch {
+	case l.Step == nil && l.Finished:
+		return nil, "" // it is read by the shim
 	case l.Step == nil:
 		return nil, problemJSON
 	case *l.Step < 0:

@@ -244,7 +244,7 @@ func TestNamesOfTasks(t *testing.T) {
 	s := container.Settings{ID: container.ID{Job: 1, Attempt: 2, Worker: 3}, User: testUser,
 		Tasks: []container.Task{{Name: "a"}, {Name: "b"}}}
 	list := tasksOf("/d", s)
-	for i, want := range []task{{name: "1.2.3-a", dir: "/d/tasks/0", logDir: "/d/log/a"},
+	for i, want := range []*task{{name: "1.2.3-a", dir: "/d/tasks/0", logDir: "/d/log/a"},
 		{name: "1.2.3-b", dir: "/d/tasks/1", logDir: "/d/log/b"}} {
 		if got := list[i]; got.name != want.name || got.dir != want.dir || got.logDir != want.logDir ||
 			got.user.UID != testUID || got.state != container.Created {

@@ -216,6 +216,7 @@ func (sup *supervisor) trimProgress() {
 	for _, t := range sup.tasks {
 		path := container.ProgressPath(t.dir)
 		if info, err := os.Lstat(path); err == nil && info.Size() > progressMax {
+			t.readFinished()
 			_ = os.Truncate(path, 0) // the next tick tries again
 		}
 	}
@@ -469,6 +470,7 @@ func (sup *supervisor) finish() error {
 	sup.memory.abandon()
 	sup.io.extern.await()
 	exit := sup.exitRecord()
+	exit.Finished = sup.saidFinished()
 	exit.Extern = sup.io.extern.spent() // a part of the whole: it is in the same cgroup
 	switch {
 	case sup.shared == nil:

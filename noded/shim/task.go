@@ -20,6 +20,7 @@ type task struct {
 	container  *runcContainer
 	logs       *logs
 	startError error // its command could not be started
+	finished   finishedScan
 }
 
 // tasksOf lists the containers that settings ask for, one for each task.
@@ -129,6 +130,7 @@ func (t *task) recordEnd() {
 			OOM: t.exit.OOM}})
 	}
 	_ = bounded(tidyPatience, func() error { // the daemon sweeps what is left when the worker is removed
+		t.readFinished() // before the file goes
 		return errors.Join(t.container.destroy(), container.EndProgress(t.dir))
 	})
 }

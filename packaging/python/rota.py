@@ -28,7 +28,7 @@ import sys
 import threading
 
 __all__ = [
-    "REQUEUE", "Pausable", "checkpointed", "hugging_face_callback", "lightning_callback", "notice", "pause_point",
+    "REQUEUE", "Pausable", "checkpointed", "finished", "hugging_face_callback", "lightning_callback", "notice", "pause_point",
     "should_stop", "step",
 ]
 
@@ -51,6 +51,15 @@ def checkpointed(n=None):
     n = _progress.last if n is None else int(n)
     if n is not None:
         _progress.write({"step": max(n, _progress.last or 0), "saved_step": n})
+
+
+def finished():
+    """Say that the job has done all that it had to do.
+
+    If it has to leave for another job afterwards and exits with 0, it has completed. Without that word
+    a job with a checkpoint block has only saved its state, and is started again.
+    """
+    _progress.write({"finished": True})
 
 
 def notice():
@@ -195,7 +204,7 @@ class _Progress:
         self._file = None
 
     def write(self, line):
-        self.last = line["step"]
+        self.last = line.get("step", self.last)
         path = os.environ.get("ROTA_PROGRESS_FILE")
         if not path or os.environ.get("LOCAL_RANK", "0") != "0":
             return

@@ -41,6 +41,11 @@ func Commands() []*command.Command {
 			ArgsUsage: "[JOB...]", Flags: withReason(), OwnJob: true,
 			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
 			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
+		{Name: "finished", Usage: "in a job: say that its program has done all that it had to do",
+			Description: "A job that has to leave for another one and exits with 0 has completed if it has said that it is " +
+				"finished. A job with a checkpoint block that has not said so is started again. It writes a line to " +
+				"$ROTA_PROGRESS_FILE.",
+			Flags: command.WithCommon(), Action: sayFinished},
 		{Name: "signal", Usage: "send a signal to the processes of running jobs",
 			ArgsUsage: "JOB|JOB.STEP... --signal SIGNAL [--to script|programs]",
 			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run. " +

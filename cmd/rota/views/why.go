@@ -59,6 +59,9 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	}
 	show.Quotas(b, why.Quotas)
 	show.AfterPreemption(b, why.After)
+	if e := why.Ended; e != nil {
+		fmt.Fprintf(b, "attempt %d ended with %s: %s (rule %s)\n", e.Attempt, e.Cause, show.Clean(e.Text), e.Rule)
+	}
 	if len(why.Steering) > 0 {
 		fmt.Fprintln(b)
 	}

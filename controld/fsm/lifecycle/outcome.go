@@ -11,15 +11,16 @@ import (
 // Outcome is how an attempt ended.
 type Outcome struct {
 	Cause      model.Cause
-	Code       int      // exit code
-	Signal     int      // 0: none
-	Checkpoint bool     // it asked itself to be requeued, without a request from outside
-	Message    string   // from a worker that failed to start, was lost, or ended by a task that is not its main one
-	Nodes      []string // of the workers that caused it
-	policy     string   // the action of the log policy that decided it
-	Final      bool     // of a failure to launch: trying again cannot help
-	PortTaken  bool     // of a failure to launch: only a port was taken, so that the node will do with another
-	Over       bool     // of a failure: its job was cancelled or is past its deadline, so that it is not tried again
+	Rule       model.EndRule // by which it ended so
+	Code       int           // exit code
+	Signal     int           // 0: none
+	Checkpoint bool          // it asked itself to be requeued, without a request from outside
+	Message    string        // from a worker that failed to start, was lost, or ended by a task that is not its main one
+	Nodes      []string      // of the workers that caused it
+	policy     string        // the action of the log policy that decided it
+	Final      bool          // of a failure to launch: trying again cannot help
+	PortTaken  bool          // of a failure to launch: only a port was taken, so that the node will do with another
+	Over       bool          // of a failure: its job was cancelled or is past its deadline, so that it is not tried again
 }
 
 // OutcomeOf says how an attempt, all of whose workers are final, ended. The order of its cases is that
@@ -27,34 +28,85 @@ type Outcome struct {
 func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	o := outcomeOfWorkers(j, a)
 	stop := stopCause(a)
+	succeeded := model.Succeeded(j, a)
 	switch {
 	case o.applyPolicy(j, a):
+		o.Rule = model.RuleLogPolicy
 	case a.Stop != nil && a.Stop.Own: // whatever it then exits with
+		o.Rule = model.RuleAsked
 		if o.Cause = stop; !Yields(stop) { // also if a node was lost while it stopped
 			o.Cause, o.Checkpoint = model.CauseRequeue, true
 		}
 	case model.SucceededUnasked(j, a):
-		o = Outcome{Cause: model.CauseCompleted}
+		o = Outcome{Cause: model.CauseCompleted, Rule: ownRule(a)}
 	case failedUnasked(j, a):
+		o.Rule = ownRule(a)
 		o.applyOwnFailure(j, a)
-	case stop == model.CauseCancelled, stop == model.CauseRequeue: // however politely it went
-		o.Cause = stop
+	case stop == model.CauseCancelled: // however politely it went
+		o.Cause, o.Rule = stop, ruleUnlessExecuted(a, model.RuleCancelled)
+	case stop == model.CauseRequeue:
+		o.Cause, o.Rule = stop, ruleUnlessExecuted(a, model.RuleRequeued)
 	case stop == model.CauseTimeout:
-		if o.Cause = stop; !PastDeadline(j, a) && asksForRequeue(j, a) {
-			o.Cause, o.Checkpoint = model.CauseRequeue, true
-		}
-	case model.Succeeded(j, a) && !(interrupts(stop) && goesOn(j)):
-		o = Outcome{Cause: model.CauseCompleted}
+		o.applyTimeLimit(j, a)
+	case succeeded && interrupts(stop):
+		o.applyZero(j, a)
+	case succeeded:
+		o = Outcome{Cause: model.CauseCompleted, Rule: model.RuleExit}
 	case stop == model.CauseNodeLost, stop == model.CauseLease:
-		o.Cause = stop
+		o.Cause, o.Rule = stop, model.RuleLost
 	case slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return w.Lease }):
-		o.Cause = model.CauseLease
+		o.Cause, o.Rule = model.CauseLease, model.RuleLost
 	case stop != "" && strength[stop] < strength[model.CauseFailed]:
-		o.Cause = stop
+		o.Cause, o.Rule = stop, ruleUnlessExecuted(a, model.RuleDisplaced)
 	default:
-		o.Cause = culprit(j, a, &o)
+		o.Rule = model.RuleExit
+		if o.Cause = culprit(j, a, &o); o.Cause == model.CauseRequeue {
+			o.Rule = model.RuleRequeueCode
+		}
 	}
 	return o
+}
+
+// ownRule is the rule for an attempt that ended by itself.
+func ownRule(a *model.Attempt) model.EndRule {
+	if a.Stop == nil || strength[a.Stop.Cause] == strength[model.CauseFailed] {
+		return model.RuleExit
+	}
+	return model.RuleOwnExit
+}
+
+// ruleUnlessExecuted is a rule for a stop, but for an attempt that was stopped before any program of it was
+// executed.
+func ruleUnlessExecuted(a *model.Attempt, rule model.EndRule) model.EndRule {
+	if slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return !w.Unbegun }) {
+		return rule
+	}
+	return model.RuleNotExecuted
+}
+
+// applyTimeLimit judges an attempt that was stopped at its time limit or deadline.
+func (o *Outcome) applyTimeLimit(j *model.Job, a *model.Attempt) {
+	o.Cause, o.Rule = model.CauseTimeout, ruleUnlessExecuted(a, model.RuleTimeLimit)
+	if !PastDeadline(j, a) && asksForRequeue(j, a) {
+		o.Cause, o.Rule, o.Checkpoint = model.CauseRequeue, model.RuleRequeueCode, true
+	}
+}
+
+// applyZero judges an attempt that was interrupted, and exited with 0 after the signal.
+func (o *Outcome) applyZero(j *model.Job, a *model.Attempt) {
+	done := Outcome{Cause: model.CauseCompleted}
+	switch {
+	case model.Said(j, a, func(w *model.Worker) bool { return w.Finished }):
+		done.Rule = model.RuleFinished
+	case model.Said(j, a, func(w *model.Worker) bool { return w.Total }):
+		done.Rule = model.RuleTotal
+	case !j.Spec.SavesBeforeZero():
+		done.Rule = model.RuleExitZero
+	default:
+		o.Cause, o.Rule = a.Stop.Cause, model.RuleSaved
+		return
+	}
+	*o = done
 }
 
 // stopCause returns the cause of an attempt's stop, "" if it was not stopped.
@@ -69,12 +121,18 @@ func stopCause(a *model.Attempt) model.Cause {
 // it was cancelled, or is past its deadline.
 func (o *Outcome) applyOwnFailure(j *model.Job, a *model.Attempt) {
 	o.Cause = culprit(j, a, o)
+	if o.Cause == model.CauseRequeue {
+		o.Rule = model.RuleRequeueCode
+	}
 	stop := stopCause(a)
 	if o.Over = stop == model.CauseCancelled || stop == model.CauseTimeout && PastDeadline(j, a); !o.Over {
 		return
 	}
 	if o.Cause == model.CauseRequeue {
-		o.Cause, o.Checkpoint, o.Over = stop, false, false
+		o.Cause, o.Rule, o.Checkpoint, o.Over = stop, model.RuleCancelled, false, false
+		if stop == model.CauseTimeout {
+			o.Rule = model.RuleTimeLimit
+		}
 	}
 }
 
@@ -82,10 +140,6 @@ func (o *Outcome) applyOwnFailure(j *model.Job, a *model.Attempt) {
 func interrupts(c model.Cause) bool {
 	return Yields(c) || c == model.CauseNodeLost || c == model.CauseLease
 }
-
-// goesOn reports whether a job whose program was interrupted and exited with 0 has only saved its state,
-// so that it is to go on.
-func goesOn(j *model.Job) bool { return j.Spec.Checkpoint != nil }
 
 // failedUnasked reports whether an attempt has failed by what its workers did before they were asked to
 // stop: one failed whose failure counts, or all ended by themselves.
