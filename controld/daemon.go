@@ -46,7 +46,10 @@ type daemon struct {
 	nodes      *http.Client // to nodes
 	metrics    *prometheus.Registry
 
-	records *history.Store
+	records    *history.Store
+	recordGaps chan struct{} // has one element after a gap in records was found
+	fetching   atomic.Bool   // records may lack jobs that another controller is about to be asked for
+
 	replica *replica.Replica
 	gossip  *member.List
 	peers   *peers.Peers
@@ -162,11 +165,22 @@ func httpClient(conf *tls.Config) *http.Client {
 		DisableCompression: true, DialTLSContext: pki.Dialer(conf)}}
 }
 
+// historyFile has the ended jobs and the audit log.
+func (d *daemon) historyFile() string { return filepath.Join(d.cfg.DataDir, "history.db") }
+
 func (d *daemon) openHistory() (err error) {
-	if d.records, err = history.Open(filepath.Join(d.cfg.DataDir, "history.db")); err != nil {
-		err = fmt.Errorf("open history: %w", err)
+	if d.records, err = history.Open(d.historyFile()); err != nil {
+		return fmt.Errorf("open history: %w", err)
 	}
-	return err
+	d.records.OnBadRow = func(row int64, err error) {
+		d.log.Error("a row of the history cannot be read; answers leave it out", "row", row, "error", err)
+	}
+	d.recordGaps = make(chan struct{}, 1)
+	d.fetching.Store(true)
+	for _, m := range recordMetrics(d.records) {
+		d.metrics.MustRegister(m)
+	}
+	return nil
 }
 
 func (d *daemon) openListeners() error {
@@ -274,7 +288,7 @@ func (d *daemon) run(ctx context.Context) error {
 		AllowRootJobs: d.cfg.AllowRootJobs,
 		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
-		History: d.records, Contacts: &d.contacts, Samples: &d.samples,
+		History: d.records, Fetching: d.fetching.Load, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 	})
 	for _, l := range d.listeners {
@@ -283,8 +297,9 @@ func (d *daemon) run(ctx context.Context) error {
 		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
 	for _, part := range []func(context.Context) error{
-		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.storeRecords, d.reload,
-		d.watchCluster, d.renew, srv.RunAudit,
+		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.reload, d.watchCluster,
+		d.renew, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
+		func(ctx context.Context) error { return d.storeRecords(ctx, srv.CaughtUp()) },
 	} {
 		g.Go(func() error { return part(ctx) })
 	}

@@ -40,6 +40,8 @@ type List[T any] struct {
 	Next       string `json:"next,omitempty"` // value of page for the following page
 	// only what has changed since the index that was asked after, what has ended included
 	Delta bool `json:"delta,omitempty"`
+	// what the list cannot have although it was asked for, a sentence each
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // FlagAllocation is among the flags of a job that only holds its nodes for the steps of salloc or srun.

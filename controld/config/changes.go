@@ -79,6 +79,7 @@ func settings(c *model.Config) values {
 	v.setNumber("limits.max_requests", int64(c.MaxRequests))
 	v.setNumber("limits.max_reads", int64(c.MaxReads))
 	v.setNumber("limits.max_processor", int64(c.MaxProcessor))
+	v.setSeconds("history.keep", c.HistoryKeep)
 	v.set("lease.duration", durationText(c.LeaseMS))
 	v.set("lease.margin", durationText(c.MarginMS))
 	v.set("lease.node_down", durationText(c.NodeDownMS))

@@ -68,6 +68,10 @@ func (f *File) check(bad func(path, text, hint string)) {
 	if f.Timeouts != nil {
 		f.Timeouts.check(bad)
 	}
+	if h := f.History; h != nil && h.Keep != 0 && h.Keep < model.MinHistoryKeep {
+		bad("history.keep", fmt.Sprintf("keep = %v: ended jobs are kept for at least %v", h.Keep, model.MinHistoryKeep),
+			`write "365d" for a year, or leave it out to keep all`)
+	}
 	if f.Lease != nil {
 		f.Lease.check(bad)
 	}

@@ -45,6 +45,7 @@ type File struct {
 	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
 
 	AccountRules *AccountRules `hcl:"accounts,block"`
+	History      *History      `hcl:"history,block"`
 }
 
 // License is something that the cluster has so many of, and that jobs hold without a node.
@@ -56,6 +57,11 @@ type License struct {
 // Cluster names the cluster.
 type Cluster struct {
 	Name string `hcl:"name"`
+}
+
+// History says how long ended jobs are kept. Without it they are kept for ever.
+type History struct {
+	Keep jobspec.Seconds `hcl:"keep,optional"` // after their end
 }
 
 // Limits are those of each user. Operators and admins are not bound.
@@ -138,7 +144,7 @@ func Parse(name string, src []byte) (*File, error) {
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
-		len(f.Accounts)+len(f.Licenses) == 0 &&
+		len(f.Accounts)+len(f.Licenses) == 0 && f.History == nil &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
@@ -149,6 +155,9 @@ func (f *File) Replicated() *model.Config {
 	if f.Limits != nil {
 		cfg.MaxSubmitJobs, cfg.MaxRequests, cfg.MaxReads = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests, f.Limits.MaxReads
 		cfg.MaxProcessor = f.Limits.MaxProcessor
+	}
+	if f.History != nil {
+		cfg.HistoryKeep = f.History.Keep
 	}
 	base := cfg.Queues["default"]
 	for _, q := range f.Queues {

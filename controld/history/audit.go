@@ -274,14 +274,14 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log in %s: %w", s.path, explain(err))
 	}
-	entries, err := decodeAudit(rows)
+	entries, err := s.decodeAudit(rows)
 	if err = errors.Join(err, rows.Close()); err != nil {
 		return nil, fmt.Errorf("read the audit log in %s: %w", s.path, explain(err))
 	}
 	return entries, nil
 }
 
-func decodeAudit(rows *sql.Rows) ([]AuditEntry, error) {
+func (s *Store) decodeAudit(rows *sql.Rows) ([]AuditEntry, error) {
 	var entries []AuditEntry
 	for rows.Next() {
 		var e AuditEntry
@@ -292,7 +292,7 @@ func decodeAudit(rows *sql.Rows) ([]AuditEntry, error) {
 		}
 		if jobs != "" {
 			if err := e.Jobs.UnmarshalText([]byte(jobs)); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+				s.badRow(-e.Seq, fmt.Errorf("%w: job ids %q of entry %d of the audit log: %w", ErrCorrupt, jobs, e.Seq, err))
 			}
 		}
 		entries = append(entries, e)

@@ -7,7 +7,6 @@ package history
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -31,10 +30,11 @@ var (
 )
 
 // schemaVersion is the layout that this version writes and reads.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // schema makes a new file. The columns beside body are what Query filters by; body is the whole job
-// as JSON.
+// as JSON. A job with a number below 0 was set aside, see [Store.RollBack]; its id may have been given
+// again.
 const schema = `
 CREATE TABLE IF NOT EXISTS job (
 	seq     INTEGER PRIMARY KEY,
@@ -47,10 +47,18 @@ CREATE TABLE IF NOT EXISTS job (
 	ended     INTEGER NOT NULL, -- wall clock, ms
 	body    TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS job_id ON job (id);
+CREATE INDEX IF NOT EXISTS job_id ON job (id);
 CREATE INDEX IF NOT EXISTS job_user ON job (user, seq);
 CREATE INDEX IF NOT EXISTS job_account ON job (account, seq);
 CREATE INDEX IF NOT EXISTS job_ended ON job (ended);
+CREATE TABLE IF NOT EXISTS gap ( -- numbers whose jobs this controller never had
+	first INTEGER PRIMARY KEY,
+	last  INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS note (
+	name  TEXT PRIMARY KEY,
+	value INTEGER NOT NULL
+) STRICT;
 ` + auditSchema
 
 // Store is one file. Its methods may be called from any goroutine.
@@ -58,8 +66,22 @@ type Store struct {
 	path string
 	db   *sql.DB
 
-	mu   sync.Mutex   // one writer at a time
-	last atomic.Int64 // every record with 1 <= Seq <= last is on disk
+	mu     sync.Mutex   // one writer at a time
+	last   atomic.Int64 // every number from 1 to this is on disk, in a gap, or pruned
+	pruned atomic.Int64 // every number up to this is pruned
+	kept   atomic.Int64 // wall clock, ms: jobs that ended before are pruned; 0: all are kept
+	absent atomic.Int64 // numbers in gaps
+	// wall clock, ms, of the end of the first job after the gaps; 0: none
+	absentUntil atomic.Int64
+	moved       atomic.Int64 // jobs set aside since the file was made
+	bad         atomic.Int64 // answers that left a damaged row out
+	check       atomic.Int32 // a CheckState
+
+	// OnBadRow is told of each row that cannot be read, once, and of a hundred at most. It may be nil. Set
+	// it before the first query. A row below 0 is an entry of the audit log.
+	OnBadRow func(row int64, err error)
+	toldMu   sync.Mutex
+	told     map[int64]bool // rows that OnBadRow was told of
 
 	added map[string]int64 // entries of the audit log since its quotas were enforced, by quota
 }
@@ -91,7 +113,8 @@ func escapePath(path string) string {
 	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 }
 
-// prepare checks the file, makes its tables where it is new, and finds the last number.
+// prepare checks the version of the file, makes its tables where it is new, and reads its notes. It
+// reads no more than a few pages, however large the file is: see [Store.Check].
 func (s *Store) prepare() error {
 	var version int
 	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
@@ -100,30 +123,41 @@ func (s *Store) prepare() error {
 	if version > schemaVersion {
 		return fmt.Errorf("%w: it has schema %d and this daemon knows up to %d", ErrNewer, version, schemaVersion)
 	}
-	var verdict string
-	if err := s.db.QueryRow("PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-		return err
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s", ErrCorrupt, verdict)
-	}
 	if _, err := s.db.Exec(schema + fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
 		return err
 	}
-	return s.findLast()
+	return s.change(context.Background(), func(*sql.Tx) error { return nil })
 }
 
-// findLast sets last to the end of the unbroken run from 1.
-func (s *Store) findLast() error {
-	const query = `SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM job WHERE seq = 1) THEN 0
-		ELSE (SELECT min(seq) FROM job AS a WHERE seq >= ? AND NOT EXISTS (SELECT 1 FROM job WHERE seq = a.seq + 1)) END`
-	var last int64
-	if err := s.db.QueryRow(query, max(s.last.Load(), 1)).Scan(&last); err != nil {
+// change runs f in one transaction, and brings what the store knows of its file up to date.
+func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
 		return err
 	}
-	s.last.Store(last)
+	defer tx.Rollback() // does nothing after Commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	known, err := readNotes(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.absent.Store(known.absent) // before last: a reader of both must not take a gap for jobs that are here
+	s.last.Store(known.last)
+	s.pruned.Store(known.pruned)
+	s.kept.Store(known.kept)
+	s.absentUntil.Store(known.absentUntil)
+	s.moved.Store(known.moved)
 	return nil
 }
+
+// advice says what to do with a damaged file.
+const advice = "stop the controller and move the file away, with those beside it whose names end in -wal and -shm: " +
+	"the controller goes on without what was in it, and fetches what other controllers have"
 
 // explain adds the sentinel that fits an error of the database.
 func explain(err error) error {
@@ -133,7 +167,7 @@ func explain(err error) error {
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w (move the file away: the controller fetches what its peers have)", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w (%s)", ErrCorrupt, err, advice)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return fmt.Errorf("%w: %w", ErrNotWritable, err)
 	}
@@ -143,60 +177,23 @@ func explain(err error) error {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Append makes finished jobs durable, all or none. A job whose Seq is there already is left as it
-// is.
-func (s *Store) Append(ctx context.Context, jobs []*model.Job) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.insert(ctx, jobs); err != nil {
-		return fmt.Errorf("append to history %s: %w", s.path, explain(err))
-	}
-	if err := s.findLast(); err != nil {
-		return fmt.Errorf("append to history %s: %w", s.path, explain(err))
-	}
-	return nil
-}
-
-// insert is one transaction.
-func (s *Store) insert(ctx context.Context, jobs []*model.Job) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // does nothing after Commit
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO job VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (seq) DO NOTHING")
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
-	for _, j := range jobs {
-		if err := insertJob(ctx, insert, j); err != nil {
-			return fmt.Errorf("job %d: %w", j.ID, err)
-		}
-	}
-	return tx.Commit()
-}
-
-// insertJob adds one job.
-func insertJob(ctx context.Context, insert *sql.Stmt, j *model.Job) error {
-	if j.Seq < 1 || !j.State.Final() {
-		return ErrNotFinal
-	}
-	body, err := json.Marshal(j.Standalone())
-	if err != nil {
-		return err
-	}
-	name := ""
-	if j.Spec != nil {
-		name = j.Spec.Name
-	}
-	_, err = insert.ExecContext(ctx, j.Seq, int64(j.ID), j.Owner.User, j.Account, name, string(j.State),
-		int64(j.Submitted.Wall), int64(j.Ended.Wall), string(body))
-	return err
-}
-
-// Last returns the highest number up to which every record is on disk, 0 if there is none.
+// Last returns the highest number up to which nothing is to be stored any more: each job is on disk,
+// or it is pruned, or in a gap. It is 0 if there is none.
 func (s *Store) Last() int64 { return s.last.Load() }
+
+// Absent counts the numbers in gaps: jobs that left the state before this controller stored them, and
+// that it has not fetched from another controller yet.
+func (s *Store) Absent() int64 { return s.absent.Load() }
+
+// AbsentUntil returns the wall clock at which the first job after the gaps ended: of jobs that ended
+// before, some are not here. It is 0 if there is no such job.
+func (s *Store) AbsentUntil() model.UnixMS { return model.UnixMS(s.absentUntil.Load()) }
+
+// SetAside counts the jobs that have lost their number because the log went back to before they ended.
+func (s *Store) SetAside() int64 { return s.moved.Load() }
+
+// BadRows counts the times that an answer had to leave out a row that could not be read.
+func (s *Store) BadRows() int64 { return s.bad.Load() }
+
+// KeptSince returns the wall clock before which jobs that ended are not kept any more, 0 if all are.
+func (s *Store) KeptSince() model.UnixMS { return model.UnixMS(s.kept.Load()) }

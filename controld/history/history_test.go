@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -209,34 +210,81 @@ func TestGapsAndFill(t *testing.T) {
 	}
 }
 
-func TestFillRefusesWrongRecords(t *testing.T) {
-	s := open(t, file(t))
-	for name, list := range map[string][]*model.Job{
-		"hole": {job(1), job(3)}, "too many": jobs(1, 5), "nil": {nil}, "none": {}, "not from the start": {job(2)},
+// TestOneWrongRecordStopsNoFill: of an answer of another controller the wrong records are left out, and
+// the others are stored.
+func TestOneWrongRecordStopsNoFill(t *testing.T) {
+	live := job(2)
+	live.State = model.Running
+	for name, c := range map[string]struct {
+		answer []*model.Job
+		stored []int64
+	}{
+		"hole": {[]*model.Job{job(1), job(3)}, []int64{1, 3}}, "too many": {jobs(1, 5), []int64{1, 2, 3}},
+		"nil": {[]*model.Job{nil, job(1)}, []int64{1}}, "none": {nil, nil},
+		"not from the start": {[]*model.Job{job(2)}, []int64{2}}, "not in order": {[]*model.Job{job(2), job(1)}, []int64{2}},
+		"running": {[]*model.Job{job(1), live, job(3)}, []int64{1, 3}},
 	} {
-		fetch := func(context.Context, int64, int64) ([]*model.Job, error) { return list, nil }
-		if err := Fill(t.Context(), s, fetch, 3); err == nil || s.Last() != 0 {
-			t.Errorf("%s: accepted, last %d: %v", name, s.Last(), err)
+		s := open(t, file(t))
+		fetch := func(_ context.Context, from, to int64) ([]*model.Job, error) {
+			if from > 1 {
+				return nil, nil // it has no more
+			}
+			return c.answer, nil
+		}
+		err := Fill(t.Context(), s, fetch, 3)
+		list, readErr := s.Range(t.Context(), 1, 9, 0)
+		if !slices.Equal(seqs(list), c.stored) || (err == nil) != (len(c.stored) == 3) || readErr != nil {
+			t.Errorf("%s: stored %v, want %v: %v, %v", name, seqs(list), c.stored, err, readErr)
 		}
 	}
 }
 
-func TestAppendIsAllOrNothing(t *testing.T) {
+// TestOneJobThatCannotBeStored is left out by name and is a gap; the others are stored, and the next
+// too.
+func TestOneJobThatCannotBeStored(t *testing.T) {
+	seed := cmp.Or(*seedFlag, rand.Uint64())
+	t.Logf("seed=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
 	s := open(t, file(t))
-	live := job(3)
-	live.State = model.Running
-	if err := s.Append(t.Context(), []*model.Job{job(1), job(2), live}); !errors.Is(err, ErrNotFinal) {
-		t.Fatalf("append of a running job: %v", err)
+	var bad, good []int64
+	for from := int64(1); from <= 200; from += 20 {
+		batch := jobs(from, from+19)
+		for _, j := range batch {
+			switch r.IntN(8) {
+			case 0:
+				j.State = model.Running
+			case 1:
+				j.State = model.Pending
+			default:
+				good = append(good, j.Seq)
+				continue
+			}
+			bad = append(bad, j.Seq)
+		}
+		err := s.Append(t.Context(), batch)
+		refused, ok := RefusedJobs(err)
+		if ok != (err != nil) || ok && !errors.Is(err, ErrNotFinal) {
+			t.Fatalf("seed=%d: %v", seed, err)
+		}
+		for _, e := range refused {
+			if !slices.Contains(bad, e.Seq) || int64(e.ID) != e.Seq+100 || !strings.Contains(err.Error(), "job ") {
+				t.Errorf("seed=%d: refused %v of %v", seed, e, bad)
+			}
+		}
+		if s.Last() != from+19 {
+			t.Fatalf("seed=%d: last %d, want %d", seed, s.Last(), from+19)
+		}
 	}
-	if list, err := s.Range(t.Context(), 1, 9, 0); err != nil || len(list) != 0 || s.Last() != 0 {
-		t.Errorf("half of it is there: %v, %v", seqs(list), err)
+	list, err := s.Range(t.Context(), 1, 200, 0)
+	if err != nil || !slices.Equal(seqs(list), good) || s.Absent() != int64(len(bad)) {
+		t.Errorf("seed=%d: %d of %d stored, %d absent, %v", seed, len(list), len(good), s.Absent(), err)
 	}
 }
 
 func TestOpenRefuses(t *testing.T) {
 	newer := file(t)
 	s := open(t, newer)
-	if _, err := s.db.Exec("PRAGMA user_version = 3"); err != nil {
+	if _, err := s.db.Exec("PRAGMA user_version = 4"); err != nil {
 		t.Fatal(err)
 	}
 	noise := file(t)
@@ -244,7 +292,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{
-		newer: ErrNewer, noise: ErrCorrupt, broken(t): ErrCorrupt,
+		newer: ErrNewer, noise: ErrCorrupt,
 		filepath.Join(t.TempDir(), "none", "history.db"): ErrNotWritable,
 	} {
 		s, err := Open(path)
@@ -273,7 +321,7 @@ func broken(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte(strings.Repeat("noise", 4000)), 8192); err != nil {
+	if _, err := f.WriteAt([]byte(strings.Repeat("noise", 4000)), 128<<10); err != nil {
 		t.Fatal(err)
 	}
 	return path

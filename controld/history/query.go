@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -24,7 +25,7 @@ type Filter struct {
 	Name    string
 	Since   model.UnixMS // ended at or after
 	Until   model.UnixMS // ended before
-	Before  int64        // Seq below this: the Seq of the last job of the page before
+	Before  int64        // Seq below this: the Seq of the last job of the page before; 0: any
 	Limit   int          // at most LimitMax, which is also the default
 }
 
@@ -89,7 +90,9 @@ func (f Filter) condition() where {
 	}
 	compare("ended >= ?", int64(f.Since))
 	compare("ended < ?", int64(f.Until))
-	compare("seq < ?", f.Before)
+	if f.Before != 0 {
+		w.add("seq < ?", f.Before)
+	}
 	return w
 }
 
@@ -101,57 +104,108 @@ func limited(limit int) int {
 	return limit
 }
 
-// Query returns the jobs that f selects, the last to end first.
+// Query returns the jobs that f selects, the last to end first, and behind them those that were set
+// aside, whose Seq is below 0.
 func (s *Store) Query(ctx context.Context, f Filter) ([]*model.Job, error) {
-	w := f.condition()
-	query := "SELECT body FROM job WHERE " + strings.Join(w.terms, " AND ") + " ORDER BY seq DESC LIMIT ?"
-	return s.jobs(ctx, query, append(w.args, limited(f.Limit))...)
-}
-
-// Range returns the jobs with from <= Seq <= to in order, at most limit of them. Numbers that are
-// missing here are left out.
-func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*model.Job, error) {
-	return s.jobs(ctx, "SELECT body FROM job WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", from, to, limited(limit))
-}
-
-// Get returns the job with this id, or ErrNoJob.
-func (s *Store) Get(ctx context.Context, id model.JobID) (*model.Job, error) {
-	jobs, err := s.jobs(ctx, "SELECT body FROM job WHERE id = ?", int64(id))
-	if err != nil {
-		return nil, err
+	var found []*model.Job
+	for {
+		w := f.condition()
+		query := "SELECT seq, body FROM job WHERE " + strings.Join(w.terms, " AND ") + " ORDER BY seq DESC LIMIT ?"
+		limit := limited(f.Limit)
+		p, err := s.page(ctx, math.MaxInt, query, append(w.args, limit)...)
+		found = append(found, p.jobs...)
+		if err != nil || p.rows < limit || len(p.jobs) == limit {
+			return found, err
+		}
+		f.Before, f.Limit = p.last, limit-len(p.jobs) // others in place of damaged ones
 	}
-	if len(jobs) == 0 {
+}
+
+// rangeBytes bounds what Range returns, beyond its first job: another controller reads it into memory.
+const rangeBytes = 16 << 20
+
+// Range returns the jobs with from <= Seq <= to in order, at most limit of them and about 16 MiB.
+// Numbers that are missing here are left out.
+func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*model.Job, error) {
+	p, err := s.page(ctx, rangeBytes, "SELECT seq, body FROM job WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", from, to,
+		limited(limit))
+	return p.jobs, err
+}
+
+// Get returns the job with this id, or ErrNoJob. Of two it is the one that was not set aside.
+func (s *Store) Get(ctx context.Context, id model.JobID) (*model.Job, error) {
+	var body []byte
+	err := s.db.QueryRowContext(ctx, "SELECT body FROM job WHERE id = ? ORDER BY seq DESC LIMIT 1",
+		int64(id)).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("job %d: %w", id, ErrNoJob)
 	}
-	return jobs[0], nil
+	var j *model.Job
+	if err == nil {
+		j, err = decodeJob(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read history %s: job %d: %w", s.path, id, explain(err))
+	}
+	return j, nil
 }
 
-// jobs runs a query for bodies.
-func (s *Store) jobs(ctx context.Context, query string, args ...any) ([]*model.Job, error) {
+// page is what a query has found.
+type page struct {
+	jobs []*model.Job
+	rows int   // damaged ones counted
+	last int64 // number of the last row
+}
+
+// page runs a query for numbers and bodies, and stops once it has read so many bytes. A body that is
+// damaged is left out, counted and said once: the others are answered.
+func (s *Store) page(ctx context.Context, bytes int, query string, args ...any) (p page, err error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read history %s: %w", s.path, explain(err))
+		return p, fmt.Errorf("read history %s: %w", s.path, explain(err))
 	}
-	jobs, err := decodeRows(rows)
-	if err = errors.Join(err, rows.Close()); err != nil {
-		return nil, fmt.Errorf("read history %s: %w", s.path, explain(err))
+	for bytes > 0 && err == nil && rows.Next() {
+		var body []byte
+		if err = rows.Scan(&p.last, &body); err != nil {
+			break
+		}
+		p.rows++
+		bytes -= len(body)
+		if j, err := decodeJob(body); err == nil {
+			j.Seq = p.last // which is another in a job that was set aside
+			p.jobs = append(p.jobs, j)
+		} else {
+			s.badRow(p.last, err)
+		}
 	}
-	return jobs, nil
+	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+		return page{}, fmt.Errorf("read history %s: %w", s.path, explain(err))
+	}
+	return p, nil
 }
 
-// decodeRows reads the bodies.
-func decodeRows(rows *sql.Rows) ([]*model.Job, error) {
-	var jobs []*model.Job
-	for rows.Next() {
-		var body []byte
-		if err := rows.Scan(&body); err != nil {
-			return nil, err
-		}
-		j := new(model.Job)
-		if err := json.Unmarshal(body, j); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-		jobs = append(jobs, j)
+func decodeJob(body []byte) (*model.Job, error) {
+	j := new(model.Job)
+	if err := json.Unmarshal(body, j); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	return jobs, rows.Err()
+	return j, nil
+}
+
+// maxTold is of how many bad rows OnBadRow is told: a file that is full of them fills no log.
+const maxTold = 100
+
+// badRow counts a row that an answer leaves out, and tells of it once.
+func (s *Store) badRow(row int64, err error) {
+	s.bad.Add(1)
+	s.toldMu.Lock()
+	defer s.toldMu.Unlock()
+	if s.OnBadRow == nil || s.told[row] || len(s.told) >= maxTold {
+		return
+	}
+	if s.told == nil {
+		s.told = map[int64]bool{}
+	}
+	s.told[row] = true
+	s.OnBadRow(row, err)
 }

@@ -35,6 +35,10 @@ type Config struct {
 	MaxReads      int `json:"max_reads,omitempty"`
 	MaxProcessor  int `json:"max_processor,omitempty"`
 
+	// HistoryKeep is how long ended jobs are kept in the history after their end; 0: for ever. It is at
+	// least [MinHistoryKeep].
+	HistoryKeep jobspec.Seconds `json:"history_keep,omitempty"`
+
 	Accounts map[string]Account `json:"accounts,omitempty"`
 	// how many there are of what jobs hold without a node, by name, such as licences of a program
 	Licenses map[string]int `json:"licenses,omitempty"`
@@ -51,6 +55,10 @@ const (
 	DefaultMaxReads      = 50      // more is a loop that should wait for a change
 	DefaultMaxProcessor  = 50      // a list of 10,000 jobs each second takes a fifth of it
 )
+
+// MinHistoryKeep is the shortest time that ended jobs are kept for: less is a mistake in the unit, and
+// what is removed is gone.
+const MinHistoryKeep jobspec.Seconds = 24 * 3600
 
 // Queue is a set of defaults and limits that jobs are submitted to.
 type Queue struct {

@@ -30,9 +30,13 @@ func (s *Server) CatchUp(ctx context.Context) error {
 		}
 	}
 	s.fresh.Store(true)
+	close(s.caught)
 	s.Log.Debug("caught up", "index", s.Replica.View().Index())
 	return nil
 }
+
+// CaughtUp is closed once this replica has caught up.
+func (s *Server) CaughtUp() <-chan struct{} { return s.caught }
 
 // confirmedIndex returns an index that a quorum has confirmed, from the leader.
 func (s *Server) confirmedIndex(ctx context.Context) (uint64, error) {

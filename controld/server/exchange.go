@@ -100,6 +100,9 @@ func (x *exchange) run() (any, error) {
 		if !x.s.Replica.Leading() && (!x.s.fresh.Load() || rt.past && x.s.missesRecords()) {
 			return nil, x.forward()
 		}
+		if rt.past && x.s.Replica.Leading() && x.s.Fetching() {
+			return nil, problem.NoLeader("the new leader fetches ended jobs from the other controllers")
+		}
 		if x.flag("consistent") {
 			if !x.s.Replica.Leading() {
 				return nil, x.forward()

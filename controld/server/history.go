@@ -3,8 +3,10 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/history"
@@ -23,7 +25,7 @@ func listHistory(x *exchange) (any, error) {
 		return list, err
 	}
 	part := newList[json.RawMessage]("JobList", x.view)
-	part.Next = list.Next
+	part.Next, part.Warnings = list.Next, list.Warnings
 	w := rowWriter{fields: fields}
 	for i := range list.Items {
 		row, err := w.row(&list.Items[i])
@@ -45,12 +47,14 @@ func endedJobs(x *exchange) (*api.List[api.Job], error) {
 		f.user = x.caller.User.User // a coordinator names the account
 	}
 	limit, steps := x.limit(), x.flag("steps")
-	jobs, err := x.finished(history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states,
-		Before: x.number("page", 0), Limit: limit + 1, IDs: f.named, Since: x.instant("since"), Until: x.instant("until")})
+	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states,
+		Before: x.number("page", 0), Limit: limit + 1, IDs: f.named, Since: x.instant("since"), Until: x.instant("until")}
+	jobs, err := x.finished(q)
 	if err != nil {
 		return nil, err
 	}
 	list := newList[api.Job]("JobList", x.view)
+	list.Warnings = x.notKept(q, len(jobs))
 	if len(jobs) > limit {
 		jobs = jobs[:limit]
 		list.Next = strconv.FormatInt(jobs[limit-1].Seq, 10)
@@ -70,6 +74,26 @@ func endedJobs(x *exchange) (*api.List[api.Job], error) {
 		list.Items = append(list.Items, out)
 	}
 	return list, nil
+}
+
+// notKept says which jobs that were asked for cannot be found because the history does not have them.
+// Of jobs that were named and found nothing is said.
+func (x *exchange) notKept(q history.Filter, found int) (warnings []string) {
+	if len(q.IDs) > 0 && found > 0 {
+		return nil
+	}
+	if kept := x.s.History.KeptSince(); q.Since < kept {
+		warnings = append(warnings, fmt.Sprintf("jobs that ended before %s are not kept any more (history { keep = %q })",
+			time.UnixMilli(int64(kept)).UTC().Format(time.RFC3339), x.view.Config().HistoryKeep))
+	}
+	if absent, until := x.s.History.Absent(), x.s.History.AbsentUntil(); absent > 0 && (until == 0 || q.Since < until) {
+		text := fmt.Sprintf("%d jobs are missing from the history of controller %s", absent, x.s.Name)
+		if until != 0 {
+			text += " among those that ended before " + time.UnixMilli(int64(until)).UTC().Format(time.RFC3339)
+		}
+		warnings = append(warnings, text)
+	}
+	return warnings
 }
 
 // finished returns jobs of the history, and those that have ended since its last write.

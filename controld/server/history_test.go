@@ -61,3 +61,56 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 		t.Error("a field that there is not was not refused")
 	}
 }
+
+// TestAnswersSayWhatIsNotKept: which jobs that were asked for the history does not have any more, or
+// never had.
+func TestAnswersSayWhatIsNotKept(t *testing.T) {
+	records, err := history.Open(filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close()
+	var ended []*model.Job
+	for seq := int64(1); seq <= 10; seq++ {
+		ended = append(ended, &model.Job{ID: model.JobID(seq), Seq: seq, State: model.Completed,
+			Ended: model.Stamp{At: 1, Wall: model.UnixMS(seq * 86_400_000)}})
+	}
+	cfg := model.DefaultConfig()
+	cfg.HistoryKeep = 5 * 86_400
+	x := &exchange{s: &Server{Config: Config{Name: "c1", History: records}}, view: fsm.New(cfg).View()}
+	day := func(n int) model.UnixMS { return model.UnixMS(n * 86_400_000) }
+	says := func(when string, q history.Filter, found int, want ...string) {
+		t.Helper()
+		got := x.notKept(q, found)
+		if len(got) != len(want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+			return
+		}
+		for i := range want {
+			if !strings.Contains(got[i], want[i]) {
+				t.Errorf("%s: %q, want %q", when, got[i], want[i])
+			}
+		}
+	}
+	says("nothing is lost", history.Filter{}, 0)
+	if err := records.Append(t.Context(), append(ended[:6:6], ended[8:]...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := records.NoteGaps(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	gap := "2 jobs are missing from the history of controller c1 among those that ended before 1970-01-10T00:00:00Z"
+	says("all, with a gap", history.Filter{}, 9, gap)
+	says("before the gap's end", history.Filter{Since: day(9) - 1}, 2, gap)
+	says("after the gap", history.Filter{Since: day(9)}, 2)
+	if _, err := records.Prune(t.Context(), day(5)); err != nil {
+		t.Fatal(err)
+	}
+	const kept = `jobs that ended before 1970-01-06T00:00:00Z are not kept any more (history { keep = "5d" })`
+	says("all", history.Filter{}, 0, kept, gap)
+	says("since before", history.Filter{Since: day(5) - 1}, 0, kept, gap)
+	says("since then", history.Filter{Since: day(5)}, 0, gap)
+	named := history.Filter{IDs: model.Span(3, 3)}
+	says("a named job that is not there", named, 0, kept, gap)
+	says("a named job that is", named, 1)
+}

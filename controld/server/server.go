@@ -41,11 +41,13 @@ type Config struct {
 	Credential *pki.Credential // of this controller
 	Users      *identity.Users
 
-	Replica  *replica.Replica
-	Peers    *peers.Peers
-	Client   *http.Client   // to other controllers
-	Nodes    *http.Client   // to nodes
-	History  *history.Store // of this machine
+	Replica *replica.Replica
+	Peers   *peers.Peers
+	Client  *http.Client   // to other controllers
+	Nodes   *http.Client   // to nodes
+	History *history.Store // of this machine
+	// Fetching reports whether History may lack jobs that another controller is about to be asked for.
+	Fetching func() bool
 	Contacts *telemetry.Contacts
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
@@ -74,13 +76,15 @@ type Server struct {
 	audit     auditLog
 	document  func() ([]byte, error) // made once, because strangers may ask for it
 	fresh     atomic.Bool            // this replica has caught up once since it started
+	caught    chan struct{}          // closed then
 	alive     context.Context        // ends when the daemon stops; long polls and streams end with it
 }
 
 // New returns a server, and registers its metrics. Its long polls and streams end with ctx. It
 // panics if a route has no rule.
 func New(ctx context.Context, cfg Config) *Server {
-	s := &Server{Config: cfg, routes: routes(), alive: ctx, document: sync.OnceValues(documentText)}
+	s := &Server{Config: cfg, routes: routes(), alive: ctx, caught: make(chan struct{}),
+		document: sync.OnceValues(documentText)}
 	if err := checkRules(s.routes); err != nil {
 		panic(err)
 	}
@@ -107,7 +111,9 @@ func (s *Server) stale() (time.Duration, bool) {
 // missesRecords reports whether jobs have left the state that are not in the history of this
 // machine yet. A controller that is new to the cluster, or was away for long, fetches them for a
 // while, and must not deny them meanwhile.
-func (s *Server) missesRecords() bool { return s.History.Last() < s.Replica.View().Trimmed() }
+func (s *Server) missesRecords() bool {
+	return s.History.Last() < s.Replica.View().Trimmed() || s.History.Absent() > 0
+}
 
 // leaderHTTP returns the leader and where it serves the API. It is false if there is none, or it is
 // this controller.

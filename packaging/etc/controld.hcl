@@ -52,6 +52,11 @@ socket = "/run/rota/controld.sock"
 #   max_processor   = 50
 # }
 
+# How long ended jobs are kept. Without it they are kept for ever.
+# history {
+#   keep = "365d"
+# }
+
 # A queue without max_time has no longest time.
 # queue "default" {
 #   default_class = "be"

@@ -49,6 +49,9 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		list, answer, err := session.History(c.Context, filter, api.Read{})
 		if err == nil && page == "" {
 			env.WarnStale(answer)
+			for _, text := range list.Warnings {
+				env.Notef("%s", text)
+			}
 		}
 		return list, err
 	}, c.Int("limit"))

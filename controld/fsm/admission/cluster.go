@@ -42,6 +42,9 @@ func CheckConfig(c *model.Config) error {
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
 	case c.MaxSubmitJobs < 0 || c.MaxRequests < 0 || c.MaxReads < 0 || c.MaxProcessor < 0:
 		return fmt.Errorf("max_submit_jobs, max_requests, max_reads or max_processor is below 0: %w", model.ErrBadConfig)
+	case c.HistoryKeep != 0 && c.HistoryKeep < model.MinHistoryKeep:
+		return fmt.Errorf("history keeps jobs for %v, and %v is the least: %w", c.HistoryKeep, model.MinHistoryKeep,
+			model.ErrBadConfig)
 	case len(c.Licenses) > model.MaxLicenses || slices.ContainsFunc(slices.Collect(maps.Values(c.Licenses)),
 		func(n int) bool { return n < 0 || n > jobspec.MaxLicenseCount }):
 		return fmt.Errorf("more than %d licences, or a count that is not from 0 to %d: %w", model.MaxLicenses,

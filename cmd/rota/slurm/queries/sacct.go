@@ -289,6 +289,11 @@ func (a *acctList) eachEnded(ctx context.Context, members []string, visit func(*
 			if err != nil {
 				return err
 			}
+			for _, text := range list.Warnings {
+				if f.Page == "" {
+					a.Infof("%s", text)
+				}
+			}
 			for i := range list.Items {
 				visit(&list.Items[i])
 			}
