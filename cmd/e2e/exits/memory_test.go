@@ -92,7 +92,7 @@ func (m *memory) program(id container.ID) containertest.Program {
 	case m.phase == inGrace && !m.left, leaves == ignores:
 		set(nil)
 	case leaves >= 0:
-		set(&container.Exit{Code: leaves})
+		set(&container.Exit{Code: leaves, Finished: m.cell.program.finished})
 	}
 	return p
 }
@@ -135,7 +135,7 @@ func (m *memory) leave() {
 	if again {
 		return // the end of its lease asks it again
 	}
-	e := container.Exit{Code: m.cell.program.leaves}
+	e := container.Exit{Code: m.cell.program.leaves, Finished: m.cell.program.finished}
 	switch m.cell.program.leaves {
 	case ignores:
 		return

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // verdict is what must have become of a job.
@@ -60,12 +61,21 @@ func (c cell) judge() verdict {
 	}
 	v := verdict{state: again, cause: c.deciding(), exit: &left, denied: c.at == inGrace}
 	switch {
-	case left == exit{} && (!c.program.checkpoint || c.program.finished):
+	case left == exit{} && !c.goesOn():
 		v.state, v.cause = model.Completed, model.CauseCompleted
 	case c.program.once:
 		v.state = model.Preempted
 	}
 	return v
+}
+
+// goesOn reports whether a program that leaves with 0 has only saved its state.
+func (c cell) goesOn() bool {
+	saves := c.program.checkpoint
+	if c.program.zero != "" {
+		saves = c.program.zero == jobspec.ExitSaved
+	}
+	return saves && !c.program.finished
 }
 
 // neverExecuted: a worker whose program was never executed has not succeeded. Its job loses nothing by

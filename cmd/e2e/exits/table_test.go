@@ -74,10 +74,11 @@ type program struct {
 	name string
 	// the exit code after a signal; -1: it dies of the signal, -2: it ignores it
 	leaves     int
-	ends       int  // the exit code when it ends by itself
-	checkpoint bool // the job says that it saves its progress
-	once       bool // the job must not be started again
-	finished   bool // the program says that it is finished
+	ends       int    // the exit code when it ends by itself
+	checkpoint bool   // the job says that it saves its progress
+	once       bool   // the job must not be started again
+	finished   bool   // the program says that it is finished
+	zero       string // what the job says that exit code 0 means after it had to leave
 }
 
 const (
@@ -93,6 +94,10 @@ var programs = []program{
 	{name: "saves and leaves with 0", leaves: 0, checkpoint: true},
 	{name: "saves and leaves with 85", leaves: 85, ends: 85, checkpoint: true},
 	{name: "saves, leaves with 7, or ends with 3", leaves: 7, ends: 3, checkpoint: true},
+	{name: "is finished and leaves with 0", leaves: 0, checkpoint: true, finished: true},
+	{name: "is finished and leaves with 7", leaves: 7, checkpoint: true, finished: true},
+	{name: "has exit_zero = requeue, leaves with 0", leaves: 0, zero: jobspec.ExitSaved},
+	{name: "saves, has exit_zero = complete, leaves with 0", leaves: 0, checkpoint: true, zero: jobspec.ExitDone},
 	{name: "may run once, dies of the signal", leaves: dies, once: true},
 	{name: "may run once, leaves with 0", leaves: 0, once: true},
 }
@@ -103,15 +108,16 @@ func programsAt(m moment) []program {
 	type word struct {
 		checkpoint, once, finished bool
 		leaves, ends               int
+		zero                       string
 	}
 	known := map[word]bool{}
 	return slices.DeleteFunc(slices.Clone(programs), func(p program) bool {
-		w := word{p.checkpoint, p.once, p.finished, p.leaves, p.ends}
+		w := word{p.checkpoint, p.once, p.finished, p.leaves, p.ends, p.zero}
 		switch {
 		case m.ended():
-			w.leaves = 0
+			w.leaves, w.finished, w.zero = 0, false, ""
 		case m != output && m != inGrace:
-			w.leaves, w.ends, w.finished = 0, 0, false
+			w.leaves, w.ends, w.finished, w.zero = 0, 0, false, ""
 		}
 		again := known[w]
 		known[w] = true
@@ -200,7 +206,7 @@ func (c cell) spec(script string) *jobspec.Job {
 	}
 	j := &jobspec.Job{Name: "cell", TimeLimit: 3600, Workdir: "/", Groups: []jobspec.Group{g},
 		OnNodeLost: jobspec.NodeLossRequeue, // small clusters wait
-		Preemption: &jobspec.Preemption{GracePeriod: 1}}
+		Preemption: &jobspec.Preemption{GracePeriod: 1, ExitZero: c.program.zero}}
 	if c.program.checkpoint {
 		j.Checkpoint = &jobspec.Checkpoint{Path: "/tmp"}
 	}
