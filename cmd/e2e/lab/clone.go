@@ -21,7 +21,8 @@ exec "$@"`
 // another node. Only with Options.Namespaces. It is for the caller to start and to end it.
 func (c *Cluster) Clone(d, at *Daemon) (*Daemon, error) {
 	dir := filepath.Join(c.Dir, d.Name+"-clone")
-	twin := &Daemon{Name: d.Name, host: at.host, Socket: dir + ".sock", Data: filepath.Join(dir, "data"), Log: dir + ".log"}
+	twin := &Daemon{Name: d.Name, host: at.host, Socket: dir + ".sock", Data: filepath.Join(dir, "data"),
+		Log: dir + ".log"}
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
