@@ -312,8 +312,13 @@ var rules = map[string]rule{
 		why:   "the state behind the log, for the server and the leader alike",
 	},
 	"controld/peers": {
-		ours: []string{"consensus", "controld/model", "controld/api/identity", "controld/member"},
+		ours: []string{"consensus", "controld/model", "controld/api", "controld/api/identity", "controld/member"},
 		why:  "the other controllers are found and asked in one place",
+	},
+	"controld/recovery": {
+		ours: []string{"consensus", "controld/api/clock", "controld/api/pki", "controld/fsm", "controld/fsm/state",
+			"controld/history", "controld/model"},
+		why: "it makes a log of a controller that does not run, and serves nothing",
 	},
 	"controld/leader": {
 		ours: []string{
@@ -375,7 +380,7 @@ var rules = map[string]rule{
 			"controld/api/identity",
 			"controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
-			"controld/leader",
+			"controld/leader", "controld/recovery",
 			"controld/server",
 		},
 		third: []string{"github.com/prometheus", "golang.org/x/sync"},

@@ -30,6 +30,7 @@ import (
 	"github.com/rota-hpc/rota/controld/leader"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/recovery"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -235,10 +236,16 @@ func (d *daemon) openReplica() error {
 		l.Close()
 		return fmt.Errorf("open the log: %w", err)
 	}
+	d.link.SetGeneration(d.generation)
 	d.credential.SetRevocations(func(r pki.Role, name string) int64 {
 		return d.replica.View().Trust().Generation(string(r), name)
 	})
 	return nil
+}
+
+// generation returns that of the log here. It is not known as long as the log is empty.
+func (d *daemon) generation() (text string, known bool) {
+	return d.replica.View().Recovery().Generation.String(), d.replica.HasState()
 }
 
 // find returns where another controller said that its log is, over mutual TLS. It is called before gossip
@@ -272,6 +279,7 @@ func (d *daemon) openGossip() error {
 	}
 	d.addrs.Gossip = d.gossip.Addr()
 	d.peers = peers.New(d.cfg.Name, d.gossip, d.link, d.client, file, serve.Loopback(addr), d.log)
+	d.peers.SetGeneration(func() string { text, _ := d.generation(); return text })
 	d.found.Store(d.peers)
 	return nil
 }
@@ -290,6 +298,7 @@ func (d *daemon) run(ctx context.Context) error {
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
 		History: d.records, Fetching: d.fetching.Load, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
+		NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },
 	})
 	for _, l := range d.listeners {
 		web := serve.NewServer(srv.Handler(), d.log)

@@ -31,6 +31,10 @@ type Controller interface {
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
 	// DropCheckpoints returns which of the folders that the node keeps are not needed any more.
 	DropCheckpoints(ctx context.Context, node string, req api.KeptCheckpoints) (*api.DroppedCheckpoints, error)
+	// Generation returns the generation of the cluster that the controllers have.
+	Generation(ctx context.Context, node, bootID string) (*api.Generation, error)
+	// AcceptGeneration says that the node follows it, and what the node knows of attempts.
+	AcceptGeneration(ctx context.Context, node string, req api.AcceptGeneration) (*api.Generation, error)
 }
 
 // Checkpoints makes, copies and removes the folders to which jobs save on this node.
@@ -96,6 +100,12 @@ type Parts struct {
 	Serves func(pid int) bool
 	// Sockets lets the processes of containers ask the controllers; nil: they cannot.
 	Sockets Sockets
+	// Lineage is the generation of the cluster that the node follows; nil: it begins with 0.
+	Lineage *Lineage
+	// KeptFile remembers the checkpoint folders that the controllers do not know; "": memory alone does.
+	KeptFile string
+	// Logged returns the workers whose output is kept here; nil: none is.
+	Logged func() []container.ID
 }
 
 // Sockets has a socket in each container, at which its processes ask the controllers.
@@ -129,6 +139,7 @@ type Agent struct {
 	steps       sync.WaitGroup     // those that run
 	registering chan struct{}      // held during a registration
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
+	kept        *keptFolders
 	out         outbox
 	jobSteps    jobSteps
 	gpus        nodeGPUs
@@ -142,6 +153,7 @@ type Agent struct {
 	origins      progress.Origins // of the metrics of jobs
 	changes      uint64           // grows with every change of a worker, so that older inspections are recognised
 	index        uint64           // of the last answer that was applied
+	heard        time.Time        // the last confirmed answer, or the start of this daemon
 	desiredKnown bool             // a controller has answered since this daemon started
 	lease        lease            // the last confirmed one
 	notice       string           // what rota nodes is to say of this node
@@ -154,6 +166,7 @@ type Agent struct {
 type worker struct {
 	facts
 	id             container.ID
+	keptUnseen     bool               // it is kept, and this daemon does not know what ordered it
 	busy           bool               // a step runs
 	cancel         context.CancelFunc // ends the step that runs; nil: it runs to its end
 	changedAt      uint64             // Agent.changes at its last change
@@ -191,6 +204,11 @@ func NewAgent(p Parts) *Agent {
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
 	}
 	a.gpus.runsHere = a.runsHere
+	a.heard = time.Now()
+	if a.Lineage == nil {
+		a.Lineage = &Lineage{}
+	}
+	a.kept = &keptFolders{since: map[string]time.Time{}}
 	return a
 }
 
@@ -200,6 +218,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx = ctx
 	a.mu.Unlock()
+	if err := a.openKept(); err != nil {
+		return err
+	}
 	if err := a.recoverState(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,17 @@ func (a *Agent) followControllers(ctx context.Context) error {
 		err := a.pollAllocs(ctx)
 		if err == nil {
 			wait = backoff{}
+			continue
+		}
+		if otherGeneration(err) {
+			err = a.followGeneration(ctx)
+			if err == nil {
+				continue
+			}
+		}
+		if unsettled(err) {
+			a.Log.Debug("the controllers wait until a majority of the nodes follows their generation")
+			wait.sleep(ctx)
 			continue
 		}
 		var p *api.Problem
@@ -83,6 +95,10 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 	if answer.LeaseMS <= 0 {
 		return errors.New("the controller could not confirm that it is still the leader")
 	}
+	if own := a.Lineage.Current(); cmp.Or(answer.Generation, "0") != own.String() {
+		return fmt.Errorf("the controller answers for generation %s of the cluster, and this node follows %s: the answer does "+
+			"not count", answer.Generation, own)
+	}
 	return a.applyAllocs(answer, sent, time.Now())
 }
 
@@ -103,6 +119,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 	}
 	a.index, a.desiredKnown = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
+	a.heard = received
 	a.lease = lease{sent, term} // what renewLeases passes on
 	wanted := make(map[container.ID]bool, len(n.Allocs))
 	for i := range n.Allocs {
@@ -155,6 +172,9 @@ func (a *Agent) keepsAny() bool {
 // worker that they ordered at the same instant for the same user is the same one, and is kept no
 // more. Of any other the result is of no interest to them.
 func (w *worker) keep(d *api.Alloc) bool {
+	if w.Kept && d != nil && w.keptUnseen {
+		w.Kept = false
+	}
 	if w.Kept && d != nil && w.Desired != nil && d.Start == w.Desired.Start && d.Owner.UID == w.Desired.Owner.UID {
 		w.Kept = false
 	}

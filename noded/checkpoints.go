@@ -52,7 +52,7 @@ func (a *Agent) sweepCheckpoints(ctx context.Context) error {
 	}
 	for {
 		again := sweepCheckpointsEvery
-		if ids := a.Checkpoints.List(); len(ids) > 0 {
+		if ids := a.Checkpoints.List(); len(ids) > 0 || len(a.kept.list()) > 0 {
 			if err := a.dropCheckpoints(ctx, ids); err != nil {
 				again = askAgain
 				a.logRetry(ctx, "cannot ask which checkpoints are needed: all are kept", err, again)
@@ -73,7 +73,10 @@ func (a *Agent) sweepCheckpoints(ctx context.Context) error {
 func (a *Agent) dropCheckpoints(ctx context.Context, ids []container.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ids = slices.DeleteFunc(ids, a.isHere)
+	if err := a.keepUnknown(nil, ids); err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(a.Checkpoints.List(), func(id container.ID) bool { return a.isHere(id) || a.kept.has(id) })
 	for part := range slices.Chunk(ids, askAtOnce) {
 		req := api.KeptCheckpoints{BootID: a.Node.BootID}
 		for _, id := range part {
@@ -81,6 +84,9 @@ func (a *Agent) dropCheckpoints(ctx context.Context, ids []container.ID) error {
 		}
 		answer, err := a.Control.DropCheckpoints(ctx, a.Node.Name, req)
 		if err != nil {
+			return err
+		}
+		if err := a.keepUnknown(answer.Unknown, a.Checkpoints.List()); err != nil {
 			return err
 		}
 		for _, text := range answer.IDs {

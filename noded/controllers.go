@@ -29,6 +29,7 @@ type controllers struct {
 	credential *pki.Credential
 	static     []string
 	log        *slog.Logger
+	lineage    *Lineage // nil, on a login node: requests carry no generation
 
 	mu     sync.Mutex
 	addrs  []string
@@ -68,7 +69,7 @@ func (c *controllers) setPeers(peers []member.Peer) error {
 		return nil
 	}
 	client, err := api.DialWith(strings.Join(addrs, ","),
-		api.Options{TLS: c.credential.Client(pki.Controller), Any4xx: true})
+		api.Options{TLS: c.credential.Client(pki.Controller), Any4xx: true, Wrap: c.withGeneration})
 	if err != nil {
 		return err
 	}
@@ -137,6 +138,46 @@ func (c *controllers) DropCheckpoints(
 	return client.DropCheckpoints(ctx, node, req)
 }
 
+// Generation implements [Controller].
+func (c *controllers) Generation(ctx context.Context, node, boot string) (*api.Generation, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.Generation(ctx, node, boot)
+}
+
+// AcceptGeneration implements [Controller].
+func (c *controllers) AcceptGeneration(
+	ctx context.Context, node string, req api.AcceptGeneration,
+) (*api.Generation, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.AcceptGeneration(ctx, node, req)
+}
+
+// withGeneration has requests carry the generation of the cluster that this node follows, so that a
+// controller that was left behind by it answers none of them.
+func (c *controllers) withGeneration(next http.RoundTripper) http.RoundTripper {
+	return &generationCarrier{c.lineage, next}
+}
+
+type generationCarrier struct {
+	lineage *Lineage
+	next    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *generationCarrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.lineage != nil {
+		r = r.Clone(r.Context())
+		r.Header.Set(api.HeaderGeneration, g.lineage.Current().String())
+	}
+	return g.next.RoundTrip(r)
+}
+
 // mayCopy asks whether another node may have a folder of this node.
 func (c *controllers) mayCopy(ctx context.Context, node, boot, id, to string) (*api.CheckpointCopy, error) {
 	client, _, err := c.current()
@@ -193,7 +234,7 @@ func (c *controllers) proxy(most int64, caller func(*http.Request, *identity.Use
 			}
 		},
 		ModifyResponse: relayStream,
-		Transport:      &anyController{of: c, next: transport},
+		Transport:      &anyController{of: c, next: c.withGeneration(transport)},
 		FlushInterval:  -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
@@ -251,8 +292,9 @@ func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
 		var resp *http.Response
 		last := i == len(addrs)-1
 		resp, err = t.send(r, addr, body)
-		if err == nil && resp.StatusCode == http.StatusUnauthorized && !last {
-			resp.Body.Close() // it alone may not know this machine
+		if err == nil && !last && (resp.StatusCode == http.StatusUnauthorized ||
+			resp.StatusCode == http.StatusMisdirectedRequest) {
+			resp.Body.Close() // it alone may not know this machine, or the cluster has gone on without it
 			continue
 		}
 		if err == nil || !pki.NotSent(err) {

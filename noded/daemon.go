@@ -354,13 +354,18 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	lineage, err := OpenLineage(d.cfg.DataDir, d.credential.Member.Cluster)
+	if err != nil {
+		return err
+	}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger, lineage: lineage}
 	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
+		Lineage: lineage, KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
 	})
 	d.agent.runSteps(ctx, StepParts{
 		Build: d.buildStep,
@@ -423,6 +428,8 @@ func (d *daemon) run(ctx context.Context) error {
 	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
+	mux.HandleFunc("GET "+api.KeptPath, d.agent.serveKept)
+	mux.HandleFunc("POST "+api.KeptPath, d.agent.dropKept)
 	mux.HandleFunc("POST /v1/exec/{id}", d.execWorker)
 	mux.HandleFunc("POST /v1/attach/{id}", d.attachWorker)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

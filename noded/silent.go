@@ -2,6 +2,7 @@ package noded
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,10 +40,8 @@ func (a *Agent) noteSilent(all []container.Status) {
 
 // noticeText returns what rota nodes is to say of this node. The mutex is held.
 func (a *Agent) noticeText() string {
-	if a.notice != "" && a.silentShims != "" {
-		return a.notice + "; " + a.silentShims
-	}
-	return a.notice + a.silentShims
+	parts := []string{a.notice, a.silentShims, a.kept.notice()}
+	return strings.Join(slices.DeleteFunc(parts, func(one string) bool { return one == "" }), "; ")
 }
 
 // silentGrace is how long after the end of its lease a container goes on whose shim does not answer. A shim

@@ -79,6 +79,10 @@ type world struct {
 	checkpoints Checkpoints              // nil: the node keeps none
 	criu        container.Criu           // without a path: the node saves no processes
 	unneeded    func(folder string) bool // which folders no attempt needs
+	unknown     func(folder string) bool // which folders the controllers do not know
+
+	generation string                // of the controllers; "": 0
+	accepted   *api.AcceptGeneration // by the node
 }
 
 // assigned is what the controllers know of one worker.
@@ -238,7 +242,7 @@ func (w *world) start() {
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
 		Used:    l.usedNow, Serves: func(pid int) bool { return pid == w.serving() },
-		Checkpoints: w.checkpoints, Criu: w.criu,
+		Checkpoints: w.checkpoints, Criu: w.criu, KeptFile: w.path + ".kept",
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	l.agent.runSteps(ctx, StepParts{})
@@ -338,6 +342,9 @@ func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait
 				return errUnreachable
 			}
 			wake = l.wake
+			if l.world.generation != "" && l.world.accepted == nil {
+				return &api.Problem{Status: 421, Code: api.CodeGeneration}
+			}
 			if l.index > after {
 				out = l.listed()
 			}
@@ -357,7 +364,7 @@ func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait
 }
 
 func (w *world) listed() *api.NodeAllocs {
-	out := &api.NodeAllocs{Index: w.index, Now: clockNow(), LeaseMS: 600_000}
+	out := &api.NodeAllocs{Generation: w.generation, Index: w.index, Now: clockNow(), LeaseMS: 600_000}
 	if w.unsure {
 		out.LeaseMS = 0
 	}
@@ -407,12 +414,27 @@ func (l *life) DropCheckpoints(
 			return errUnreachable
 		}
 		for _, id := range req.IDs {
+			if l.world.unknown != nil && l.world.unknown(id) {
+				out.Unknown = append(out.Unknown, id)
+				continue
+			}
 			if l.unneeded != nil && l.unneeded(id) {
 				out.IDs = append(out.IDs, id)
 			}
 		}
 		return nil
 	})
+}
+
+func (l *life) Generation(context.Context, string, string) (*api.Generation, error) {
+	return &api.Generation{Generation: l.world.generation, Accepted: l.world.accepted != nil, Settled: true}, nil
+}
+
+func (l *life) AcceptGeneration(_ context.Context, _ string, req api.AcceptGeneration) (*api.Generation, error) {
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	l.world.accepted = &req
+	return &api.Generation{Generation: l.world.generation, Accepted: true, Settled: true}, nil
 }
 
 func stage(s model.WorkerState) int {

@@ -37,7 +37,7 @@ func TestComplete(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t, Addr: busy(t).URL}
 	for _, c := range []struct{ line, want string }{
 		{"qu", "queue"},
-		{"node ", "confirm-dead drain resume"},
+		{"node ", "confirm-dead discard drain kept resume"},
 		{"node drain ", "gpu01 gpu02"},
 		{"node drain gpu01 gpu", "gpu01 gpu02"},
 		{"array ", "prune"},

@@ -693,8 +693,33 @@ type Cluster struct {
 	Version     int          `json:"version"`
 	Policy      string       `json:"policy"` // by which it schedules; its parameters are in the configuration
 	Controllers []Controller `json:"controllers"`
+	// how the present generation began; nil: it is that of a cluster that was never recovered or restored
+	Generation *GenerationState `json:"generation,omitempty"`
+	// nodes that have accepted another generation and refuse this one, as far as this controller was told
+	RefusedBy []RefusingNode `json:"refused_by,omitempty"`
 	// what operators have told the scheduler
 	Steering []SchedSetting `json:"steering,omitempty"`
+}
+
+// GenerationState is a generation of the cluster that rota-controld recover or restore began.
+type GenerationState struct {
+	Generation string   `json:"generation"` // NUMBER-ID
+	Means      string   `json:"means"`      // recover or restore
+	Controller string   `json:"controller"` // that became a cluster of one
+	Raised     *Time    `json:"raised"`
+	Settled    bool     `json:"settled"`               // a majority of the nodes follows it
+	Accepted   int      `json:"accepted"`              // nodes that follow it
+	Need       int      `json:"need"`                  // how many must
+	Missing    []string `json:"missing,omitempty"`     // nodes that do not follow it yet
+	Unknown    int      `json:"unknown,omitempty"`     // jobs that nodes know and the state does not
+	Held       int      `json:"held,omitempty"`        // jobs whose later attempts nodes know
+	OldJobsIn  int64    `json:"old_jobs_in,omitempty"` // seconds until jobs from before may start
+}
+
+// RefusingNode is a node that follows another generation than this controller has.
+type RefusingNode struct {
+	Node       string `json:"node"`
+	Generation string `json:"generation"`
 }
 
 // Controller is one control daemon.
@@ -750,6 +775,8 @@ const (
 	CodeWrongState   = "wrong-state"  // 409
 	CodeTooLarge     = "too-large"    // 413
 	CodeNoLeader     = "no-leader"    // 503
+	CodeGeneration   = "generation"   // 421 the controller and the caller are of different generations of the cluster
+	CodeUnsettled    = "unsettled"    // 503 a recovered or restored cluster whose nodes have not accepted that yet
 	CodeInternal     = "internal"     // 500
 	CodeUncertain    = "uncertain"    // 503 leadership changed while waiting: it may have been done or not
 	CodeTimeout      = "timeout"      // 504

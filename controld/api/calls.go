@@ -293,6 +293,17 @@ func (c *Client) ConfirmDead(ctx context.Context, req ConfirmDeadRequest) (*Conf
 	return post[ConfirmedDead](ctx, c, call{path: "/v1/nodes/confirm-dead"}, req)
 }
 
+// KeptFolders lists the checkpoint folders on a node whose jobs or attempts the controllers do not know.
+func (c *Client) KeptFolders(ctx context.Context, node string) (*KeptFolders, error) {
+	list, _, err := get[KeptFolders](ctx, c, nodePath(node, "/kept"), nil, Read{})
+	return list, err
+}
+
+// DropKeptFolders has a node remove such folders, and lists those that it keeps still.
+func (c *Client) DropKeptFolders(ctx context.Context, node string, ids []string) (*KeptFolders, error) {
+	return post[KeptFolders](ctx, c, call{path: nodePath(node, "/kept/drop")}, DropFolders{IDs: ids})
+}
+
 // RemoveController takes the vote of a controller that is gone for good.
 func (c *Client) RemoveController(ctx context.Context, name string) error {
 	_, err := post[Cluster](ctx, c, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil)
@@ -389,6 +400,18 @@ func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
 // daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	return post[ReportResponse](ctx, c, call{path: nodePath(node, "/report"), repeat: true}, req)
+}
+
+// Generation asks a controller for the generation of its cluster. Called by node daemons.
+func (c *Client) Generation(ctx context.Context, node, bootID string) (*Generation, error) {
+	answer, _, err := get[Generation](ctx, c, nodePath(node, "/generation"), url.Values{"boot_id": {bootID}}, Read{})
+	return answer, err
+}
+
+// AcceptGeneration says that a node follows a generation, and what it knows of attempts. Called by node
+// daemons.
+func (c *Client) AcceptGeneration(ctx context.Context, node string, req AcceptGeneration) (*Generation, error) {
+	return post[Generation](ctx, c, call{path: nodePath(node, "/generation"), repeat: true}, req)
 }
 
 // MayCopyCheckpoint asks whether node may send the folder of a worker, job.attempt.worker, to the node

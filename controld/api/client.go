@@ -366,7 +366,7 @@ func mayBeDone(before bool, err error) bool {
 	case !errors.As(err, &p):
 		return before || !pki.NotSent(err)
 	case p.Status >= 500:
-		return before || p.Code != CodeNoLeader && p.Code != CodeBusy
+		return before || p.Code != CodeNoLeader && p.Code != CodeBusy && p.Code != CodeUnsettled
 	}
 	return before && p.Code == CodeUnauthorised
 }
@@ -386,7 +386,7 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	var p *Problem
 	if errors.As(err, &p) {
 		switch p.Code {
-		case CodeNoLeader, CodeBusy: // nothing was done
+		case CodeNoLeader, CodeBusy, CodeUnsettled: // nothing was done
 			return c.opts.RetryFor, true
 		case CodeUncertain:
 			return c.opts.RetryFor, q.repeat
@@ -403,7 +403,7 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 // the caller may be the only one, and has done nothing.
 func (c *Client) othersMay(err error) bool {
 	var p *Problem
-	return errors.As(err, &p) && (p.Code == CodeUnauthorised || c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
+	return errors.As(err, &p) && (p.Code == CodeUnauthorised || p.Code == CodeGeneration || c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
 }
 
 // refusalOf returns the refusal of a caller, nil for other errors.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -11,6 +13,28 @@ import (
 //	POST /v1/nodes/{name}/register   RegisterRequest -> RegisterResponse   at start, and when the inventory changes
 //	GET  /v1/nodes/{name}/allocs     ?boot_id=&after=INDEX&wait=10s -> NodeAllocs   long poll; renews the lease
 //	POST /v1/nodes/{name}/report     ReportRequest -> ReportResponse       changes only, in batches
+
+// HeaderGeneration carries the generation of the cluster that the sender follows, NUMBER-ID. Without
+// it that is generation 0.
+const HeaderGeneration = "Rota-Generation"
+
+// Generation is that of a controller, as it tells a node. The node may follow it.
+type Generation struct {
+	Generation string `json:"generation"`
+	Accepted   bool   `json:"accepted"` // the log has that the node follows it
+	Settled    bool   `json:"settled"`  // a majority of the nodes does
+}
+
+// AcceptGeneration says that a node follows a generation from now on.
+type AcceptGeneration struct {
+	BootID     string `json:"boot_id"`
+	Generation string `json:"generation"`
+	// Known are the workers that the node knows of, as job.attempt.worker: those that run, and those
+	// of which it has a result, output or a checkpoint.
+	Known []string `json:"known"`
+	// Live are those whose containers are here, or whose results.
+	Live []string `json:"live"`
+}
 
 // RegisterRequest is a node's inventory.
 type RegisterRequest struct {
@@ -24,8 +48,10 @@ type RegisterResponse struct {
 
 // NodeAllocs is everything that should exist on one node. What is not in it should not exist.
 type NodeAllocs struct {
-	Index uint64        `json:"index"`
-	Now   model.Instant `json:"now"` // the log's clock when the leader answered
+	Index uint64 `json:"index"`
+	// Generation is that of the leader; "" is generation 0
+	Generation string        `json:"generation,omitempty"`
+	Now        model.Instant `json:"now"` // the log's clock when the leader answered
 	// counted from when the node sent the request; 0 when the leader could not confirm its quorum
 	LeaseMS int64   `json:"lease_ms"`
 	Allocs  []Alloc `json:"allocs"`
@@ -145,6 +171,31 @@ type KeptCheckpoints struct {
 
 // DroppedCheckpoints names those of them that no attempt needs any more.
 type DroppedCheckpoints struct {
+	IDs []string `json:"ids"`
+	// Unknown are folders of jobs or attempts that the controllers do not know, as after a restore of
+	// an older state. The node keeps them until an admin decides.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// KeptPath is the route at which a node daemon tells controllers of the folders that it keeps.
+const KeptPath = "/v1/kept"
+
+// KeptFolders are the checkpoint folders that a node keeps although the controllers do not know their
+// jobs or attempts.
+type KeptFolders struct {
+	Items []KeptFolder `json:"items"`
+}
+
+// KeptFolder is one of them.
+type KeptFolder struct {
+	ID    string    `json:"id"` // job.attempt.worker
+	Path  string    `json:"path,omitempty"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"` // when the node removes it by itself
+}
+
+// DropFolders names kept folders that are to be removed now.
+type DropFolders struct {
 	IDs []string `json:"ids"`
 }
 

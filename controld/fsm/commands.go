@@ -29,16 +29,17 @@ type Entry struct {
 // commandTable lists every kind of command. What a kind's decoder returns is what Apply carries
 // out.
 var commandTable = []row{
-	command[SubmitJobs](model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner, model.ErrNoJob, anySpec,
-		anyLimit, anyJob),
-	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
+	command[SubmitJobs](model.ErrUnsettled, model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner,
+		model.ErrNoJob, anySpec, anyLimit, anyJob),
+	command[ControlJobs](model.ErrUnsettled, model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
 		model.ErrHeldByAdmin, model.ErrStopping, model.ErrRunsOnce, anySpec, anyLimit),
-	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec, anyLimit),
+	command[UpdateJobs](model.ErrUnsettled, model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec,
+		anyLimit),
 	command[RegisterNode](model.ErrBadInventory, model.ErrOtherMachine, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
-	command[ConfirmDead](model.ErrNoNode, model.ErrNodeNotDown),
-	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,
-		model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
+	command[ConfirmDead](model.ErrUnsettled, model.ErrNoNode, model.ErrNodeNotDown),
+	command[CommitPlan](model.ErrUnsettled, model.ErrBadAction, model.ErrNoJob, model.ErrWrongState,
+		model.ErrNotEligible, model.ErrNoTask, model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
 		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning, model.ErrAwaitsNode,
 		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, model.ErrCannotSuspend, model.ErrSwitching, model.ErrNotSuspended,
@@ -54,6 +55,8 @@ var commandTable = []row{
 	command[CreateJoinToken](anyLimit),
 	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
 	command[RevokeCertificates](anyLimit),
+	command[RaiseGeneration](model.ErrGeneration),
+	command[AcceptGeneration](model.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
 	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 

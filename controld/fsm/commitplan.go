@@ -233,7 +233,7 @@ func (m *Machine) launch(j *model.Job, c *StartJob) error {
 func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	m.s.Learn().QueueWait(j)
 	next, a := copyWithAttempt(j, len(c.Places))
-	next.Attempt++
+	next.Attempt = max(next.Attempt, m.v.Recovery().RanOf(next.ID).Attempt) + 1
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
 	a.Waits = m.v.Config().WaitsIfLost(j, len(m.v.Nodes()))
 	for i, p := range c.Places {

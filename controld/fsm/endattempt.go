@@ -162,6 +162,7 @@ func (m *Machine) avoid(j *model.Job, nodes []string) {
 func (m *Machine) returnToQueue(j *model.Job, cause model.Cause, delay jobspec.Seconds) {
 	j.SettleSize()
 	j.State, j.Eligible = model.Pending, m.v.At().After(delay)
+	m.settleReturn(j)
 	if j.Reason.Code == model.ReasonBackoff {
 		j.Reason.Until = j.Eligible
 	}

@@ -233,4 +233,16 @@ func everything(w *world) {
 	w.ok(w.plan(Action{Unreserve: &waiting}))
 	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
 		Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
+	recovered(w)
+}
+
+// recovered begins another generation, which all nodes follow.
+func recovered(w *world) {
+	ran, g := w.submit(1, 1), model.Generation{Number: 1, ID: "00000000000000aa"}
+	w.must(RaiseGeneration{Generation: g, Means: model.MeansRestore, Controller: "c1"})
+	_, _ = w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1)}})
+	for _, n := range w.s.View().Nodes() {
+		w.must(AcceptGeneration{Node: n.Name, BootID: n.BootID, Generation: g, LastJob: 9, Unknown: 1,
+			Ran: []model.RanAttempt{{Job: ran, Attempt: 1}}})
+	}
 }

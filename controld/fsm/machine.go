@@ -88,11 +88,23 @@ func (m *Machine) Apply(index uint64, e Entry) (any, error) {
 	if err := m.s.Begin(index, e.Stamp); err != nil {
 		return nil, err
 	}
-	result, err := e.Command.apply(m)
+	result, err := m.carryOut(e.Command)
 	m.settleParents()
 	m.settleDependencies()
 	m.s.End()
 	return result, err
+}
+
+// carryOut applies a command. What changes jobs waits until the cluster's generation holds: another
+// controller may have begun one too, and what is acknowledged here would be lost.
+func (m *Machine) carryOut(c Command) (any, error) {
+	if m.v.Recovery().Holds() {
+		switch c.(type) {
+		case SubmitJobs, ControlJobs, UpdateJobs, CommitPlan, ConfirmDead:
+			return nil, model.ErrUnsettled
+		}
+	}
+	return c.apply(m)
 }
 
 // put stores a job that a command has made or changed, and notes which jobs wait for the change.

@@ -125,7 +125,7 @@ func (l *Leader) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context) error{
 		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
-		l.observe,
+		l.observe, l.watchGeneration,
 	} {
 		g.Go(func() error { return loop(ctx) })
 	}

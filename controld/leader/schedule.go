@@ -18,6 +18,14 @@ func (l *Leader) schedule(ctx context.Context) error {
 	for {
 		changed := l.Replica.Changed()
 		v := l.Replica.View()
+		if v.Recovery().Holds() {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-changed:
+			}
+			continue
+		}
 		now := l.Replica.Now(v)
 		begin := time.Now()
 		plan, next := cache.Cycle(v, now, v.Config().Policy)

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,12 @@ func (l *Leader) addControllers(ctx context.Context) error {
 }
 
 func (l *Leader) addOnce(ctx context.Context) {
+	if voters, self := l.Replica.Members(), l.Replica.Self(); len(voters) == 1 && voters[0].Name == self.Name &&
+		voters[0].Log == self.Log && voters[0].Addr != self.Addr {
+		if err := l.Replica.AddVoter(ctx, self); err != nil && ctx.Err() == nil { // a cluster of one that was made elsewhere
+			l.Log.Warn("this controller's address is not in the log", "raft", self.Addr, "error", err)
+		}
+	}
 	for _, p := range l.Peers.All() {
 		if err := l.admit(ctx, p); err != nil && ctx.Err() == nil {
 			l.Log.Warn("controller not added", "controller", p.Name, "error", err)
@@ -106,6 +113,11 @@ func (l *Leader) meet(ctx context.Context, p member.Peer) (peers.State, error) {
 	if version := l.Replica.View().Config().Version; s.Knows < version {
 		return s, fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run",
 			s.Knows, version)
+	}
+	if ours := l.Replica.View().Recovery().Generation.String(); s.HasState && cmp.Or(s.Generation, "0") != ours {
+		return s, fmt.Errorf("its log is of generation %s of the cluster and this one is of %s, since a recovery or a "+
+			"restore: stop it, move its data directory away and have it join with a new token", cmp.Or(s.Generation, "0"),
+			ours)
 	}
 	if ours := l.Replica.Members(); s.HasState && len(s.Voters) > 0 &&
 		!slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {

@@ -70,6 +70,7 @@ const (
 	EventResumed    EventType = "sched-resumed"
 	EventDryRunOn   EventType = "dry-run-on" // displacements are only recorded from now on
 	EventDryRunOff  EventType = "dry-run-off"
+	EventGeneration EventType = "generation" // another one of the cluster began, or holds; the text says which
 	// a job would have been asked to leave, or to give up workers, had there been no dry run
 	EventWouldPreempt EventType = "would-preempt"
 )

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
@@ -50,14 +51,16 @@ const (
 
 // Peers are the other controllers. Its methods may be called from any goroutine.
 type Peers struct {
-	name    string // of this controller
-	gossip  *member.List
-	link    *identity.Link
-	client  *http.Client
-	file    string
-	every   time.Duration
-	log     *slog.Logger
-	changed chan struct{} // has one element after a change
+	name   string // of this controller
+	gossip *member.List
+	link   *identity.Link
+	client *http.Client
+	file   string
+	every  time.Duration
+	log    *slog.Logger
+	// of this controller's log, which questions carry
+	generation func() string
+	changed    chan struct{} // has one element after a change
 
 	mu    sync.Mutex
 	known map[string]*contact // by name
@@ -86,6 +89,10 @@ func New(name string, gossip *member.List, link *identity.Link, client *http.Cli
 	}
 	return p
 }
+
+// SetGeneration has questions carry the generation of the cluster, so that a controller that was left
+// behind does not answer them.
+func (p *Peers) SetGeneration(of func() string) { p.generation = of }
 
 // All returns the other controllers that answer, by name.
 func (p *Peers) All() []member.Peer {
@@ -127,16 +134,18 @@ func (p *Peers) Changed() <-chan struct{} { return p.changed }
 
 // State is what one controller tells another of itself.
 type State struct {
-	Name     string             `json:"name"`
-	HTTP     string             `json:"http"` // host:port of its listeners
-	Raft     string             `json:"raft"`
-	Gossip   string             `json:"gossip"`
-	HasState bool               `json:"has_state"`
-	Log      string             `json:"log"`              // id of its log
-	Applied  uint64             `json:"applied"`          // last entry that its state has
-	Records  int64              `json:"records"`          // history numbers up to this are on its disk
-	Knows    int                `json:"knows"`            // the greatest cluster version that it can apply
-	Voters   []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them
+	Name     string `json:"name"`
+	HTTP     string `json:"http"` // host:port of its listeners
+	Raft     string `json:"raft"`
+	Gossip   string `json:"gossip"`
+	HasState bool   `json:"has_state"`
+	Log      string `json:"log"`     // id of its log
+	Applied  uint64 `json:"applied"` // last entry that its state has
+	Records  int64  `json:"records"` // history numbers up to this are on its disk
+	Knows    int    `json:"knows"`   // the greatest cluster version that it can apply
+	// of its log; "": 0
+	Generation string             `json:"generation,omitempty"`
+	Voters     []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them
 }
 
 // StateOf asks a controller for its State.
@@ -166,6 +175,9 @@ func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) er
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.HTTP+path, nil)
 	if err != nil {
 		return err
+	}
+	if p.generation != nil {
+		req.Header.Set(api.HeaderGeneration, p.generation())
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -47,11 +49,36 @@ func dropCheckpoints(x *exchange, req *api.KeptCheckpoints) (*api.DroppedCheckpo
 		if !ok {
 			return nil, problem.Invalid("%q names no folder: write job.attempt.worker", id)
 		}
-		if j := x.view.Job(job); j == nil || !j.NeedsFolder(attempt, worker, n.Name) {
+		known, err := x.knowsAttempt(job, attempt)
+		if err != nil {
+			return nil, err
+		}
+		if j := x.view.Job(job); !known {
+			out.Unknown = append(out.Unknown, id)
+		} else if j == nil || !j.NeedsFolder(attempt, worker, n.Name) {
 			out.IDs = append(out.IDs, id)
 		}
 	}
 	return out, nil
+}
+
+// knowsAttempt reports whether the state, or the history behind it, is at least as new as an attempt of
+// a job: only then can it say that its folder is not needed.
+func (x *exchange) knowsAttempt(job model.JobID, attempt int) (bool, error) {
+	if j := x.view.Job(job); j != nil {
+		return attempt <= j.Attempt, nil
+	}
+	if job > x.view.LastJob() || x.view.Recovery().Newer(job) {
+		return false, nil
+	}
+	j, err := x.s.History.Get(x.ctx(), job)
+	switch {
+	case errors.Is(err, history.ErrNoJob):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return attempt <= j.Attempt, nil
 }
 
 // checkpointsOf returns the node that asks. An old leader must not answer it: it would not know of
@@ -61,7 +88,7 @@ func (x *exchange) checkpointsOf(bootID string) (*model.Node, error) {
 		return nil, err
 	}
 	x.view = x.s.Replica.View()
-	return x.nodeOf(bootID)
+	return x.nodeThatFollows(bootID)
 }
 
 // parseFolder reads job.attempt.worker.

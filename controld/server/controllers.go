@@ -19,6 +19,7 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
 		Steering:    presentSteering(x.view),
 		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft, State: api.ControllerNew}}}
+	out.Generation, out.RefusedBy = x.presentGeneration(), x.s.refusing.list()
 	for _, p := range x.s.Peers.All() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft,
 			State: api.ControllerNew})

@@ -83,6 +83,9 @@ const (
 
 func (x *exchange) run() (any, error) {
 	rt := x.rt
+	if err := x.checkGeneration(); err != nil {
+		return nil, err
+	}
 	if x.r.URL.RawQuery != "" {
 		q, err := url.ParseQuery(x.r.URL.RawQuery)
 		if err != nil {
@@ -201,6 +204,9 @@ func (x *exchange) write(body any) {
 // propose replicates a command, and has the rest of this request read the state with it. Once the
 // command is sent it is waited for, even if the client goes away.
 func (x *exchange) propose(c fsm.Command) (any, error) {
+	if err := x.checkFollowed(c); err != nil {
+		return nil, err
+	}
 	var value any
 	var err error
 	x.idle(func() { value, err = x.s.Replica.Propose(context.WithoutCancel(x.ctx()), c) })

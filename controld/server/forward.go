@@ -68,7 +68,7 @@ func (x *exchange) passOn() error {
 }
 
 func (x *exchange) copyHeaders(h http.Header) {
-	for _, name := range []string{"Content-Type", "Accept", api.HeaderIdempotencyKey} {
+	for _, name := range []string{"Content-Type", "Accept", api.HeaderIdempotencyKey, api.HeaderGeneration} {
 		if v := x.r.Header.Values(name); len(v) > 0 {
 			h[http.CanonicalHeaderKey(name)] = v
 		}

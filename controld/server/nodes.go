@@ -152,11 +152,24 @@ func (x *exchange) nodeOf(bootID string) (*model.Node, error) {
 	return n, nil
 }
 
+// nodeThatFollows returns the node that makes the request. It refuses one that has not accepted this
+// cluster's generation and reported its attempts, or whose generation does not hold yet.
+func (x *exchange) nodeThatFollows(bootID string) (*model.Node, error) {
+	r := x.s.Replica.View().Recovery()
+	if name := x.r.PathValue("name"); !r.Accepts(name) {
+		return nil, fmt.Errorf("node %s has not accepted generation %s: %w", name, r.Generation, model.ErrGeneration)
+	}
+	return x.nodeOf(bootID)
+}
+
 // allocs answers GET /v1/nodes/{name}/allocs: what should exist on the node. The answer renews the
 // leases of what it lists, so the leader first verifies that it still leads.
 func allocs(x *exchange) (*api.NodeAllocs, error) {
-	n, err := x.nodeOf(x.query.Get("boot_id"))
+	n, err := x.nodeThatFollows(x.query.Get("boot_id"))
 	if err != nil {
+		return nil, err
+	}
+	if err := x.awaitGeneration(); err != nil {
 		return nil, err
 	}
 	if err := x.awaitUp(n.Name); err != nil {
@@ -173,7 +186,10 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	}
 	v := x.s.Replica.View()
 	x.view = v
-	out := &api.NodeAllocs{Index: v.Index(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	if v.Recovery().Holds() { // no lease is renewed: another generation of this number may hold instead
+		return nil, model.ErrUnsettled
+	}
+	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
 	for _, w := range v.Desired(n.Name) {
 		out.Allocs = append(out.Allocs, present.Alloc(v, w))
 	}
@@ -220,7 +236,7 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 		return nil, problem.Invalid("%d reports, %d samples and %d steps, at most %d each are allowed", len(req.Workers),
 			len(req.Samples), len(req.Steps), maxReports)
 	}
-	n, err := x.nodeOf(req.BootID)
+	n, err := x.nodeThatFollows(req.BootID)
 	if err != nil {
 		return nil, err
 	}

@@ -226,6 +226,12 @@ func TestRulesThatMustNotChange(t *testing.T) {
 			if strings.HasSuffix(rt.Path, "drain") || strings.HasSuffix(rt.Path, "resume") {
 				ofNode = access.Operator
 			}
+			if strings.HasSuffix(rt.Path, "/kept/drop") {
+				ofNode = forAdmins.Roles
+			}
+			if strings.HasSuffix(rt.Path, "/kept") {
+				ofNode = operators
+			}
 			if rule.Roles != ofNode || ofNode == access.Node && rule.About != access.OneNode {
 				t.Errorf("%s is for %s", name, rule.Roles)
 			}

@@ -55,6 +55,8 @@ type Config struct {
 	// AuditFor is how long entries of the audit log are kept, and AuditMost how many at most.
 	AuditFor  time.Duration
 	AuditMost int64
+	// NoteGeneration keeps the number of a generation that nodes follow elsewhere; nil: it is not kept.
+	NoteGeneration func(number int64) error
 
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
@@ -75,9 +77,10 @@ type Server struct {
 	metrics   metrics
 	audit     auditLog
 	document  func() ([]byte, error) // made once, because strangers may ask for it
-	fresh     atomic.Bool            // this replica has caught up once since it started
-	caught    chan struct{}          // closed then
-	alive     context.Context        // ends when the daemon stops; long polls and streams end with it
+	refusing  refusingNodes
+	fresh     atomic.Bool     // this replica has caught up once since it started
+	caught    chan struct{}   // closed then
+	alive     context.Context // ends when the daemon stops; long polls and streams end with it
 }
 
 // New returns a server, and registers its metrics. Its long polls and streams end with ctx. It

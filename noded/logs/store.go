@@ -45,6 +45,18 @@ func (s *Store) Keep(id container.ID) error {
 	return nil
 }
 
+// List returns the workers whose logs are kept.
+func (s *Store) List() []container.ID {
+	entries, _ := os.ReadDir(s.Dir) // what could be read of it counts
+	var ids []container.ID
+	for _, e := range entries {
+		if id, ok := container.ParseID(e.Name()); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // hasUserPath reports whether some output goes to a path of the user's.
 func hasUserPath(s container.Settings) bool {
 	return slices.ContainsFunc(s.Tasks, func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })

@@ -17,16 +17,19 @@ func Commands() []*command.Command {
 	return append(command.InCategory("Operators", []*command.Command{
 
 		{Name: "node", Usage: "drain a node, resume it, or confirm that it is dead",
-			ArgsUsage: "drain NODE... --reason TEXT | resume NODE... | confirm-dead NODE... [--reason TEXT] [--dry-run]",
-			Action:    changeNodes,
+			ArgsUsage: "drain NODE... --reason TEXT | resume NODE... | confirm-dead NODE... [--reason TEXT] [--dry-run] | " +
+				"kept NODE | discard NODE JOB.ATTEMPT.WORKER...",
+			Action: changeNodes,
 			Description: "A drained node gets no new jobs; its running jobs continue to their end. NODE may be a list: " +
 				"gpu[01-04,07].\n" +
 				"confirm-dead says that nothing runs any more on nodes that are down, so that their jobs start elsewhere at " +
 				"once.\nUse it only for machines that are off: a machine that is merely cut off still runs its jobs, and then " +
-				"they run twice.",
+				"they run twice.\n" +
+				"After a restore of the controllers a node keeps the checkpoint folders that they do not know, for 14 days. kept " +
+				"shows them;\ndiscard removes some at once (admins only).",
 			Flags: command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain"),
 				command.Switch("dry-run", "with confirm-dead: say what would be done, and do nothing")),
-			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead"), complete.Nodes)},
+			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead", "kept", "discard"), complete.Nodes)},
 		{Name: "cluster", Usage: "show the controllers and the scheduling policy, and let machines join",
 			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | remove NAME...", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
@@ -46,6 +49,15 @@ func Commands() []*command.Command {
 }
 
 func changeNodes(env *command.Env, c *cli.Context) error {
+	if verb := c.Args().First(); verb == "kept" || verb == "discard" {
+		if err := command.RefuseFlags(c, "rota node drain", "reason"); err != nil {
+			return err
+		}
+		if err := command.RefuseFlags(c, "rota node confirm-dead", "dry-run"); err != nil {
+			return err
+		}
+		return keptFolders(env, c)
+	}
 	verb, done := c.Args().First(), map[string]string{"drain": "drained", "resume": "resumed"}
 	if verb == "confirm-dead" && c.Args().Len() > 1 {
 		return confirmDead(env, c)

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/config"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
 // clusterShown is the JSON of rota cluster.
@@ -117,10 +118,41 @@ func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	for _, m := range cl.Controllers {
 		fmt.Fprintf(&b, "  controller %s%s\n", m.Name, roleOf(&m))
 	}
+	b.WriteString(generationText(cl))
 	for _, s := range cl.Steering {
 		fmt.Fprintf(&b, "  %s\n", show.Steering(s, utc))
 	}
 	return b.String() + "\n" + config.Text(p)
+}
+
+// generationText says how the generation of a cluster began that was recovered or restored, and which
+// nodes do not follow it.
+func generationText(cl *api.Cluster) string {
+	var b strings.Builder
+	if g := cl.Generation; g != nil {
+		fmt.Fprintf(&b, "  generation %s, by %s on %s: %d nodes follow it\n", g.Generation, g.Means, g.Controller, g.Accepted)
+		if !g.Settled {
+			fmt.Fprintf(&b, "    nothing starts until %d nodes follow it\n", g.Need)
+		}
+		if len(g.Missing) > 0 {
+			fmt.Fprintf(&b, "    not yet: %s\n", hostlist.Compress(g.Missing))
+		}
+		if g.Settled && g.OldJobsIn > 0 {
+			fmt.Fprintf(&b, "    jobs from before may start in %s, when the leases of these nodes have ended\n",
+				jobspec.Seconds(g.OldJobsIn))
+		}
+		if g.Held > 0 {
+			fmt.Fprintf(&b, "    %d jobs ran after the state was saved: those that wait are held (rota ps, rota why)\n", g.Held)
+		}
+		if g.Unknown > 0 {
+			fmt.Fprintf(&b, "    nodes know %d jobs that the controllers do not: what runs ends with its lease, output and "+
+				"checkpoints stay\n", g.Unknown)
+		}
+	}
+	for _, n := range cl.RefusedBy {
+		fmt.Fprintf(&b, "  node %s refuses these controllers: it follows generation %s\n", n.Node, n.Generation)
+	}
+	return b.String()
 }
 
 func roleOf(m *api.Controller) string {

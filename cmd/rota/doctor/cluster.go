@@ -21,6 +21,8 @@ type cluster struct {
 	id, name    string
 	leader      string
 	controllers []api.Controller
+	generation  *api.GenerationState // nil: it is that of a cluster that was never recovered or restored
+	refusedBy   []api.RefusingNode
 	nodes       []api.Node
 	jobs        []api.Job // users and their numbers
 	reading     *reading  // of the clock that answered
@@ -89,6 +91,7 @@ func (in *inspection) ask(env *command.Env, c *cli.Context) error {
 		return nil
 	}
 	k.name, k.leader, k.controllers = shown.Name, shown.Leader, shown.Controllers
+	k.generation, k.refusedBy = shown.Generation, shown.RefusedBy
 	if nodes, _, err := session.Nodes(ctx, api.Read{}); err == nil {
 		k.nodes = nodes.Items
 	}

@@ -111,7 +111,7 @@ func (in *inspection) report(ctx context.Context) *report {
 		{"gpus", []func(context.Context) []finding{in.gpus}},
 		{"clock", []func(context.Context) []finding{in.synchronised, in.offsets}},
 		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers,
-			in.timeouts}},
+			in.timeouts, in.generation, in.keptFolders}},
 		{"users", []func(context.Context) []finding{in.users}},
 	} {
 		for _, check := range group.checks {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api/pki"
@@ -15,18 +16,26 @@ import (
 type Link struct {
 	credential *pki.Credential
 	server     *tls.Config
+	generation atomic.Pointer[func() (string, bool)]
 }
 
 // handshakeTimeout is how long the other end may take to prove itself.
 const handshakeTimeout = 5 * time.Second
 
 // NewLink returns the links of a controller.
-func NewLink(c *pki.Credential) *Link { return &Link{c, c.Server(pki.Controller)} }
+func NewLink(c *pki.Credential) *Link { return &Link{credential: c, server: c.Server(pki.Controller)} }
 
 // Dial connects to the controller with this name. An error is a *net.OpError of operation dial:
 // nothing has been sent.
 func (l *Link) Dial(ctx context.Context, name, addr string) (net.Conn, error) {
-	return pki.Dialer(l.credential.ClientOf(pki.Controller, name))(ctx, "tcp", addr)
+	conf := l.credential.ClientOf(pki.Controller, name)
+	offered, err := l.offered()
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	conf.NextProtos = []string{offered}
+	c, err := pki.Dialer(conf)(ctx, "tcp", addr)
+	return c, explainGeneration(err, name)
 }
 
 // Listen returns a listener whose connections are proven: one that proves nothing is closed.
@@ -44,7 +53,7 @@ func (ll *linkListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &incoming{Conn: c, config: ll.link.server}, nil
+	return &incoming{Conn: c, config: &tls.Config{GetConfigForClient: ll.link.accept}}, nil
 }
 
 // incoming is a connection whose other end has yet to prove itself.

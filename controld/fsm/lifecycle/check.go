@@ -19,7 +19,8 @@ func CheckJob(j *model.Job) error {
 	}
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
-		if a.Ended.At == 0 && i < len(j.Attempts)-1 || a.N != j.Attempt-len(j.Attempts)+1+i || !j.MayHave(len(a.Workers)) {
+		last := i == len(j.Attempts)-1
+		if a.Ended.At == 0 && !last || !numbered(j, i) || !j.MayHave(len(a.Workers)) {
 			return bad(fmt.Sprintf("attempt %d is out of order, not ended or not whole", a.N))
 		}
 	}
@@ -39,6 +40,17 @@ func CheckJob(j *model.Job) error {
 		return checkAttempt(j, a)
 	}
 	return checkSizeOf(j)
+}
+
+// numbered reports whether attempt i has a number above that of the one before, and the last one the
+// number that the job says. Numbers that controllers gave that are gone are left out, see
+// [model.Recovery.Ran].
+func numbered(j *model.Job, i int) bool {
+	n := j.Attempts[i].N
+	if i == len(j.Attempts)-1 && n != j.Attempt {
+		return false
+	}
+	return n > 0 && (i == 0 || n > j.Attempts[i-1].N)
 }
 
 // checkSizeOf says whether a job that waits would start with as few workers as it may (A4).

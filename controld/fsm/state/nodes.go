@@ -117,6 +117,12 @@ func (s *State) TrimHistory(upTo int64) {
 	}
 }
 
+// SetRecovery replaces how the present generation began.
+func (s *State) SetRecovery(r *model.Recovery) { s.v.recovery = r }
+
+// SkipIDs leaves out job ids, up to one.
+func (s *State) SkipIDs(to model.JobID) { s.v.lastJob = max(s.v.lastJob, to) }
+
 // SetTrust replaces what is known of the cluster's members.
 func (s *State) SetTrust(t *model.Trust) { s.v.trust = t }
 

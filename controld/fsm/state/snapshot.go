@@ -39,6 +39,7 @@ type snapshotHead struct {
 type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Trust       *model.Trust          `json:"trust,omitempty"`
+	Recovery    *model.Recovery       `json:"recovery,omitempty"`
 	Steering    *steering.Steering    `json:"steering,omitempty"`
 	Versions    *versions.History     `json:"config_versions,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
@@ -55,7 +56,7 @@ type snapshotLine struct {
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// what operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage
+// how its generation began, what operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage
 // and idempotency keys, each in order. Equal states are written alike, byte for byte. What can be
 // derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
@@ -82,6 +83,9 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 // snapshotLines yields the snapshot's records but the last.
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
+		return
+	}
+	if v.recovery.Generation.Number > 0 && !yield(snapshotLine{Recovery: v.recovery}) {
 		return
 	}
 	if len(v.steering.Settings) > 0 && !yield(snapshotLine{Steering: v.steering}) {
@@ -182,6 +186,9 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Trust != nil:
 		s.v.trust = r.Trust
 		return nil
+	case r.Recovery != nil:
+		s.v.recovery = r.Recovery
+		return r.Recovery.Check()
 	case r.Steering != nil:
 		s.v.steering = r.Steering
 		return nil

@@ -42,6 +42,7 @@ func New(cfg model.Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.trust, s.v.steering, s.v.versions = &model.Trust{}, &steering.Steering{}, &versions.History{}
+	s.v.recovery = &model.Recovery{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
 	s.names = index.NewNames(s.v.Jobs)
@@ -67,7 +68,8 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config, trust: s.v.trust,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
+		recovery: s.v.recovery,
+		lastJob:  s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
 		statistics: s.v.statistics,
 		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),

@@ -24,6 +24,8 @@ type View struct {
 	wall   model.UnixMS
 	config *model.Config
 	trust  *model.Trust // replaced, never changed
+	// how the present generation began; replaced, never changed
+	recovery *model.Recovery
 
 	lastJob model.JobID // the greatest id given
 	lastSeq int64       // the greatest history number given
@@ -100,6 +102,9 @@ func (v *View) Config() *model.Config { return v.config }
 
 // Trust returns what is known of the cluster's members. The caller must not change it.
 func (v *View) Trust() *model.Trust { return v.trust }
+
+// Recovery returns how the present generation of the cluster began. The caller must not change it.
+func (v *View) Recovery() *model.Recovery { return v.recovery }
 
 // Job returns the job with an id, or nil if there is none or it has been trimmed.
 func (v *View) Job(id model.JobID) *model.Job {

@@ -43,6 +43,8 @@ var refusals = []struct {
 	status int
 	code   string
 }{
+	{model.ErrUnsettled, http.StatusServiceUnavailable, api.CodeUnsettled},
+	{model.ErrGeneration, http.StatusMisdirectedRequest, api.CodeGeneration},
 	{model.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNodeNotDown, http.StatusConflict, api.CodeWrongState},

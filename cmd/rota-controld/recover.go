@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/daemon"
+	"github.com/rota-hpc/rota/controld/recovery"
+)
+
+// recoverCommand makes a cluster of one of a controller that survived.
+func recoverCommand(out io.Writer) *cli.Command {
+	flags := append(placeFlags(), aboveFlag())
+	return &cli.Command{Name: "recover", Usage: "make this controller a cluster of one, after a majority was lost for good",
+		Description: "Run it with the daemon stopped, on one survivor only: the one that was up last. It begins another " +
+			"generation of the cluster. Nodes\nfollow it once their old leader is silent, and running jobs go on. The " +
+			"controllers of the generation before can lead no node any\nmore; they join again with an empty data " +
+			"directory. If two survivors are recovered, the nodes follow the one that a majority of\nthem meets first.",
+		Flags: flags, Before: daemon.OwnFlags, Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("unexpected argument %q: recover takes flags only", c.Args().First())
+			}
+			o, err := recoveryOptions(c, out)
+			if err != nil {
+				return err
+			}
+			r, err := recovery.Recover(c.Context, o)
+			if r != nil {
+				tellRecovered(out, o, r)
+				fmt.Fprintf(out, "the log before is kept in %s\n", r.Aside)
+			}
+			return err
+		}}
+}
+
+func aboveFlag() cli.Flag {
+	return &cli.Int64Flag{Name: "above", Usage: "begin a generation beyond `NUMBER`, if nodes follow that one"}
+}
+
+// recoveryOptions are what recover and restore have in common. Only root, or the account that the
+// data directory belongs to, may run them.
+func recoveryOptions(c *cli.Context, out io.Writer) (recovery.Options, error) {
+	at, err := placeOf(c)
+	if err != nil {
+		return recovery.Options{}, err
+	}
+	o := recovery.Options{DataDir: at.DataDir, Name: at.Name, Above: c.Int64("above"), UID: os.Getuid()}
+	if c.Int64("above") < 0 {
+		return o, errors.New("--above: a generation's number is 0 or more")
+	}
+	o.User = strconv.Itoa(o.UID)
+	if u, err := user.LookupId(o.User); err == nil {
+		o.User = u.Username
+	}
+	return o, daemon.ActAsOwner(at.DataDir, out)
+}
+
+// tellRecovered says what a cluster of one has, and what comes next.
+func tellRecovered(out io.Writer, o recovery.Options, r *recovery.Result) {
+	fmt.Fprintf(out, "cluster %s is a cluster of one now: controller %s, generation %s\n", r.Cluster, o.Name, r.Generation)
+	fmt.Fprintf(out, "its state is of %s: %d nodes, %d jobs with a live attempt, %d waiting, last job %d\n",
+		r.Saved.UTC().Format(time.RFC3339), r.Nodes, r.Live, r.Waiting, r.LastJob)
+	fmt.Fprintf(out, "start rota-controld now; nothing new starts until %d of %d nodes follow it (rota cluster shows them)\n",
+		min(r.Nodes, r.Nodes/2+1), r.Nodes)
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// keptTimeout is how long a node may take to say which folders it keeps.
+const keptTimeout = 10 * time.Second
+
+// maxKeptBytes bounds the answer of a node.
+const maxKeptBytes = 16 << 20
+
+// listKept answers GET /v1/nodes/{name}/kept: checkpoint folders of jobs or attempts that the
+// controllers do not know.
+func listKept(x *exchange) (*api.KeptFolders, error) { return x.askKept(http.MethodGet, nil) }
+
+// dropKept answers POST /v1/nodes/{name}/kept/drop: an admin has no use for such folders.
+func dropKept(x *exchange, req *api.DropFolders) (*api.KeptFolders, error) {
+	if len(req.IDs) == 0 || len(req.IDs) > maxReports {
+		return nil, problem.Invalid("%d folders are named; name 1 to %d, as GET /v1/nodes/%s/kept lists them", len(req.IDs),
+			maxReports, x.r.PathValue("name"))
+	}
+	out, err := x.askKept(http.MethodPost, req)
+	if err == nil {
+		x.s.Log.Info("kept checkpoint folders are removed", "node", x.r.PathValue("name"), "folders", req.IDs, "by",
+			x.caller.User.User)
+	}
+	return out, err
+}
+
+// askKept asks the daemon of the node.
+func (x *exchange) askKept(method string, req *api.DropFolders) (*api.KeptFolders, error) {
+	name := x.r.PathValue("name")
+	n, _ := x.s.Replica.View().Node(name)
+	if n == nil {
+		return nil, problem.NotFound("there is no node %q", name)
+	}
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(x.ctx(), keptTimeout)
+	defer cancel()
+	resp, err := x.passToNode(ctx, 0, name, method, api.KeptPath, body, false)
+	if err != nil {
+		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+			Detail: fmt.Sprintf("node %s does not answer: %v", name, err)}
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxKeptBytes))
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, &api.Problem{Status: resp.StatusCode, Code: api.CodeInternal,
+			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
+	}
+	out := new(api.KeptFolders)
+	if err := json.Unmarshal(b, out); err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	return out, nil
+}

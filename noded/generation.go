@@ -1,0 +1,217 @@
+package noded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// generationFile has the generation of the cluster that a node follows.
+const generationFile = "generation"
+
+// Lineage is the generation of the cluster that this node follows. It never goes back: controllers of a
+// lower generation, or of another one with the same number, are refused. The zero value keeps it in
+// memory only.
+type Lineage struct {
+	path    string // "": nothing is kept
+	cluster string
+	current atomic.Pointer[model.Generation]
+}
+
+// lineageRecord is the form of the file.
+type lineageRecord struct {
+	Cluster string `json:"cluster"`
+	model.Generation
+}
+
+// OpenLineage reads which generation of a cluster the node with a data directory follows: 0 if it has
+// followed another cluster before.
+func OpenLineage(dir, cluster string) (*Lineage, error) {
+	l := &Lineage{path: filepath.Join(dir, generationFile), cluster: cluster}
+	text, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir %s: %w", dir, err)
+	}
+	var r lineageRecord
+	if err := json.Unmarshal(text, &r); err != nil || !r.Generation.Valid() {
+		return nil, fmt.Errorf("--data-dir %s: %q in the file %s is no generation of a cluster: check the disk for errors; "+
+			"rota cluster shows the generation that the controllers have", dir, bytes.TrimSpace(text), generationFile)
+	}
+	if r.Cluster == cluster {
+		l.current.Store(&r.Generation)
+	}
+	return l, nil
+}
+
+// Current returns the generation that the node follows.
+func (l *Lineage) Current() model.Generation {
+	if g := l.current.Load(); g != nil {
+		return *g
+	}
+	return model.Generation{}
+}
+
+// follow keeps that the node follows a generation from now on. It returns once that is on disk.
+func (l *Lineage) follow(g model.Generation) error {
+	if l.path != "" {
+		text, err := json.Marshal(lineageRecord{l.cluster, g})
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(l.path, string(text)+"\n"); err != nil {
+			return err
+		}
+		if err := syncDir(filepath.Dir(l.path)); err != nil {
+			return err
+		}
+	}
+	l.current.Store(&g)
+	return nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// quietFor is for how long a node has heard of no leader before it follows a later generation: a leader
+// that it reaches answers at least as often ([pollWait] and [pollMargin] together are 25 s). So a
+// survivor that was only cut off, and was recovered by mistake, gets no node from the others.
+const quietFor = 30 * time.Second
+
+// quiet returns how long a node waits for its leader before it follows a later generation: less, if its
+// leases are shorter.
+func (a *Agent) quiet() time.Duration {
+	if term := a.lease.term; term > 0 {
+		return min(quietFor, term)
+	}
+	return quietFor
+}
+
+// errLeaderLives says that a node hears its leader, and follows no later generation.
+var errLeaderLives = errors.New("a leader of the generation that this node follows has just answered it")
+
+// followGeneration meets controllers of another generation of the cluster. It follows a later one, once
+// its own leader is silent, and reports what this node knows of attempts.
+func (a *Agent) followGeneration(ctx context.Context) error {
+	answer, err := a.Control.Generation(ctx, a.Node.Name, a.Node.BootID)
+	if err != nil {
+		return err
+	}
+	theirs, err := model.ParseGeneration(answer.Generation)
+	if err != nil {
+		return err
+	}
+	switch own := a.Lineage.Current(); {
+	case theirs == own:
+	case !theirs.Outranks(own):
+		return fmt.Errorf("the controllers have generation %s of the cluster, and this node follows generation %s: it takes "+
+			"nothing from them", theirs, own)
+	default:
+		if err := a.adopt(theirs, own); err != nil {
+			return err
+		}
+	}
+	if answer.Accepted {
+		return nil
+	}
+	known, live := a.knownWorkers()
+	_, err = a.Control.AcceptGeneration(ctx, a.Node.Name, api.AcceptGeneration{BootID: a.Node.BootID,
+		Generation: theirs.String(), Known: known, Live: live})
+	if err == nil {
+		a.Log.Info("this node's attempts are reported to the controllers of the generation that it follows", "generation",
+			theirs.String(), "workers", len(known))
+	}
+	return err
+}
+
+// adopt follows a later generation. The state of its controllers may be older than what they had
+// ordered here: what they do not know goes on until its leases end.
+func (a *Agent) adopt(theirs, own model.Generation) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if silent := time.Since(a.heard); silent < a.quiet() {
+		return fmt.Errorf("generation %s of the cluster is not followed yet, %v ago %w", theirs,
+			silent.Round(time.Second), errLeaderLives)
+	}
+	if err := a.Lineage.follow(theirs); err != nil {
+		return fmt.Errorf("generation %s of the cluster cannot be kept: %w", theirs, err)
+	}
+	a.Log.Warn("this node follows another generation of the cluster from now on", "generation", theirs.String(), "before",
+		own.String())
+	a.keepAll(fmt.Sprintf("follows generation %s of the cluster: what its controllers do not know goes on here until its "+
+		"leases end", theirs))
+	for _, w := range a.workers {
+		w.keptUnseen = w.Desired == nil // this daemon was restarted, and cannot compare it: ids are not given again
+	}
+	a.index, a.desiredKnown = 0, false
+	return nil
+}
+
+// knownWorkers returns the workers that this node knows of, and those among them that are here or whose
+// results are.
+func (a *Agent) knownWorkers() (known, live []string) {
+	seen := map[string]bool{}
+	add := func(id string) {
+		if !seen[id] {
+			seen[id] = true
+			known = append(known, id)
+		}
+	}
+	for _, e := range a.Journal.Entries() {
+		if id, ok := container.ParseID(e.ID); ok && id.Step == 0 {
+			add(e.ID)
+		}
+	}
+	a.mu.Lock()
+	for id, w := range a.workers {
+		if w.exists() || w.Actual != "" {
+			add(id.String())
+		}
+	}
+	a.mu.Unlock()
+	live = append(live, known...)
+	var others []container.ID
+	if a.Checkpoints != nil {
+		others = a.Checkpoints.List()
+	}
+	if a.Logged != nil {
+		others = append(others, a.Logged()...)
+	}
+	for _, id := range others {
+		if id.Step == 0 {
+			add(id.String())
+		}
+	}
+	return known, live
+}
+
+// otherGeneration reports whether a request was refused because this node has to follow another
+// generation, or to report to it.
+func otherGeneration(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeGeneration
+}
+
+// unsettled reports whether a request was refused because the generation does not hold yet.
+func unsettled(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeUnsettled
+}
