@@ -63,3 +63,36 @@ func TestAScriptThatIsStoppedWhileItIsLaunched(t *testing.T) {
 		}
 	})
 }
+
+// TestExitCodeZeroOfAJobThatHasToLeave notices a job that has only saved its state and counts as completed,
+// and one that has said that it is finished and is started again.
+func TestExitCodeZeroOfAJobThatHasToLeave(t *testing.T) {
+	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4})
+	trial := w.file(t, "te.sh", "#!/bin/bash\n#SBATCH --mem=64M -o /dev/null -G1 --qos=te -t 1\nexit 0\n")
+	dir := w.scratch("zero")
+	for name, c := range map[string]struct{ more, word, rule, code string }{
+		"saves":       {"checkpoint {}", "true", "saved", "R"},
+		"is finished": {"checkpoint {}", "rota finished", "finished", "CD"},
+		"no word":     {"", "true", "exit-zero", "CD"},
+		"by choice":   {"checkpoint {}\npreemption {\n exit_zero = \"complete\"\n }", "true", "exit-zero", "CD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := w.submit(onGPUs("leaves", 4, c.more, "trap '"+c.word+"; exit 0' TERM\n"+
+				"echo >> "+dir+"/"+name[:2]+"\nsleep 600 & wait"))
+			w.until(id, "running", func(j api.Job) bool { return j.Code == "R" })
+			w.lines(filepath.Join(dir, name[:2]), 1) // its trap is set
+			te := strings.TrimSpace(w.ok("submit", "--parsable", trial))
+			w.until(id, "asked to leave", func(j api.Job) bool { return len(j.Attempts) > 0 && j.Attempts[0].End != nil })
+			j := w.until(id, "settled", func(j api.Job) bool { return j.Code.Final() || j.Code == "R" })
+			if string(j.Code) != c.code || string(j.Attempts[0].Rule) != c.rule {
+				t.Errorf("it is %s by rule %s, want %s by %s", j.Code, j.Attempts[0].Rule, c.code, c.rule)
+			}
+			w.ends(te)
+			w.wants(w.ok("why", id), "attempt 1 ended with", "(rule "+c.rule+")")
+			if !j.Code.Final() {
+				w.ok("cancel", id)
+				w.ends(id)
+			}
+		})
+	}
+}
