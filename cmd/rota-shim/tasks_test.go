@@ -224,7 +224,7 @@ func TestTasksStop(t *testing.T) {
 		"trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
 	eventually(t, "it is being set up", func() bool { return strings.Contains(n.said(two, "setup"), "ready") })
 	check(t, n.shims.Signal(t.Context(), two, container.Signal{Number: int(unix.SIGTERM)}))
-	if e := n.exit(two); e.Signal != 9 || e.Tasks[1].Begun {
+	if e := n.exit(two); e.Signal != int(unix.SIGTERM) || e.Tasks[1].Begun {
 		t.Errorf("stopped before its main task: %+v", e)
 	}
 	if _, err := os.Stat(filepath.Join(n.shared, "never")); err == nil {
