@@ -13,6 +13,7 @@ var displacing = []model.Cause{model.CauseTE, model.CauseReclaim, model.CauseOrd
 
 func said(w *model.Worker)    { w.Finished = true }
 func reached(w *model.Worker) { w.Total = true }
+func leaving(w *model.Worker) { w.Leaving = true }
 
 // zero sets what exit code 0 means after the job had to leave.
 func zero(means string) func(*jobspec.Job) {
@@ -63,9 +64,8 @@ func TestRules(t *testing.T) {
 			[]model.Worker{worker(6, signal(15)), worker(6, said)}, model.CauseCompleted, model.RuleFinished},
 		{"one of any that failed says it", spec(2, saves, success(model.SuccessAny)),
 			[]model.Worker{worker(6, said, signal(15)), worker(6)}, goesOn, model.RuleSaved},
-		{"a worker that leaves alone is not judged", spec(2), []model.Worker{worker(6, own), worker(6, code(1), func(w *model.Worker) {
-			w.Leaving = true
-		})}, model.CauseCompleted, model.RuleOwnExit},
+		{"a worker that leaves alone is not judged", spec(2), []model.Worker{worker(6, own), worker(6, code(1), leaving)},
+			model.CauseCompleted, model.RuleOwnExit},
 	} {
 		for _, cause := range displacing {
 			want := c.cause
@@ -111,7 +111,8 @@ func TestRulesOfOtherStops(t *testing.T) {
 		if c.stop != "" {
 			a.Stop = &model.Stop{Cause: c.stop, At: 5, Own: c.own}
 		}
-		if got := OutcomeOf(&model.Job{Spec: spec(1, checkpoint(0)), Workers: 1}, a); got.Cause != c.cause || got.Rule != c.rule {
+		got := OutcomeOf(&model.Job{Spec: spec(1, checkpoint(0)), Workers: 1}, a)
+		if got.Cause != c.cause || got.Rule != c.rule {
 			t.Errorf("stop %q, worker %+v: it ended with %s by rule %s, want %s by %s", c.stop, c.worker, got.Cause, got.Rule,
 				c.cause, c.rule)
 		}
