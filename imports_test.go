@@ -277,7 +277,10 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/duration", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
-	"controld/witness": {pure: true, why: "what may happen in an outage of the controllers is proven, so it is a function"},
+	"controld/witness": {
+		pure: true,
+		why:  "what may happen in an outage of the controllers is proven, so it is a function",
+	},
 	"controld/member": {
 		ours:  []string{"controld/api/clock", "controld/api/pki"},
 		third: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/go-msgpack/v2"},
@@ -361,8 +364,8 @@ var rules = map[string]rule{
 	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "jobspec/duration", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
-			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
+			"jobspec", "jobspec/duration", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering",
+			"controld/config", "controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity", "controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",

@@ -10,7 +10,8 @@ import (
 func entries(c chain, first uint64, contents ...string) []*raft.Log {
 	var logs []*raft.Log
 	for i, text := range contents {
-		l := &raft.Log{Index: first + uint64(i), Term: 4, Type: raft.LogCommand, Data: new(packer).encode([][]byte{[]byte(text)})}
+		l := &raft.Log{Index: first + uint64(i), Term: 4, Type: raft.LogCommand,
+			Data: new(packer).encode([][]byte{[]byte(text)})}
 		c.add(l)
 		logs = append(logs, l)
 	}
@@ -62,7 +63,8 @@ func TestAnEntryBelongsBehindOneLog(t *testing.T) {
 func TestAChainBeginsAnewBehindASnapshot(t *testing.T) {
 	leader := entries(chain{}, 7, "g", "h", "i")
 	whole, _ := follow(chain{known: true}, entries(chain{known: true}, 1, "a", "b", "c", "d", "e", "f"))
-	for name, c := range map[string]chain{"with the entries before": whole, "with a snapshot too": {}, "that is empty": {known: true}} {
+	for name, c := range map[string]chain{"with the entries before": whole, "with a snapshot too": {},
+		"that is empty": {known: true}} {
 		if c, refused := follow(c, leader); refused != 0 || c.index != 9 {
 			t.Errorf("a follower %s refuses entry %d", name, refused)
 		}

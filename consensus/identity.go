@@ -186,6 +186,6 @@ func (e *otherLogError) Error() string {
 	if want.Name != got.Name {
 		return fmt.Sprintf("member %s answers at the address of %s", got.Name, want.Name)
 	}
-	return fmt.Sprintf("member %s has lost its log: it answers with log %s, and the cluster knows log %s", want.Name, got.Log,
-		want.Log)
+	return fmt.Sprintf("member %s has lost its log: it answers with log %s, and the cluster knows log %s", want.Name,
+		got.Log, want.Log)
 }

@@ -196,7 +196,8 @@ func TestAnOldDiskIsRefusedByPeers(t *testing.T) {
 	var wrong *consensus.LogError
 	select {
 	case err := <-s.Node("n2").Failed():
-		if !errors.As(err, &wrong) || !errors.Is(err, consensus.ErrRolledBack) || !strings.Contains(err.Error(), "n1 has seen it") {
+		if !errors.As(err, &wrong) || !errors.Is(err, consensus.ErrRolledBack) ||
+			!strings.Contains(err.Error(), "n1 has seen it") {
 			t.Errorf("it fails with %v", err)
 		}
 	case <-withTimeout(t).Done():

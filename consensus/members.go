@@ -129,7 +129,7 @@ func (n *Node) refuse(e *LogError) {
 // otherTiming warns once of a member with other timeouts: its elections end leaders that are well.
 func (n *Node) otherTiming(peer raft.ServerID, timing string) {
 	if was, _ := n.timings.Swap(peer, timing); was != timing {
-		n.log.Warn("another controller has other timeouts: set the same on all of them", "controller", memberOf(peer, "").Name,
-			"there", timing, "here", n.cfg.timing())
+		n.log.Warn("another controller has other timeouts: set the same on all of them", "controller",
+			memberOf(peer, "").Name, "there", timing, "here", n.cfg.timing())
 	}
 }

@@ -217,7 +217,8 @@ func TestHello(t *testing.T) {
 	}
 	a, b := make2()
 	b.time = "slow"
-	if caller, called := shake(t, "n2#b", a, b); caller != nil || called != nil || !slices.Equal(warned, []raft.ServerID{"n1#a", "n2#b"}) {
+	if caller, called := shake(t, "n2#b", a, b); caller != nil || called != nil ||
+		!slices.Equal(warned, []raft.ServerID{"n1#a", "n2#b"}) {
 		t.Errorf("with other timeouts: %v, %v, %v", caller, called, warned)
 	}
 	warned = nil
@@ -256,7 +257,8 @@ func TestHello(t *testing.T) {
 	if _, lost := a.known.otherLog(Member{Name: "n2", Log: "old"}); lost {
 		t.Error("n2 is known by its new log, and lost still")
 	}
-	if _, called := shake(t, "n3#c", a, b); !errors.As(called, &other) || !strings.Contains(other.Error(), "answers at the address of") {
+	if _, called := shake(t, "n3#c", a, b); !errors.As(called, &other) ||
+		!strings.Contains(other.Error(), "answers at the address of") {
 		t.Errorf("another member answers: %v", called)
 	}
 	if _, lost := a.known.otherLog(Member{Name: "n3", Log: "c"}); lost {
@@ -296,7 +298,8 @@ func TestWhatMessagesShow(t *testing.T) {
 		}
 	}
 	vote := &raft.RequestVoteRequest{RPCHeader: header, Term: 7, LastLogTerm: 6, LastLogIndex: 5}
-	if passed, answer := ask(vote); !passed || answer != nil || trans.known.of(id) != (mark{Term: 7, LastTerm: 6, Last: 5}) {
+	if passed, answer := ask(vote); !passed || answer != nil ||
+		trans.known.of(id) != (mark{Term: 7, LastTerm: 6, Last: 5}) {
 		t.Errorf("a vote is asked for: passed %t, answer %v, %v", passed, answer, trans.known.of(id))
 	}
 	silent = true
@@ -336,7 +339,8 @@ func TestWhenASnapshotIsDue(t *testing.T) {
 		{10, smallState - 1, smallState, false}, {10, smallState, smallState, true},
 		{9, snapshotBytes, snapshotBytes + 1, false}, {9, snapshotBytes, snapshotBytes, true},
 	} {
-		a := &adapter{every: 10, entries: test.entries, entriesSize: test.size, stateSize: test.state, due: make(chan struct{}, 1)}
+		a := &adapter{every: 10, entries: test.entries, entriesSize: test.size, stateSize: test.state,
+			due: make(chan struct{}, 1)}
 		if got := a.snapshotDue(); got != test.want {
 			t.Errorf("%+v: %t", test, got)
 		}

@@ -108,8 +108,8 @@ func (d *directory) checkRecord(record string) error {
 	if forgotten == nil {
 		return nil
 	}
-	e := &LogError{Dir: d.path, Kind: ErrRolledBack, Text: fmt.Sprintf("%s says that it was at %s, and it is at %s", record,
-		forgotten, d.promises.now())}
+	e := &LogError{Dir: d.path, Kind: ErrRolledBack, Text: fmt.Sprintf("%s says that it was at %s, and it is at %s",
+		record, forgotten, d.promises.now())}
 	return errors.Join(e, markRefused(e))
 }
 

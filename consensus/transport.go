@@ -164,7 +164,8 @@ type pipeline struct {
 }
 
 func newPipeline(p raft.AppendPipeline, succeeded func(*raft.AppendEntriesRequest)) *pipeline {
-	o := &pipeline{AppendPipeline: p, answers: make(chan raft.AppendFuture, cap(p.Consumer())), closed: make(chan struct{})}
+	o := &pipeline{AppendPipeline: p, answers: make(chan raft.AppendFuture, cap(p.Consumer())),
+		closed: make(chan struct{})}
 	o.close = sync.OnceValue(func() error {
 		close(o.closed)
 		return p.Close()

@@ -36,7 +36,8 @@ accounts { create = false }
 	for _, want := range []string{
 		`cluster.name: rota -> lab`, `operators: (none) -> ["ann"]`, `limits.max_requests: (none) -> 5`,
 		`lease.duration: "10m" -> "5m"`, `queue "short".max_time: (none) -> "1h"`,
-		`queue "short".max_requeues: (none) -> 0`, `queue "short".on_node_lost: (none) -> "wait"`, `accounts.create: (none) -> false`,
+		`queue "short".max_requeues: (none) -> 0`, `queue "short".on_node_lost: (none) -> "wait"`,
+		`accounts.create: (none) -> false`,
 		`policy.name: (none) -> "fairshare"`, `policy.half_life: (none) -> "24h"`, `policy.usage_influence: (none) -> 0.5`,
 		`capacity.gpus: (none) -> 64`, `account "research".deserved.memory: (none) -> 2TiB`,
 		`account "research".deserved.models["H100"]: (none) -> 8`, `account "vision".limit.gpus: (none) -> 24`,

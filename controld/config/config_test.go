@@ -123,7 +123,7 @@ func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 		`queue "q" { default_class = "x" }`:                            `"be" or "te"`,
 		`queue "q" { te_max_gpus = -3 }`:                               `-3`,
 		`queue "q" { on_node_lost = "stay" }`:                          `"stay" is not what a job does when its node is lost`,
-		`lease { duration = "7 days" }`:                                `"7 days" is not a duration; write a number with ms, s, m, h, d or w`,
+		`lease { duration = "7 days" }`:                                `"7 days" is not a duration; write a number with`,
 		`queue "q" { max_requeues = -1 }`:                              `max_requeues = -1`,
 		`queue "" { te_max_gpus = 3 }`:                                 `a name`,
 		"queue \"q\" {}\nqueue \"q\" {}":                               `c.hcl:2`,

@@ -9,14 +9,15 @@ import (
 // Timeouts are those of the replicated log. They must be the same on all controllers: the election
 // that the quickest begins ends the leadership of the slowest.
 type Timeouts struct {
-	Heartbeat   time.Duration `hcl:"heartbeat,optional"`    // silence of the leader after which a controller stands for election
+	Heartbeat   time.Duration `hcl:"heartbeat,optional"`    // silence of the leader after which an election begins
 	Election    time.Duration `hcl:"election,optional"`     // for votes to arrive
 	LeaderLease time.Duration `hcl:"leader_lease,optional"` // silence of the others after which a leader gives up
 }
 
 // DefaultTimeouts suit one network and disks that sync in some milliseconds.
 func DefaultTimeouts() Timeouts {
-	return Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond}
+	return Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond,
+		LeaderLease: 200 * time.Millisecond}
 }
 
 // Bounds of timeouts: below the least a pause of a healthy program is an election, and with the

@@ -200,7 +200,8 @@ func (m *Machine) countEndedTask(j *model.Job) {
 		c.completed++
 	case model.Cancelled:
 		c.cancelled++
-		if a := j.Spec.Array; a == nil && j.Reason.Code != model.ReasonNeverMet || a != nil && a.Stop != nil && j.CancelledBy != 0 {
+		if a := j.Spec.Array; a == nil && j.Reason.Code != model.ReasonNeverMet ||
+			a != nil && a.Stop != nil && j.CancelledBy != 0 {
 			// a group, or an element of an array with stop, that a user took out is missing, unlike one that was not
 			// needed
 			c.fate = model.Cancelled

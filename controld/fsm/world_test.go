@@ -92,8 +92,8 @@ func (w *world) must(c Command) any {
 func (w *world) wait(d jobspec.Seconds) { w.at += model.Instant(d) * 1000 }
 
 func testNode(name string, gpus int) model.Node {
-	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Machine: "m-" + name, Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000,
-		PortMax: 20003, Suspends: true}
+	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Machine: "m-" + name, Cores: 32,
+		Memory: 256 * jobspec.GiB, PortMin: 20000, PortMax: 20003, Suspends: true}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Memory: 80 * jobspec.GiB, Healthy: true})
 	}

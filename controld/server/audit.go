@@ -283,7 +283,8 @@ func presentAudit(controller string, entries []history.AuditEntry) []api.AuditEn
 	for i := range entries {
 		e := &entries[i]
 		items[i] = api.AuditEntry{At: api.At(e.At), Controller: controller, User: e.User,
-			UID: max(e.UID, history.UIDStranger), Token: e.Token, From: e.Origin, Action: e.Method + " " + e.Route, Jobs: e.Jobs.String(), Account: e.Account, Object: e.Object,
+			UID: max(e.UID, history.UIDStranger), Token: e.Token, From: e.Origin, Action: e.Method + " " + e.Route,
+			Jobs: e.Jobs.String(), Account: e.Account, Object: e.Object,
 			Status: e.Status, Code: cmp.Or(e.Code, "ok"), Times: e.Times}
 	}
 	return items

@@ -296,7 +296,8 @@ func why(x *exchange) (*api.Why, error) {
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
 	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
-		Ahead: e.Ahead, Ended: endedBy(j), Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas), After: x.presentAfter(e.After)}), nil
+		Ahead: e.Ahead, Ended: endedBy(j), Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas),
+		After: x.presentAfter(e.After)}), nil
 }
 
 // endedBy says by which rule the last attempt of a job that has ended did so, nil if none has.

@@ -91,8 +91,8 @@ func (x *exchange) nameTaken(role pki.Role, name string) error {
 			return problem.WrongState("controller %s is up at %s: choose another --name, or stop that one first", name, p.Raft)
 		}
 		if slices.ContainsFunc(x.s.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }) {
-			return problem.WrongState("controller %s has a vote, which belongs to its log: choose another --name. If its disk is "+
-				"lost, run rota cluster remove %s first", name, name)
+			return problem.WrongState("controller %s has a vote, which belongs to its log: choose another --name. If its disk "+
+				"is lost, run rota cluster remove %s first", name, name)
 		}
 	case pki.Node:
 		if n, _ := x.view.Node(name); n != nil && n.State != model.NodeDown {

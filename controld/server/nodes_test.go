@@ -109,7 +109,8 @@ func leading(t *testing.T, n int, between *links) *Server {
 // boot registers a node with a boot id.
 func boot(t *testing.T, s *Server, node, id string) {
 	t.Helper()
-	n := model.Node{Name: node, Addr: "127.0.0.1:1", BootID: id, Cores: 4, Memory: 8 * jobspec.GiB}
+	n := model.Node{Name: node, Addr: "127.0.0.1:1", BootID: id, Cores: 4,
+		Memory: 8 * jobspec.GiB}
 	if _, err := s.Replica.Propose(t.Context(), fsm.RegisterNode{Node: n}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,8 @@ func TestAnotherMachineIsNotHeardOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clone := model.Node{Name: "n1", Addr: "127.0.0.1:1", BootID: "b2", Machine: "another", Cores: 4, Memory: 8 * jobspec.GiB}
+	clone := model.Node{Name: "n1", Addr: "127.0.0.1:1", BootID: "b2", Machine: "another", Cores: 4,
+		Memory: 8 * jobspec.GiB}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/nodes/n1/register", nil)
 	r.SetPathValue("name", "n1")
 	x := &exchange{s: s, r: r, w: httptest.NewRecorder(), view: s.Replica.View()}

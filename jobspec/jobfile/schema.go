@@ -58,7 +58,9 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
 		hclfile.Named("on_dependency_failure").
 			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
-		hclfile.WrittenAs(hclfile.Text("on_node_lost", "string", func(j *jobspec.Job, text string, _ hclfile.Source) (err error) {
+		hclfile.WrittenAs(hclfile.Text("on_node_lost", "string", func(
+			j *jobspec.Job, text string, _ hclfile.Source,
+		) (err error) {
 			if j.OnNodeLost, err = jobspec.ParseNodeLoss(text); err == nil && j.OnNodeLost == 0 {
 				err = errors.New("on_node_lost is empty: write \"requeue\" or \"wait\"")
 			}

@@ -223,8 +223,8 @@ var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 			With("30s", "time between the signal and the kill"),
 		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node; "+
 			"with false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
-		hclfile.Named("exit_zero").With("requeue with a checkpoint block, else complete", "what exit code 0 means after the job "+
-			"had to leave: `requeue`: the program has saved its state, and goes on unless it said that it is finished "+
+		hclfile.Named("exit_zero").With("requeue with a checkpoint block, else complete", "what exit code 0 means after the "+
+			"job had to leave: `requeue`: the program has saved its state, and goes on unless it said that it is finished "+
 			"(`rota finished`) or reached `progress { total }`; `complete`: it is done"),
 		hclfile.Named("signal_to").With("both", "`script`: the signal goes to the shell of a script alone; `programs`: "+
 			"before the limit it goes to what the shell runs and not to the shell"),

@@ -65,7 +65,7 @@ func onNetwork(path string) bool {
 		var s unix.Statfs_t
 		err := unix.Statfs(path, &s)
 		if err == nil {
-			_, network := networkTypes[int64(s.Type)]
+			_, network := networkTypes[s.Type]
 			return network
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) || path == "/" || path == "." {

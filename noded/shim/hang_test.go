@@ -26,7 +26,8 @@ func TestASlowDiskDelaysNoStop(t *testing.T) {
 	}
 	t.Cleanup(func() { writeNotice = before })
 	defer close(disk)
-	w := live(t, nil, script(`trap 'echo signalled' TERM; echo ready; while :; do read order <&3 && echo "got $order"; done`))
+	w := live(t, nil, script(`trap 'echo signalled' TERM; echo ready
+while :; do read order <&3 && echo "got $order"; done`))
 	w.start()
 	w.says("", "ready")
 	w.order(container.Order{Op: container.OpRenew, Lease: container.BootTime()})

@@ -199,7 +199,8 @@ func (r *real) script() string {
 		says = `echo '{"finished":true}' >> $ROTA_PROGRESS_FILE`
 	}
 	return strings.NewReplacer("DIR", r.dir, "SAYS", says, "TRAPS", traps, "THEN", then,
-		"CODE", strconv.Itoa(r.cell.program.ends), "RANKS", strconv.Itoa(r.ranks())).Replace(`exec 2> /dev/null # the shell tells of each sleep that a signal ends
+		"CODE", strconv.Itoa(r.cell.program.ends), "RANKS", strconv.Itoa(r.ranks())).Replace(
+		`exec 2> /dev/null # the shell tells of each sleep that a signal ends
 W=${ROTA_WORKER:-0}
 K=$W.${ROTA_LOCAL_RANK:-0}.$ROTA_ATTEMPT
 : > DIR/executing.$K

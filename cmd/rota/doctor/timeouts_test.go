@@ -16,7 +16,8 @@ func slow(t *testing.T, config string, sync, trip time.Duration) *inspection {
 	in := fake(t)
 	controller(t, in, config)
 	in.cluster.err = nil
-	in.cluster.controllers = []api.Controller{{Name: "c1", HTTP: "h:1", Raft: "h:2"}, {Name: "c2", HTTP: "i:1", Raft: "i:2"}}
+	in.cluster.controllers = []api.Controller{{Name: "c1", HTTP: "h:1", Raft: "h:2"},
+		{Name: "c2", HTTP: "i:1", Raft: "i:2"}}
 	in.syncs = func(string, int, time.Duration) ([]time.Duration, error) {
 		return []time.Duration{time.Millisecond, sync, 2 * time.Millisecond}, nil
 	}

@@ -166,6 +166,7 @@ var eventTypes = show.Words([]model.EventType{model.EventSubmitted, model.EventH
 	model.EventSuspending, model.EventSuspended, model.EventResuming, model.EventContinued, model.EventStopping,
 	model.EventResizing, model.EventResized,
 	model.EventClass, model.EventPolicy, model.EventEnded, model.EventRequeued, model.EventFinished, model.EventReserved,
-	model.EventUnreserved, model.EventNodeUp, model.EventNodeDown, model.EventNodeDrain, model.EventNodeDead, model.EventConfig,
+	model.EventUnreserved, model.EventNodeUp, model.EventNodeDown, model.EventNodeDrain, model.EventNodeDead,
+	model.EventConfig,
 	model.EventPaused, model.EventResumed, model.EventDryRunOn, model.EventDryRunOff, model.EventWouldPreempt,
 	model.EventTried, model.EventMeasured})

@@ -42,8 +42,8 @@ func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 		why.Until = min(why.Until, r.before.View.LostAt(n))
 	}
 	left := jobspec.Seconds(max(0, why.Until-r.before.Now) / 1000)
-	why.Text = fmt.Sprintf("its containers may run until their lease ends; it starts elsewhere in %v, unless the node returns",
-		left)
+	why.Text = fmt.Sprintf("its containers may run until their lease ends; it starts elsewhere in %v, unless the node "+
+		"returns", left)
 	return why, true
 }
 

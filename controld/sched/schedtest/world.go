@@ -279,8 +279,8 @@ func (w *World) node(name string, options map[string]string) error {
 // MakeNode returns a node with so many GPUs, cores, GiB of memory and ports.
 func MakeNode(name string, gpus, cores, memoryGiB, ports int) model.Node {
 	n := model.Node{
-		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Machine: name + "-machine", Version: "test", Cores: int64(cores),
-		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
+		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Machine: name + "-machine", Version: "test",
+		Cores: int64(cores), Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
 		Suspends: true,
 	}
 	for i := range gpus {
