@@ -167,9 +167,11 @@ func TestAShorterLease(t *testing.T) {
 	n := s.s.v.nodes[0] // silent since 1,000
 	config := func(lease int64, version int) {
 		s.step(t, func() {
-			cfg := *s.s.v.config
+			before := s.s.v.config
+			cfg := *before
 			cfg.LeaseMS, cfg.Version = lease, version
 			s.s.SetConfig(&cfg)
+			s.s.AddConfigVersion(before, "root", "")
 		})
 	}
 	if at := s.s.v.LostAt(n); at != 1000+630_000 {
@@ -422,11 +424,13 @@ func TestModelsThatTheConfigurationNames(t *testing.T) {
 		s.step(t, func() { s.s.ReplaceNode(i, &n) })
 	}
 	s.step(t, func() {
-		cfg := *s.s.v.config
+		before := s.s.v.config
+		cfg := *before
 		cfg.Accounts = map[string]model.Account{"x": {
 			Terms: model.Terms{Limit: &model.Quota{Models: map[string]int64{"B": 1}}},
 			Users: map[string]model.Terms{"u": {Deserved: &model.Quota{Models: map[string]int64{"A": 1}}}}}}
 		s.s.SetConfig(&cfg)
+		s.s.AddConfigVersion(before, "root", "")
 	})
 	v := s.s.View()
 	if got := fmt.Sprint(v.Models(), v.Inventory().All, v.HeldBy(s.run, s.run.Live()), v.RequestedBy(s.follows)); got !=

@@ -236,7 +236,7 @@ func TestASnapshotIsWholeOrRefused(t *testing.T) {
 	both := func(a, b func([]string) []string) func([]string) []string {
 		return func(l []string) []string { return b(a(l)) }
 	}
-	end := func(n int) func([]string) []string { return swap(`{"end":18}`, fmt.Sprintf(`{"end":%d}`, n)) }
+	end := func(n int) func([]string) []string { return swap(`{"end":19}`, fmt.Sprintf(`{"end":%d}`, n)) }
 	const zero = `{"at":0,"wall":0}`
 	account := func(name string) string {
 		return `{"account":{"name":"` + name + `","by":"","created":` + zero + "}}\n"
@@ -252,18 +252,18 @@ func TestASnapshotIsWholeOrRefused(t *testing.T) {
 		{"no head", func([]string) []string { return nil }, "head"},
 		{"another form", swap("rota-snapshot/1", "rota-snapshot/2"), `it has the form "rota-snapshot/2"`},
 		{"another data format", swap(DataFormat, "0"), `of data format "0"`},
-		{"no end", without(`{"end"`), "record 18"},
-		{"an end too early", end(17), "ends after 18 of 17 records"},
-		{"a record that is missing", without(`"key":"k15"`), "ends after 17 of 18 records"},
-		{"something behind the end", func(l []string) []string { return append(l, "\n{}") }, "ends after 18 of 18 records"},
+		{"no end", without(`{"end"`), "record 19"},
+		{"an end too early", end(18), "ends after 19 of 18 records"},
+		{"a record that is missing", without(`"key":"k15"`), "ends after 18 of 19 records"},
+		{"something behind the end", func(l []string) []string { return append(l, "\n{}") }, "ends after 19 of 19 records"},
 		{"cut off in the middle", func(l []string) []string { return append(l[:8], l[8][:20]) }, "record 7"},
 		{"a record of another version", behind(`{"trust"`, `{"quota":{}}`+"\n"), "unknown field"},
 		{"an empty record", behind(`{"trust"`, "{}\n"), "record 2: nothing known in it"},
-		{"no configuration", both(without(`{"config"`), end(17)), "no configuration"},
+		{"no configuration", both(without(`{"config"`), end(18)), "no configuration"},
 		{"a configuration that breaks a rule", swap(`"lease_ms":600000`, `"lease_ms":-1`), "record 0"},
 		{"nodes out of order", swap(`"name":"n2"`, `"name":"n0"`), "node n0 is out of order"},
 		{"a node twice", swap(`"name":"n2"`, `"name":"n1"`), "node n1 is out of order"},
-		{"a node that breaks a rule", swap(`"cores":32`, `"cores":-1`), "record 2"},
+		{"a node that breaks a rule", swap(`"cores":32`, `"cores":-1`), "record 3"},
 		{"a job without a number", swap(`{"job":{"id":1,`, `{"job":{"id":0,`), "job 0: its number"},
 		{"a job whose number was not given", swap(`{"job":{"id":9,`, `{"job":{"id":10,`), "job 10: its number"},
 		{"a job twice", swap(`{"job":{"id":9,`, `{"job":{"id":8,`), "job 8: its number"},
@@ -285,17 +285,18 @@ func TestASnapshotIsWholeOrRefused(t *testing.T) {
 		{"a script twice", behind(`{"text"`, lines[find(lines, `{"text"`)]), "comes twice"},
 		{"a script that is missing", without(`{"text"`), "is not in the snapshot"},
 		{"a script too many", swap(`"scripts":["`, `"scripts":["","`), "job 9"},
-		{"a reservation twice", both(behind(`{"reservation"`, lines[find(lines, `{"reservation"`)]), end(19)),
+		{"a reservation twice", both(behind(`{"reservation"`, lines[find(lines, `{"reservation"`)]), end(20)),
 			"reservation for job 9 is out of order"},
-		{"accounts", both(behind(`{"trust"`, account("a"), account("b")), end(20)), ""},
-		{"accounts out of order", both(behind(`{"trust"`, account("b"), account("a")), end(20)),
+		{"accounts", both(behind(`{"config_versions"`, account("a"), account("b")), end(21)), ""},
+		{"accounts out of order", both(behind(`{"config_versions"`, account("b"), account("a")), end(21)),
 			`created account "a" is out of order`},
-		{"an account twice", both(behind(`{"trust"`, account("b"), account("b")), end(20)),
+		{"an account twice", both(behind(`{"config_versions"`, account("b"), account("b")), end(21)),
 			`created account "b" is out of order`},
-		{"an account without a name", both(behind(`{"trust"`, account("")), end(19)), "created account"},
-		{"an API token", both(behind(`{"trust"`, token), end(19)), ""},
-		{"an API token twice", both(behind(`{"trust"`, token, token), end(20)), `API token "b" is out of order`},
-		{"an API token for no user", both(behind(`{"trust"`, strings.Replace(token, `"user":"u"`, `"user":""`, 1)), end(19)),
+		{"an account without a name", both(behind(`{"config_versions"`, account("")), end(20)), "created account"},
+		{"an API token", both(behind(`{"config_versions"`, token), end(20)), ""},
+		{"an API token twice", both(behind(`{"config_versions"`, token, token), end(21)), `API token "b" is out of order`},
+		{"an API token for no user",
+			both(behind(`{"config_versions"`, strings.Replace(token, `"user":"u"`, `"user":""`, 1)), end(20)),
 			`API token "b"`},
 	} {
 		text := strings.Join(c.damage(slices.Clone(lines)), "")
