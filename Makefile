@@ -31,12 +31,12 @@ build: setup ## build every program into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-plot ./cmd/lab/plot
 	CGO_ENABLED=1 $(GO) build -tags seccomp -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
-# How long the tests of one package may take; 15m and 60m if it is not set.
+# How long the tests of one package may take; 25m and 60m if it is not set.
 TEST_TIMEOUT ?=
 
 test: build ## run every test; those that need root run when you are root. TEST_TIMEOUT=20m gives each package more time
 	$(GO) vet ./...
-	@GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),15m) "make test" ./...
+	@GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),25m) "make test" ./...
 
 BROWSER ?= chromium-headless-shell
 test-browser: ## a real browser opens pages that try to submit jobs; needs Debian's chromium-headless-shell or chromium
