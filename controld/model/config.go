@@ -53,7 +53,7 @@ const (
 	DefaultMaxSubmitJobs = 200_000 // a fifth of what the cluster holds
 	DefaultMaxRequests   = 256     // commands that wait or follow, of all the user's shells
 	DefaultMaxReads      = 50      // more is a loop that should wait for a change
-	DefaultMaxProcessor  = 50      // a list of 10,000 jobs each second takes a fifth of it
+	DefaultMaxProcessor  = 50      // a guess: one user leaves half a core and all others to the rest
 )
 
 // MinHistoryKeep is the shortest time that ended jobs are kept for: less is a mistake in the unit, and

@@ -48,13 +48,13 @@ func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 	}
 	x.about.object = req.Role + "/" + req.Name
 	digest := pki.SecretDigest(req.Secret)
-	trust := x.s.Replica.View().Trust()
 	leads := x.s.Replica.Leading()
+	trust := x.s.Replica.View().Trust() // after leads: a leader's state has every token
 	if !trust.KnowsToken(digest) {
 		if err := x.wrongSecret(); err != nil {
 			return nil, err
 		}
-		if leads { // what a leader does not know was never given out
+		if leads { // an unknown token was never given out
 			return nil, model.ErrNoToken
 		}
 	}

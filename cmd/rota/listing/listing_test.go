@@ -159,7 +159,7 @@ func TestFilters(t *testing.T) {
 		`inner.depth == 0`:                       "b a c\x1b",
 		`name matches "^[ab]$" and not heavy`:    "b",
 		"size >\n9":                              "b c\x1b",
-		// what counts steps changes no result
+		// counting steps changes no result
 		`one(tags, # == "y") and all(1..3, # > 0)`:                      "b",
 		`sum(filter(1..4, # > 2)) == 7 and reduce(1..3, #acc + #) == 6`: "b a c\x1b",
 		`len(map(5..4, #)) == 0 and count(1..size, # > 3) == size - 3`:  "b a c\x1b",
