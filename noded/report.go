@@ -2,7 +2,9 @@ package noded
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -225,7 +227,9 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 	return slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil })
 }
 
-// deliverReports sends one batch until it is confirmed or ctx ends. It reports whether it was confirmed.
+// deliverReports sends one batch until it is confirmed or ctx ends. It reports whether it was
+// confirmed. If the controllers refuse it as invalid, it is sent in halves, and a single row that they
+// refuse is dropped: it would be refused again, and hold up all others.
 func (a *Agent) deliverReports(ctx context.Context, b batch) bool {
 	var wait backoff
 	for ctx.Err() == nil {
@@ -234,17 +238,56 @@ func (a *Agent) deliverReports(ctx context.Context, b batch) bool {
 			return true
 		}
 		b.samples = awaitedSamples(b.samples)
+		if invalid(err) {
+			first, second, more := b.halves()
+			if more {
+				return a.deliverReports(ctx, first) && a.deliverReports(ctx, second)
+			}
+			a.Log.Error("the controllers refuse a report, which is dropped", "workers", b.workers, "steps", b.steps,
+				"samples", b.samples, "err", err)
+			return true
+		}
 		a.logRetry(ctx, "cannot report to the controllers; it will be tried again", err, wait.sleep(ctx))
 	}
 	return false
+}
+
+// invalid reports whether the controllers would refuse the same request again.
+func invalid(err error) bool {
+	p, ok := errors.AsType[*api.Problem](err)
+	return ok && (p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity ||
+		p.Status == http.StatusRequestEntityTooLarge)
+}
+
+// halves divides a batch in the order in which it arrives: samples, steps, workers. It returns false
+// if it has one row or none.
+func (b *batch) halves() (first, second batch, ok bool) {
+	n := len(b.samples) + len(b.steps) + len(b.workers)
+	if n < 2 {
+		return batch{}, batch{}, false
+	}
+	half := n / 2
+	at := min(half, len(b.samples))
+	first.samples, second.samples = b.samples[:at], b.samples[at:]
+	half -= at
+	at = min(half, len(b.steps))
+	first.steps, second.steps = b.steps[:at], b.steps[at:]
+	half -= at
+	first.workers, second.workers = b.workers[:half], b.workers[half:]
+	return first, second, true
 }
 
 // sendReport sends one report.
 func (a *Agent) sendReport(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	_, err := a.Control.Report(ctx, a.Node.Name,
+	resp, err := a.Control.Report(ctx, a.Node.Name,
 		api.ReportRequest{BootID: a.Node.BootID, Workers: b.workers, Samples: b.samples, Steps: b.steps})
+	if err == nil && resp != nil {
+		for _, row := range resp.Refused {
+			a.Log.Error("the controllers refuse a row of a report, which is not sent again", "row", row)
+		}
+	}
 	return err
 }
 

@@ -241,7 +241,8 @@ type ReportRequest struct {
 
 // ReportResponse confirms that the reports are in the log.
 type ReportResponse struct {
-	Index uint64 `json:"index"`
+	Index   uint64   `json:"index"`
+	Refused []string `json:"refused,omitempty"` // what is wrong with rows that were not taken as they were
 }
 
 // Sample is the newest line of a worker's progress file.

@@ -47,7 +47,7 @@ var commandTable = []row{
 		model.ErrCannotPack, model.ErrNoProfile, model.ErrTriedBefore,
 		model.ErrBadMove, model.ErrDoesNotMove, model.ErrResizing,
 		anyFit, anyLimit),
-	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport, model.ErrBadClass),
+	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot),
 	command[TrimHistory](),
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),

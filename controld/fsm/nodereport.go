@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,8 +26,13 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
+// RefusedRows is the result of a [NodeReport]: what is wrong with each row that was not taken as it
+// was, nil if all were. Each wraps model.ErrBadReport or model.ErrBadClass.
+type RefusedRows []error
+
 // apply notes what became of workers. What is of an old attempt, of another node, or known already
-// changes nothing.
+// changes nothing. A row that cannot be true is left out, or taken without the figures that cannot, so
+// that the node's other rows, and the ends of workers, are not lost with it.
 func (c NodeReport) apply(m *Machine) (any, error) {
 	n, _ := m.v.Node(c.Node)
 	switch {
@@ -35,37 +41,55 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 	case n.BootID != c.BootID:
 		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrOtherBoot)
 	}
-	for _, r := range c.Workers {
-		if model.Rank(r.State) < 0 {
-			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
-		}
-		if !measurable(&r) {
-			return nil, fmt.Errorf("job %d worker %d, rates and usage: %w", r.Job, r.Worker, model.ErrBadReport)
-		}
-		if r.Class != "" && !r.Class.Known() {
-			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
-		}
-	}
-	for i := range c.Steps {
-		if s := &c.Steps[i]; !s.Possible() {
-			return nil, fmt.Errorf("job %d step %d: %w", s.Job, s.ID, model.ErrBadReport)
-		}
-	}
+	var refused RefusedRows
 	for i := range c.Steps { // before the end of the worker that had them
+		if s := &c.Steps[i]; !s.Possible() {
+			refused = append(refused, fmt.Errorf("job %d step %d: %w", s.Job, s.ID, model.ErrBadReport))
+			continue
+		}
 		m.stepReport(c.Node, &c.Steps[i])
 	}
 	for i := range c.Workers {
-		if c.Workers[i].Policy != "" {
-			m.recordFinding(c.Node, &c.Workers[i])
-			continue
+		r, err := credible(c.Workers[i])
+		if err != nil {
+			refused = append(refused, fmt.Errorf("job %d worker %d, %w", r.Job, r.Worker, err))
 		}
-		m.rated(c.Node, &c.Workers[i])
-		m.switched(c.Node, &c.Workers[i])
-		m.packed(c.Node, &c.Workers[i])
-		m.workerReport(c.Node, &c.Workers[i])
-		m.classified(c.Node, &c.Workers[i])
+		if model.Rank(r.State) >= 0 {
+			m.reportRow(c.Node, &r)
+		}
 	}
-	return nil, nil
+	return refused, nil
+}
+
+// reportRow notes one row of a report.
+func (m *Machine) reportRow(node string, r *model.WorkerReport) {
+	if r.Policy != "" {
+		m.recordFinding(node, r)
+		return
+	}
+	m.rated(node, r)
+	m.switched(node, r)
+	m.packed(node, r)
+	m.workerReport(node, r)
+	m.classified(node, r)
+}
+
+// credible returns a row without what cannot be true of it, and what that is. Nothing can be taken
+// from a row whose state is unknown.
+func credible(r model.WorkerReport) (model.WorkerReport, error) {
+	if model.Rank(r.State) < 0 {
+		return r, fmt.Errorf("state %q: %w", r.State, model.ErrBadReport)
+	}
+	var err error
+	if !measurable(&r) {
+		err = fmt.Errorf("rates and usage, which are left out: %w", model.ErrBadReport)
+		r.Rate, r.TookMS, r.Packed, r.Profile, r.Usage = 0, 0, nil, nil, model.Usage{}
+	}
+	if r.Class != "" && !r.Class.Known() {
+		err = errors.Join(err, fmt.Errorf("class %q, which is left out: %w", r.Class, model.ErrBadClass))
+		r.Class = ""
+	}
+	return r, err
 }
 
 // stepReport notes a step that has ended. The node of the first worker says so.

@@ -225,10 +225,10 @@ func TestJobsThatMayNotShare(t *testing.T) {
 		"more than all": {Utilisation: 1001, Memory: 1, Rate: 1}, "less than nothing": {Utilisation: -1, Memory: 1, Rate: 1},
 		"no memory": {Utilisation: 1, Memory: -1, Rate: 1}, "too fast": {Utilisation: 1, Memory: 1, Rate: 1 << 60},
 	} {
-		_, err := w.apply(NodeReport{Node: "n2", BootID: "b1", Workers: []model.WorkerReport{{Job: third, Attempt: 1,
+		rows, err := w.apply(NodeReport{Node: "n2", BootID: "b1", Workers: []model.WorkerReport{{Job: third, Attempt: 1,
 			State: model.WorkerRunning, Profile: p}}})
-		if !errors.Is(err, model.ErrBadReport) {
-			t.Errorf("%s: %v", what, err)
+		if refused, _ := rows.(RefusedRows); err != nil || len(refused) != 1 || !errors.Is(refused[0], model.ErrBadReport) {
+			t.Errorf("%s: %v, %v", what, rows, err)
 		}
 	}
 }

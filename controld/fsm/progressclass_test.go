@@ -39,9 +39,7 @@ func TestProgressClass(t *testing.T) {
 	if w.job(id) != before {
 		t.Error("a class that is known, of another worker or from another node, changed the job")
 	}
-	_, err := w.apply(NodeReport{Node: "n1", BootID: "b1", Workers: []model.WorkerReport{
-		{Job: id, Attempt: 1, State: model.WorkerRunning, Class: "finished"}}})
-	w.refused(err, model.ErrBadClass)
+	w.refusedRow(model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerRunning, Class: "finished"}, model.ErrBadClass)
 	if a := w.job(id).Live(); a.Class != convergence.Watching || a.ClassSince != at {
 		t.Errorf("it is %q since %d, want watching since %d", a.Class, a.ClassSince, at)
 	}

@@ -23,7 +23,10 @@ func TestStepsAreNoted(t *testing.T) {
 		for _, s := range steps {
 			r.Steps = append(r.Steps, model.StepReport{Job: id, Attempt: 1, Step: s})
 		}
-		_, err := w.apply(r)
+		rows, err := w.apply(r)
+		if refused, _ := rows.(RefusedRows); len(refused) > 0 {
+			return refused[0]
+		}
 		return err
 	}
 	step := func(row, id int) model.Step {

@@ -166,22 +166,19 @@ func TestReportsOfOldAttemptsChangeNothing(t *testing.T) {
 	_, err := w.apply(NodeReport{Node: "n1", BootID: "b0",
 		Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: model.WorkerRunning}}})
 	w.refused(err, model.ErrOtherBoot)
-	_, err = w.apply(NodeReport{Node: "n1", BootID: "b1",
-		Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: "dancing"}}})
-	w.refused(err, model.ErrBadReport)
+	w.refusedRow(model.WorkerReport{Job: id, Attempt: 2, State: "dancing"}, model.ErrBadReport)
 	w.state(id, model.Configuring)
 }
 
-// TestUsageIsKept shows that what a worker has used is kept with its end, and that a report of what no
-// worker can have used is refused.
+// TestUsageIsKept shows that what a worker has used is kept with its end, and that of a report of what
+// no worker can have used the rest counts.
 func TestUsageIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.submit(1, 1)
 	w.ok(w.start(id, "n1"))
-	_, err := w.apply(NodeReport{Node: "n1", BootID: "b1", Workers: []model.WorkerReport{{Job: id, Attempt: 1,
-		State: model.WorkerExited, Usage: model.Usage{GPU: 1001}}}})
-	w.refused(err, model.ErrBadReport)
+	w.refusedRow(model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerCreated, Usage: model.Usage{GPU: 1001}},
+		model.ErrBadReport)
 	used := model.Usage{CPUMS: 5, PeakGPUMemory: 7}
 	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) { r.Usage = used }) // only that of the end counts
 	if u := w.job(id).Attempts[0].Workers[0].Usage; u != nil {

@@ -24,6 +24,8 @@ type metrics struct {
 
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
+
+	refusedRows prometheus.Counter // of nodes' reports
 }
 
 func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
@@ -34,8 +36,10 @@ func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
 			Help: "Requests answered, by route and code of the problem."}, []string{"route", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_http_request_seconds",
 			Help: "Time to answer, long polls included.", Buckets: replica.Buckets()}, []string{"route"}),
+		refusedRows: prometheus.NewCounter(prometheus.CounterOpts{Name: "rota_refused_report_rows_total",
+			Help: "Rows of reports of nodes that were not taken as they were, because they cannot be true."}),
 	}
-	registry.MustRegister(m.requests, m.latency, &stateCollector{replica: r})
+	registry.MustRegister(m.requests, m.latency, m.refusedRows, &stateCollector{replica: r})
 	return m
 }
 

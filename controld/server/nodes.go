@@ -253,11 +253,21 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 			x.s.Arrays.Report(j, s)
 		}
 	}
+	resp := &api.ReportResponse{}
 	if len(req.Workers)+len(req.Steps) > 0 {
-		r := fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers, Steps: req.Steps}
-		if _, err := x.propose(r); err != nil {
+		refused, err := proposeFor[fsm.RefusedRows](x, fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers,
+			Steps: req.Steps})
+		if err != nil {
 			return nil, err
 		}
+		for _, err := range refused {
+			resp.Refused = append(resp.Refused, err.Error())
+		}
+		if len(refused) > 0 {
+			x.s.metrics.refusedRows.Add(float64(len(refused)))
+			x.s.Log.Warn("rows of a node's report cannot be true", "node", n.Name, "rows", len(refused), "first", refused[0])
+		}
 	}
-	return &api.ReportResponse{Index: x.view.Index()}, nil
+	resp.Index = x.view.Index()
+	return resp, nil
 }
