@@ -318,9 +318,11 @@ var rules = map[string]rule{
 		ours: []string{"consensus", "controld/model", "controld/api", "controld/api/identity", "controld/member"},
 		why:  "the other controllers are found and asked in one place",
 	},
+	"controld/backup": {third: []string{"github.com/klauspost/compress"},
+		why: "it writes and reads a file, whatever its parts are"},
 	"controld/recovery": {
-		ours: []string{"consensus", "controld/api/clock", "controld/api/pki", "controld/fsm", "controld/fsm/state",
-			"controld/history", "controld/model"},
+		ours: []string{"consensus", "controld/api/clock", "controld/api/pki", "controld/backup", "controld/fsm",
+			"controld/fsm/state", "controld/history", "controld/model"},
 		why: "it makes a log of a controller that does not run, and serves nothing",
 	},
 	"controld/leader": {
@@ -367,7 +369,7 @@ var rules = map[string]rule{
 			"jobspec", "jobspec/duration", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering",
 			"controld/config", "controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
-			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity", "controld/api/serve",
+			"controld/backup", "controld/api/clock", "controld/member", "controld/api", "controld/api/pki", "controld/api/identity", "controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/earlystop/judge",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",

@@ -97,10 +97,10 @@ func syncDir(dir string) error {
 const quietFor = 30 * time.Second
 
 // quiet returns how long a node waits for its leader before it follows a later generation: less, if its
-// leases are shorter.
+// leases are short.
 func (a *Agent) quiet() time.Duration {
 	if term := a.lease.term; term > 0 {
-		return min(quietFor, term)
+		return min(quietFor, term/3)
 	}
 	return quietFor
 }

@@ -41,7 +41,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			cfg.ReloadOn = daemon.Reloads()
 			return controld.Run(c.Context, cfg)
 		})
-	app.Commands = append(memberCommands(os.Stdout), recoverCommand(os.Stdout), daemon.FormatCommand(state.DataFormat, os.Stdout))
+	app.Commands = append(memberCommands(os.Stdout), recoverCommand(os.Stdout), restoreCommand(os.Stdout),
+		daemon.FormatCommand(state.DataFormat, os.Stdout))
 	return app.RunContext(ctx, daemon.AddressLast(args))
 }
 

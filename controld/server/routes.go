@@ -201,7 +201,10 @@ func nodeRoutes() []route {
 func systemRoutes() []route {
 	document, figures := get("/openapi.json", "This document"), get("/metrics", "Metrics for Prometheus")
 	document.Media, figures.Media = "application/json", "text/plain"
+	saved := post("/v1/backup", "A backup of the cluster, for root of this controller, by its socket")
+	saved.In, saved.Media = reflect.TypeFor[api.BackupRequest](), "application/octet-stream"
 	return []route{
+		{Operation: saved, rule: forAdmins, token: scopeNever, inJob: notInJob, handle: writeBackup},
 		returning(route{Operation: poll("/v1/events", "What happened, oldest first"),
 			rule: with(seeJobs, partEvents, partNodes, partDetails), ready: eventsReady}, listEvents),
 		returning(route{Operation: poll("/v1/config", "The replicated configuration"),

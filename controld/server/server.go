@@ -55,6 +55,8 @@ type Config struct {
 	// AuditFor is how long entries of the audit log are kept, and AuditMost how many at most.
 	AuditFor  time.Duration
 	AuditMost int64
+	// DataDir has room for backups that are being written.
+	DataDir string
 	// NoteGeneration keeps the number of a generation that nodes follow elsewhere; nil: it is not kept.
 	NoteGeneration func(number int64) error
 
@@ -78,6 +80,7 @@ type Server struct {
 	audit     auditLog
 	document  func() ([]byte, error) // made once, because strangers may ask for it
 	refusing  refusingNodes
+	backups   backups
 	fresh     atomic.Bool     // this replica has caught up once since it started
 	caught    chan struct{}   // closed then
 	alive     context.Context // ends when the daemon stops; long polls and streams end with it

@@ -33,6 +33,12 @@ func controllers(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseFlags(c, "rota cluster join-token", "role"); err != nil {
 		return err
 	}
+	if c.Args().First() == "backup" {
+		return writeBackup(env, c, names)
+	}
+	if err := command.RefuseFlags(c, "rota cluster backup", "with-keys", "passphrase-file", "force"); err != nil {
+		return err
+	}
 	switch verb := c.Args().First(); {
 	case verb == "revoke" && len(names) > 0:
 		return revoke(env, c, names)
