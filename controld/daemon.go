@@ -111,7 +111,7 @@ func (d *daemon) open() error {
 		Peers: d.peers, History: d.records,
 		Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
-		Metrics: d.metrics, Log: d.log,
+		Metrics: d.metrics, Log: d.log, Fast: serve.Loopback(d.cfg.Gossip),
 	})
 	return nil
 }
@@ -308,7 +308,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	for _, part := range []func(context.Context) error{
 		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.reload, d.watchCluster,
-		d.renew, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
+		d.renew, d.followGossipKeys, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
 		func(ctx context.Context) error { return d.storeRecords(ctx, srv.CaughtUp()) },
 	} {
 		g.Go(func() error { return part(ctx) })

@@ -699,6 +699,8 @@ type Cluster struct {
 	RefusedBy []RefusingNode `json:"refused_by,omitempty"`
 	// what operators have told the scheduler
 	Steering []SchedSetting `json:"steering,omitempty"`
+	// the change of the key of the gossip that is going on; nil: none is
+	GossipKey *GossipKey `json:"gossip_key,omitempty"`
 }
 
 // GenerationState is a generation of the cluster that rota-controld recover or restore began.

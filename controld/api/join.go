@@ -60,6 +60,17 @@ func (c *Client) Revoke(ctx context.Context, role, name string) (*Revocation, er
 	return post[Revocation](ctx, c, call{path: path}, struct{}{})
 }
 
+// GossipKey says how far a change of the key of the gossip is.
+type GossipKey struct {
+	Number int64  `json:"number"`          // of the newest key; 0: that of the cluster's beginning
+	Phase  string `json:"phase,omitempty"` // installed, used, or "": it is the only one
+}
+
+// RotateGossipKey begins to replace the key of the gossip.
+func (c *Client) RotateGossipKey(ctx context.Context) (*GossipKey, error) {
+	return post[GossipKey](ctx, c, call{path: "/v1/gossip-key/rotate"}, struct{}{})
+}
+
 // RenewCertificate gets a new certificate for the member that this client speaks for.
 func (c *Client) RenewCertificate(ctx context.Context, request []byte) ([]byte, error) {
 	cert, err := post[Certificate](ctx, c, call{path: "/v1/certificate", repeat: true},

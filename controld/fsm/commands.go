@@ -58,6 +58,8 @@ var commandTable = []row{
 	command[RevokeCertificates](anyLimit),
 	command[RaiseGeneration](model.ErrGeneration),
 	command[AcceptGeneration](model.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
+	command[RotateGossipKey](model.ErrKeyText, model.ErrKeyChange),
+	command[AdvanceGossipKey](model.ErrKeyPhase),
 	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 

@@ -182,6 +182,8 @@ func everything(w *world) {
 	w.must(UseJoinToken{Digest: "t1", Role: "node", Name: "n1", Key: "k1"})
 	_, _ = w.apply(UseJoinToken{Digest: "t1", Role: "node", Name: "n1", Key: "k2"})
 	w.must(RevokeCertificates{Role: "node", Name: "n9"})
+	w.must(RotateGossipKey{Text: "a text"})
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -85,4 +87,47 @@ func TestRevocationsRaiseTheGeneration(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(again.View().Trust(), now) {
 		t.Errorf("after a restart: %+v, %v", again, err)
 	}
+}
+
+// TestTheKeyOfTheGossipChangesInThreeSteps notices a key that is used before it is installed, or dropped
+// before the next one is used, and a second change beside the first.
+func TestTheKeyOfTheGossipChangesInThreeSteps(t *testing.T) {
+	w := newWorld(t)
+	is := func(phase model.GossipPhase, numbers ...int64) {
+		t.Helper()
+		g := w.s.View().Trust().Gossip
+		var got []int64
+		for _, k := range g.Keys {
+			got = append(got, k.Number)
+			if (k.Number == 0) != (k.Text == "") {
+				t.Errorf("key %d is made of %q", k.Number, k.Text)
+			}
+		}
+		if g.Phase != phase || !slices.Equal(got, numbers) {
+			t.Errorf("phase %q with keys %v instead of %q with %v", g.Phase, got, phase, numbers)
+		}
+	}
+	refuse := func(c Command, want error) {
+		t.Helper()
+		if _, err := w.apply(c); !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", c, err, want)
+		}
+	}
+	refuse(AdvanceGossipKey{}, model.ErrKeyPhase)
+	refuse(RotateGossipKey{}, model.ErrKeyText)
+	refuse(RotateGossipKey{Text: strings.Repeat("x", 65)}, model.ErrKeyText)
+	w.must(RotateGossipKey{Text: "one"})
+	is(model.GossipInstalled, 0, 1)
+	refuse(RotateGossipKey{Text: "two"}, model.ErrKeyChange)
+	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed}, model.ErrKeyPhase)
+	refuse(AdvanceGossipKey{Number: 2, Phase: model.GossipInstalled}, model.ErrKeyPhase)
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
+	is(model.GossipUsed, 1, 0)
+	refuse(RotateGossipKey{Text: "two"}, model.ErrKeyChange)
+	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled}, model.ErrKeyPhase)
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
+	is(model.GossipDone, 1)
+	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipDone}, model.ErrKeyPhase)
+	w.must(RotateGossipKey{Text: "two"})
+	is(model.GossipInstalled, 1, 2)
 }

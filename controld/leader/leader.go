@@ -42,6 +42,7 @@ type Config struct {
 
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
+	Fast    bool // members ask often for the keys of the gossip, as in tests and on one machine
 }
 
 // Leader runs the loops of the leader whenever it is this controller's turn.
@@ -125,7 +126,7 @@ func (l *Leader) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context) error{
 		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
-		l.observe, l.watchGeneration,
+		l.observe, l.watchGeneration, l.changeGossipKey,
 	} {
 		g.Go(func() error { return loop(ctx) })
 	}

@@ -13,6 +13,44 @@ type Trust struct {
 	Cluster string       `json:"cluster,omitempty"`
 	Tokens  []JoinToken  `json:"tokens,omitempty"`  // oldest first, [MaxJoinTokens] at most
 	Revoked []Revocation `json:"revoked,omitempty"` // by role and name, [MaxRevocations] at most
+	// Gossip is how the key of the gossip has changed since the cluster was made; nil: it has not.
+	Gossip *GossipKeys `json:"gossip,omitempty"`
+}
+
+// GossipKeys are the keys of the gossip that members accept. They send with the first.
+type GossipKeys struct {
+	Keys  []GossipKey `json:"keys"`
+	Phase GossipPhase `json:"phase,omitempty"` // of the change to the newest key
+	Since Instant     `json:"since"`           // of Phase
+}
+
+// GossipKey names one key of the gossip. Controllers derive it of the authority's key and Text, so that the
+// log has no key. Key 0 came with the cluster, and is in the files of its members.
+type GossipKey struct {
+	Number int64  `json:"number"`
+	Text   string `json:"text,omitempty"`
+}
+
+// GossipPhase is how far a change of the key is.
+type GossipPhase string
+
+// Phases of a change, in this order.
+const (
+	GossipInstalled GossipPhase = "installed" // members accept the new key, and send with the old one
+	GossipUsed      GossipPhase = "used"      // members send with the new key, and accept the old one
+	GossipDone      GossipPhase = ""          // the old key is dropped
+)
+
+// MaxKeyText bounds the text that a key is derived of.
+const MaxKeyText = 64
+
+// Newest returns the number of the newest key.
+func (g *GossipKeys) Newest() int64 {
+	var n int64
+	for _, k := range g.Keys {
+		n = max(n, k.Number)
+	}
+	return n
 }
 
 // Limits of Trust.
@@ -83,4 +121,7 @@ var (
 	ErrTokenUsed = errors.New("this join token was used already: each is good for one machine; make another one with " +
 		"rota cluster join-token")
 	ErrTokenRole = errors.New("this join token is for another role")
+	ErrKeyChange = errors.New("the key of the gossip is being changed: wait until that is over (rota cluster)")
+	ErrKeyText   = errors.New("a key needs a text of 1 to 64 bytes")
+	ErrKeyPhase  = errors.New("the change of the key is in another phase")
 )

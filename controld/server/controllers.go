@@ -20,6 +20,9 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 		Steering:    presentSteering(x.view),
 		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft, State: api.ControllerNew}}}
 	out.Generation, out.RefusedBy = x.presentGeneration(), x.s.refusing.list()
+	if k := presentGossipKey(x.view.Trust()); k.Phase != "" {
+		out.GossipKey = k
+	}
 	for _, p := range x.s.Peers.All() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft,
 			State: api.ControllerNew})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"net"
 	"slices"
 
@@ -141,4 +142,21 @@ func revoke(x *exchange) (*api.Revocation, error) {
 	}
 	x.s.Log.Info("certificates revoked", "role", role, "name", name, "by", x.caller.User.User)
 	return &api.Revocation{Role: role, Name: name, Generation: x.view.Trust().Generation(role, name)}, nil
+}
+
+// rotateGossipKey answers POST /v1/gossip-key/rotate.
+func rotateGossipKey(x *exchange) (*api.GossipKey, error) {
+	if _, err := x.propose(fsm.RotateGossipKey{Text: rand.Text()}); err != nil {
+		return nil, err
+	}
+	x.s.Log.Info("change of the key of the gossip begins", "by", x.caller.User.User)
+	return presentGossipKey(x.view.Trust()), nil
+}
+
+// presentGossipKey says how far a change of the key of the gossip is.
+func presentGossipKey(t *model.Trust) *api.GossipKey {
+	if t.Gossip == nil {
+		return &api.GossipKey{}
+	}
+	return &api.GossipKey{Number: t.Gossip.Newest(), Phase: string(t.Gossip.Phase)}
 }

@@ -233,6 +233,8 @@ func systemRoutes() []route {
 		returning(route{Operation: post("/v1/members/{role}/{name}/revoke", "Refuse the certificates that a member has",
 			inPath("role", "node or login"), inPath("name", "name of the machine")),
 			rule: forAdmins, place: onLeader}, revoke),
+		returning(route{Operation: post("/v1/gossip-key/rotate", "Replace the key of the gossip"), rule: forAdmins,
+			place: onLeader}, rotateGossipKey),
 		returning(route{Operation: get("/v1/audit", "Requests that changed something, or were refused, the last first",
 			inQuery(openapi.String, "user"), inQuery(openapi.Integer, "job", "limit"), inQuery(openapi.Boolean, "denied"),
 			inQuery(openapi.Instant, "since", "until")), rule: with(forUsers, partAudit), inJob: notInJob}, listAudit),

@@ -184,3 +184,13 @@ func (l *link) Report(ctx context.Context, name string, req api.ReportRequest) (
 func (l *link) DropCheckpoints(context.Context, string, api.KeptCheckpoints) (*api.DroppedCheckpoints, error) {
 	return &api.DroppedCheckpoints{}, nil
 }
+
+// Generation implements noded.Controller.
+func (l *link) Generation(context.Context, string, string) (*api.Generation, error) {
+	return &api.Generation{Generation: model.Generation{}.String(), Accepted: true, Settled: true}, nil
+}
+
+// AcceptGeneration implements noded.Controller.
+func (l *link) AcceptGeneration(ctx context.Context, node string, _ api.AcceptGeneration) (*api.Generation, error) {
+	return l.Generation(ctx, node, "")
+}

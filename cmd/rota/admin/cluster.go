@@ -40,6 +40,8 @@ func controllers(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	switch verb := c.Args().First(); {
+	case verb == "rotate-key" && len(names) == 0:
+		return rotateKey(env, c)
 	case verb == "revoke" && len(names) > 0:
 		return revoke(env, c, names)
 	case verb != "" && (verb != "remove" || len(names) == 0):
@@ -117,6 +119,24 @@ func revoke(env *command.Env, c *cli.Context, members []string) error {
 	})
 }
 
+// rotateKey begins to replace the key of the gossip.
+func rotateKey(env *command.Env, c *cli.Context) error {
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	key, err := session.RotateGossipKey(c.Context)
+	if err != nil {
+		return err
+	}
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, key)
+	}
+	fmt.Fprintf(env.Stdout, "key %d of the gossip is installed; in about a minute members send with it, and a minute "+
+		"later the old key is dropped\n", key.Number)
+	return nil
+}
+
 // clusterText writes the controllers, and the policy in the form of a configuration file.
 func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	var b strings.Builder
@@ -127,6 +147,9 @@ func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	b.WriteString(generationText(cl))
 	for _, s := range cl.Steering {
 		fmt.Fprintf(&b, "  %s\n", show.Steering(s, utc))
+	}
+	if k := cl.GossipKey; k != nil {
+		fmt.Fprintf(&b, "  key %d of the gossip: %s\n", k.Number, k.Phase)
 	}
 	return b.String() + "\n" + config.Text(p)
 }

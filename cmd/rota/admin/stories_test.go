@@ -107,6 +107,20 @@ func TestMembersAreRevoked(t *testing.T) {
 	}
 }
 
+// TestTheKeyIsReplaced notices a change of the key that is not asked for, or not told of.
+func TestTheKeyIsReplaced(t *testing.T) {
+	a := cluster(t)
+	a.Give("POST /v1/gossip-key/rotate", api.GossipKey{Number: 3, Phase: "installed"})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	got := s.Run("cluster", "rotate-key")
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "key 3 of the gossip is installed; ") || got.Stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	if got = s.Run("cluster", "rotate-key", "now"); got.Code != exit.Usage {
+		t.Errorf("with an argument: %+v", got)
+	}
+}
+
 // TestAJoinTokenForAMachine notices a token of another role, and one that a script cannot read.
 func TestAJoinTokenForAMachine(t *testing.T) {
 	a := cluster(t)
@@ -260,7 +274,7 @@ func TestWhatOperatorsMayComplete(t *testing.T) {
 		{ID: "ffffffffffff", Name: "old", State: "revoked"}}})
 	commands := func() []*command.Command { return append(Commands(), manual.Commands(Commands())...) }
 	for line, want := range map[string]string{
-		"cluster ":              "join-token|remove|revoke",
+		"cluster ":              "join-token|remove|revoke|rotate-key",
 		"cluster remove ":       "c1|c2\tleader|c3\tunreachable",
 		"cluster --role l":      "login",
 		"token ":                "create|list|revoke",

@@ -82,6 +82,40 @@ func (c *Credential) DeriveGossipKey(number int64, text string) ([]byte, error) 
 	return mac.Sum(nil), nil
 }
 
+// NamedKey is a key of the gossip as the log names it. Key 0 came with the cluster; the others are derived
+// of a text.
+type NamedKey struct {
+	Number int64
+	Text   string
+}
+
+// GossipKeysOf returns the keys that the log names. Key 0 is the one of this controller's file that was not
+// derived; a controller that no longer has it goes on without it.
+func (c *Credential) GossipKeysOf(named []NamedKey) ([][]byte, error) {
+	first := -1
+	keys := make([][]byte, len(named))
+	left := slices.Clone(c.GossipKeys())
+	for i, n := range named {
+		if n.Number == 0 {
+			first = i
+			continue
+		}
+		key, err := c.DeriveGossipKey(n.Number, n.Text)
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = key
+		left = slices.DeleteFunc(left, func(k []byte) bool { return bytes.Equal(k, key) })
+	}
+	switch {
+	case first >= 0 && len(left) > 0:
+		keys[first] = left[0]
+	case first >= 0:
+		keys = slices.Delete(keys, first, first+1)
+	}
+	return keys, checkGossipKeys(keys)
+}
+
 // RememberSeeds writes down gossip addresses of controllers, by which this member finds the cluster
 // after a restart.
 func (c *Credential) RememberSeeds(seeds []string) error {

@@ -68,6 +68,7 @@ var refusals = []struct {
 	{model.ErrNoToken, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},
+	{model.ErrKeyChange, http.StatusConflict, api.CodeWrongState},
 	{model.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
 	{model.ErrBadSwitch, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrStillPaused, http.StatusConflict, api.CodeWrongState},

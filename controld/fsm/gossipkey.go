@@ -1,0 +1,69 @@
+package fsm
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// KindRotateGossipKey is the kind of [RotateGossipKey].
+var KindRotateGossipKey = newKind("rotate-gossip-key/1")
+
+// RotateGossipKey begins to replace the key of the gossip. Members accept the new key from now on. The
+// leader goes on with [AdvanceGossipKey].
+type RotateGossipKey struct {
+	Text string `json:"text"` // random; the key is derived of it
+}
+
+// Kind implements Command.
+func (RotateGossipKey) Kind() Kind { return KindRotateGossipKey }
+
+// apply puts the new key behind the one in use.
+func (c RotateGossipKey) apply(m *Machine) (any, error) {
+	if len(c.Text) == 0 || len(c.Text) > model.MaxKeyText {
+		return nil, model.ErrKeyText
+	}
+	t := *m.v.Trust()
+	now := t.Gossip
+	if now == nil {
+		now = &model.GossipKeys{Keys: []model.GossipKey{{}}}
+	}
+	if now.Phase != model.GossipDone {
+		return nil, model.ErrKeyChange
+	}
+	next := model.GossipKey{Number: now.Newest() + 1, Text: c.Text}
+	t.Gossip = &model.GossipKeys{Keys: append(slices.Clone(now.Keys), next), Phase: model.GossipInstalled, Since: m.s.At()}
+	m.s.SetTrust(&t)
+	return nil, nil
+}
+
+// KindAdvanceGossipKey is the kind of [AdvanceGossipKey].
+var KindAdvanceGossipKey = newKind("advance-gossip-key/1")
+
+// AdvanceGossipKey carries the change of the key of the gossip on by one phase: members send with the new
+// key, and then drop the old one.
+type AdvanceGossipKey struct {
+	Number int64             `json:"number"` // of the new key
+	Phase  model.GossipPhase `json:"phase"`  // that is over
+}
+
+// Kind implements Command.
+func (AdvanceGossipKey) Kind() Kind { return KindAdvanceGossipKey }
+
+// apply turns the two keys round, or drops the second.
+func (c AdvanceGossipKey) apply(m *Machine) (any, error) {
+	t := *m.v.Trust()
+	now := t.Gossip
+	if now == nil || now.Phase != c.Phase || now.Phase == model.GossipDone || now.Newest() != c.Number {
+		return nil, model.ErrKeyPhase
+	}
+	next := &model.GossipKeys{Since: m.s.At()}
+	if c.Phase == model.GossipInstalled {
+		next.Keys, next.Phase = []model.GossipKey{now.Keys[1], now.Keys[0]}, model.GossipUsed
+	} else {
+		next.Keys = now.Keys[:1:1]
+	}
+	t.Gossip = next
+	m.s.SetTrust(&t)
+	return nil, nil
+}

@@ -1,0 +1,46 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// gossipKeyPhase is how long each phase of a change of the key of the gossip lasts: members that are up
+// ask every 15 seconds for the keys. One that was down asks when it returns, by mutual TLS.
+const gossipKeyPhase = time.Minute
+
+// gossipKeyLook is how often a leader looks whether a phase is over.
+const gossipKeyLook = time.Second
+
+// changeGossipKey carries on a change of the key of the gossip.
+func (l *Leader) changeGossipKey(ctx context.Context) error {
+	for pause(ctx, gossipKeyLook) {
+		v := l.Replica.View()
+		g := v.Trust().Gossip
+		if g == nil || g.Phase == model.GossipDone || l.Replica.Now(v)-g.Since < model.Instant(l.phase().Milliseconds()) {
+			continue
+		}
+		_, err := l.Replica.Propose(ctx, fsm.AdvanceGossipKey{Number: g.Newest(), Phase: g.Phase})
+		switch {
+		case ctx.Err() != nil || lostLead(err):
+			return err
+		case errors.Is(err, model.ErrKeyPhase): // another leader was quicker
+		case err != nil:
+			l.Log.Warn("the change of the key of the gossip is not carried on; it will be tried again", "error", err)
+		default:
+			l.Log.Info("change of the key of the gossip", "key", g.Newest(), "phase over", string(g.Phase))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (l *Leader) phase() time.Duration {
+	if l.Fast {
+		return gossipKeyPhase / 20
+	}
+	return gossipKeyPhase
+}
