@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -196,6 +197,15 @@ func TestTheKeyAloneHarmsNobody(t *testing.T) {
 		}
 		c.unharmed(what)
 	}
+	alive := func(name string) []byte {
+		return pack(t, msgAlive, claim{Incarnation: 1, Node: "noded/" + name, Meta: a.meta(Meta{Role: Noded})}.at(own))
+	}
+	a.send(c.lists, compressed(t, alive("zipped")))
+	a.send(c.lists, alive("plain"))
+	eventually(t, "member that has read the second message", func() bool { return slices.Contains(names(c1), "plain") })
+	if slices.Contains(names(c1), "zipped") {
+		t.Error("a compressed message was read")
+	}
 	c3 := c.add(pki.Controller, "c3") // members still reach each other
 	c.settled()
 	if err := c3.Shutdown(); err != nil {
@@ -235,10 +245,12 @@ func TestOldRecords(t *testing.T) {
 		// the signature is for another address
 		a.send(c.lists, pack(t, msgAlive, claim{Incarnation: 1000 + n, Node: "controld/c2",
 			Meta: c.lists[len(c.lists)-1].meta}.at(at)))
+		for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end) && !t.Failed(); runtime.Gosched() {
+			c.unharmed("after old records")
+		}
 	}
 	c.add(pki.Node, "n2")
 	c.settled()
-	c.unharmed("after old records")
 }
 
 // TestKeysChange notices members that lose each other while the key changes, one that does not get the new
@@ -290,11 +302,14 @@ func TestKeysChange(t *testing.T) {
 }
 
 // bomb is a compressed message that becomes large.
-func bomb(t *testing.T) []byte {
+func bomb(t *testing.T) []byte { return compressed(t, make([]byte, 8<<20)) }
+
+// compressed is a message as the library compresses it.
+func compressed(t *testing.T, message []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := lzw.NewWriter(&b, lzw.LSB, 8)
-	if _, err := w.Write(make([]byte, 8<<20)); err != nil {
+	if _, err := w.Write(message); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

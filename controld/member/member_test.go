@@ -309,6 +309,31 @@ func TestStrangersStayOut(t *testing.T) {
 	}
 }
 
+// TestACertificateAloneOpensNoStream notices a member that takes messages from another one that has shown no
+// key, or a wrong proof of one, although that does not care what it is answered.
+func TestACertificateAloneOpensNoStream(t *testing.T) {
+	cluster := pkitest.New(t)
+	a, _ := open(t, as(cluster.Member(pki.Node, "a")))
+	b, _ := open(t, as(cluster.Member(pki.Node, "b")))
+	id := (*b.wire.ring.Load())[0].id
+	for what, shown := range map[string][]byte{
+		"no key": {0}, "a wrong proof": slices.Concat([]byte{1}, id[:], make([]byte, 32)),
+		"an unknown key": slices.Concat([]byte{1}, make([]byte, keyIDSize+32)), "too many": {255},
+	} {
+		c, err := b.wire.dial(memberlist.Address{Addr: a.Addr()}, patience, streamGossip, b.cfg.Credential.ClientAny())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(shown); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); err == nil || n > 0 {
+			t.Errorf("%s: the stream is open: %d bytes, %v", what, n, err)
+		}
+		_ = c.NetConn().Close()
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	a, _ := open(t, Config{Name: "a"})
 	for _, c := range []struct {
