@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 )
 
 // network is a bridge in a namespace of its own with a host on each port. No address of it exists
@@ -23,9 +24,13 @@ type host struct {
 	port      string // the bridge's end of its cable
 }
 
+// networks counts the networks of this process: several tests may each have one at a time.
+var networks atomic.Int64
+
 // newNetwork makes n hosts, 10.99.0.1 onwards.
 func newNetwork(ctx context.Context, n int) (*network, error) {
-	w := &network{hub: fmt.Sprintf("rota%d-hub", os.Getpid())}
+	name := fmt.Sprintf("rota%d-%d", os.Getpid(), networks.Add(1))
+	w := &network{hub: name + "-hub"}
 	if err := ip(ctx, "netns", "add", w.hub); err != nil {
 		return w, err
 	}
@@ -33,7 +38,7 @@ func newNetwork(ctx context.Context, n int) (*network, error) {
 		return w, err
 	}
 	for i := range n {
-		h := &host{namespace: fmt.Sprintf("rota%d-h%d", os.Getpid(), i+1), ip: fmt.Sprintf("10.99.0.%d", i+1),
+		h := &host{namespace: fmt.Sprintf("%s-h%d", name, i+1), ip: fmt.Sprintf("10.99.0.%d", i+1),
 			port: fmt.Sprintf("p%d", i+1)}
 		w.hosts = append(w.hosts, h)
 		if err := w.plug(ctx, h); err != nil {
