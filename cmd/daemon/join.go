@@ -71,10 +71,10 @@ func explainJoin(err error, r pki.Role) error {
 	return err
 }
 
-// AddressLast moves the address of `join ADDR --flag ...` behind the flags: the flag library reads
-// flags up to the first argument only.
-func AddressLast(args []string) []string {
-	if len(args) < 4 || args[1] != "join" || strings.HasPrefix(args[2], "-") {
+// ArgumentLast moves the argument of `join ADDR --flag ...` or `restore FILE --flag ...` behind the flags:
+// the flag library reads flags up to the first argument only.
+func ArgumentLast(args []string) []string {
+	if len(args) < 4 || args[1] != "join" && args[1] != "restore" || strings.HasPrefix(args[2], "-") {
 		return args
 	}
 	moved := append([]string{args[0], args[1]}, args[3:]...)

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		})
 	app.Commands = append(memberCommands(os.Stdout), recoverCommand(os.Stdout), restoreCommand(os.Stdout),
 		daemon.FormatCommand(state.DataFormat, os.Stdout))
-	return app.RunContext(ctx, daemon.AddressLast(args))
+	return app.RunContext(ctx, daemon.ArgumentLast(args))
 }
 
 // superviseBy lets the service manager know of the daemon's life and of its reloads.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,6 +134,18 @@ func TestFlagsBelongToTheirCommand(t *testing.T) {
 		out, ok := command(t, args...)
 		if ok || !strings.Contains(out, "--data-dir does not belong before "+args[2]+": write rota-controld "+args[2]) {
 			t.Errorf("%v says %s", args, out)
+		}
+	}
+}
+
+// TestRestoreTakesItsFileFirstOrLast gives the command its file on either side of the flags.
+func TestRestoreTakesItsFileFirstOrLast(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	flags := []string{"--name", "c1", "--data-dir", t.TempDir()}
+	for _, args := range [][]string{append([]string{missing}, flags...), append(slices.Clone(flags), missing)} {
+		err := run(t.Context(), append([]string{"rota-controld", "restore"}, args...), io.Discard)
+		if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("restore %q: %v", args, err)
 		}
 	}
 }

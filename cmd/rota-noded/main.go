@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			&cli.StringFlag{Name: "config", Usage: "read name, data_dir and login from `FILE.hcl`; flags take precedence"},
 			&cli.BoolFlag{Name: "login", Usage: "join as a login node"},
 		}, os.Stdout, roleOf, placeOf))
-	return app.RunContext(ctx, daemon.AddressLast(args))
+	return app.RunContext(ctx, daemon.ArgumentLast(args))
 }
 
 // roleOf is the role in which a machine joins.

@@ -58,6 +58,7 @@ var measurements = []measurement{
 	{"submit", measureSubmit},
 	{"names", measureNames},
 	{"queue", measureQueue},
+	{"backup", measureBackup},
 	{"cycle", cycleOfAFullQueue},
 	{"decide", measureDecide},
 	{"simulate", measureSimulate},
@@ -85,7 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	f := flag.NewFlagSet("rota-bench", flag.ContinueOnError)
 	file := f.String("out", "bench.json", "file for the results")
 	only := f.String("only", "", "regular expression of the measurements to take: "+
-		"start, latency, throughput, submit, names, queue, cycle, decide, simulate, kill, failover, slurmctld")
+		"start, latency, throughput, submit, names, queue, backup, cycle, decide, simulate, kill, failover, slurmctld")
 	f.StringVar(&b.bin, "bin", "bin", "directory with Rota's programs")
 	f.Uint64Var(&b.seed, "seed", 1, "of the instants at which leaders are killed")
 	f.BoolVar(&b.quick, "quick", false, "a tenth of the repetitions")

@@ -53,7 +53,19 @@ func measureQueue(ctx context.Context, b *bench) error {
 }
 
 func (q *fullQueue) measure(ctx context.Context) error {
-	var err error
+	if err := q.open(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{q.fill, q.lists, q.busy, q.arrays, q.watched, q.cancelAll} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open makes the clients of the users.
+func (q *fullQueue) open(ctx context.Context) (err error) {
 	if q.leader, err = q.c.Leader(ctx); err != nil {
 		return err
 	}
@@ -71,11 +83,6 @@ func (q *fullQueue) measure(ctx context.Context) error {
 			return err
 		}
 		q.users = append(q.users, client)
-	}
-	for _, step := range []func(context.Context) error{q.fill, q.lists, q.busy, q.arrays, q.watched, q.cancelAll} {
-		if err := step(ctx); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -115,8 +122,8 @@ func (q *fullQueue) pending(u, k int) *jobspec.Job {
 	}
 }
 
-// fill fills the queue and measures the controller's memory for each pending job.
-func (q *fullQueue) fill(ctx context.Context) error {
+// submitPending fills the queue.
+func (q *fullQueue) submitPending(ctx context.Context) error {
 	for u, client := range q.users {
 		jobs := make([]*jobspec.Job, q.each)
 		for k := range jobs {
@@ -125,6 +132,14 @@ func (q *fullQueue) fill(ctx context.Context) error {
 		if _, err := client.SubmitAll(ctx, "", jobs); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fill fills the queue and measures the controller's memory for each pending job.
+func (q *fullQueue) fill(ctx context.Context) error {
+	if err := q.submitPending(ctx); err != nil {
+		return err
 	}
 	live, err := q.live(ctx)
 	if err != nil {
