@@ -408,6 +408,8 @@ func (b stoppedBuild) Build(ctx context.Context, _ container.ID, _ *api.Alloc, _
 	return "", ctx.Err()
 }
 
+func (stoppedBuild) Owner(a *api.Alloc) (model.Identity, error) { return a.Owner, nil }
+
 // TestADaemonThatStopsWhileItCreates notices a container that is taken for made, or for failed,
 // because its daemon was stopped.
 func TestADaemonThatStopsWhileItCreates(t *testing.T) {

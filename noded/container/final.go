@@ -58,17 +58,20 @@ var networkTypes = map[int64]string{
 	0xaad7aaea: "PanFS", 0x20030528: "OrangeFS",
 }
 
-// onNetwork reports whether a path, or the nearest directory above it that this machine can ask, is on
-// a network file system. What cannot be asked at all counts as one.
+// onNetwork reports whether a path, or the nearest directory above it that this user can ask, is on a
+// network file system. What cannot be asked at all counts as one, and so does an entry that refuses
+// although its directory may be searched: a file system whose server refuses may be mounted there.
 func onNetwork(path string) bool {
+	refused := false
 	for {
 		var s unix.Statfs_t
 		err := unix.Statfs(path, &s)
 		if err == nil {
 			_, network := networkTypes[s.Type]
-			return network
+			return network || refused && unix.Statfs(path+"/.", &s) == nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) || path == "/" || path == "." {
+		refused = errors.Is(err, unix.EACCES)
+		if !refused && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) || path == "/" || path == "." {
 			return true
 		}
 		path = filepath.Dir(path)

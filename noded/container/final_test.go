@@ -1,8 +1,10 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -48,5 +50,36 @@ func TestRefusalsOfNetworks(t *testing.T) {
 	}
 	if !onNetwork("\x00") {
 		t.Error("a path that cannot be asked for counts as local")
+	}
+}
+
+// TestRefusalsOfDirectories: a directory of this machine that its user may not enter stays closed, and
+// what refuses behind an entry that can be found may be on the network.
+func TestRefusalsOfDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can take another user's rights")
+	}
+	base, err := os.MkdirTemp("/tmp", "rota-final-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	closed := filepath.Join(base, "closed")
+	link := filepath.Join(base, "link")
+	for _, err := range []error{os.Chmod(base, 0o755), os.MkdirAll(closed+"/in", 0o755), os.Chmod(closed, 0o700),
+		os.Symlink(closed+"/in", link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, final := range map[string]bool{closed + "/in": true, closed + "/in/below": true, closed + "/none": true,
+		link: false} {
+		_, err := AsUser(User{UID: 65534, GID: 65534}, func() (struct{}, error) {
+			_, err := os.Stat(path)
+			return struct{}{}, FinalAt(path, err)
+		})
+		if !errors.Is(err, fs.ErrPermission) || IsFinal(err) != final {
+			t.Errorf("%s: %v is final: %t", path, err, IsFinal(err))
+		}
 	}
 }

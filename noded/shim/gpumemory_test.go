@@ -31,9 +31,9 @@ const heldMemory = "process 1 would keep its memory on GPU 0"
 var outWithMemory = container.SwitchOrder{Number: 1, WithinMS: patient, NoFreeze: heldMemory}
 
 // twoSleep is a program with two processes that the tests find by their names. It exits as one that
-// has saved when it has read two signals.
+// was asked to stop, and has saved, when it has read two signals.
 const twoSleep = `sleep 1001 & sleep 1002 &
-read first <&3; echo stopping; read second <&3; echo '{"code":85}' >&3`
+read first <&3; echo stopping; read second <&3; echo '{"code":85,"asked":true}' >&3`
 
 // processCalled finds a process of the worker by its command line.
 func (w *liveWorker) processCalled(command string) int {

@@ -32,7 +32,7 @@ while :; do read order <&3 && echo "got $order"; done`))
 	w.says("", "ready")
 	w.order(container.Order{Op: container.OpRenew, Lease: container.BootTime()})
 	<-asked
-	w.says("", `got {"signal":15}`)
+	w.says("", `got {"signal":15,"stop":true}`)
 	if e := w.end(); !e.Lease || e.Signal != 9 {
 		t.Errorf("it ended as %+v", e)
 	}
