@@ -175,7 +175,7 @@ type worker struct {
 	notBefore      time.Time // no step starts earlier
 	waiting        bool      // for an earlier attempt or for cores
 	coresShort     bool      // its cores were not free
-	lease          time.Time // the end of the lease that its shim has
+	lease          time.Time // the end of the lease that its shim has, or would have if it were not leaseless
 	leaseless      bool      // its shim was told that it has no lease
 	timer          *time.Timer
 	lastReported   model.WorkerState  // the last state that was queued for a report

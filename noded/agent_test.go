@@ -290,7 +290,7 @@ func TestExitWhileAway(t *testing.T) {
 }
 
 // TestAWorkerThatWaitsHasNoLease: neither when its container is made, nor after its daemon was restarted. Its
-// shim is told so once.
+// shim is told so as often as others get a lease, since its answers say what processes beside it use.
 func TestAWorkerThatWaitsHasNoLease(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
@@ -306,6 +306,11 @@ func TestAWorkerThatWaitsHasNoLease(t *testing.T) {
 		settle(time.Minute)
 		if lease := w.container(wid(1)).lease; !lease.IsZero() {
 			t.Errorf("after a restart its lease ends at %v", lease)
+		}
+		w.change(func() { w.containers[wid(1)].lease = time.Now().Add(time.Hour) }) // as if it had never been told
+		settle(3 * time.Minute)
+		if lease := w.container(wid(1)).lease; !lease.IsZero() {
+			t.Errorf("it is not told again: its lease ends at %v", lease)
 		}
 		w.change(func() { w.down = true })
 		settle(time.Hour)

@@ -42,20 +42,20 @@ const renewPart = 10
 
 // renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
 // own lease is old. The leases of containers that the answer did not list are left to run out.
-// Containers of a job that waits for its lost nodes have no lease, which their shims are told once. The
-// mutex is held.
+// Containers of a job that waits for its lost nodes have no lease. Their shims are told so as often: what
+// processes beside the ranks use comes with the answers. The mutex is held.
 func (a *Agent) renewLeases(term time.Duration) {
-	l, end := a.lease, a.lease.end()
+	end := a.lease.end()
 	for _, w := range a.workers {
 		if !w.exists() && w.Steps == 0 || w.Desired == nil || w.Kept {
 			continue
 		}
-		l, old := l, end.Sub(w.lease) >= term/renewPart
+		l := a.lease
 		if w.Desired.NoLease {
-			l, old = lease{}, !w.leaseless
+			l = lease{}
 		}
-		if old {
-			w.lease, w.leaseless = l.end(), w.Desired.NoLease
+		if end.Sub(w.lease) >= term/renewPart || w.leaseless != w.Desired.NoLease {
+			w.lease, w.leaseless = end, w.Desired.NoLease
 			ids := a.liveSteps(w.id)
 			if w.exists() { // it may have ended before its steps
 				ids = append(ids, w.id)
