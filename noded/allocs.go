@@ -246,8 +246,8 @@ func (a *Agent) registerNow(ctx context.Context) {
 	}
 }
 
-// addrOf returns where the daemon of a node answers on which a job of this node runs too, "" if there is
-// none.
+// addrOf returns where the daemon of a node answers on which a job of this node runs too, or has its
+// checkpoint, "" if there is none.
 func (a *Agent) addrOf(node string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -259,6 +259,9 @@ func (a *Agent) addrOf(node string) string {
 			if m.Name == node {
 				return m.Addr
 			}
+		}
+		if c := w.Desired.Checkpoint; c != nil && c.Node == node {
+			return c.Addr
 		}
 	}
 	return ""

@@ -19,6 +19,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/checkpoint"
@@ -476,4 +478,31 @@ func (m *killedMove) during(kills bool, do func()) {
 		m.victim.mu.Unlock()
 	}
 	settle(5 * time.Minute)
+}
+
+// TestACopyComesFromWhereItsSourceIsNow notices a copy that asks where the daemon of the source was before
+// it was started again.
+func TestACopyComesFromWhereItsSourceIsNow(t *testing.T) {
+	cluster := pkitest.New(t)
+	now := serving(t, cluster.Member(pki.Node, "a"), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Rota-Checkpoint-Bytes", "5")
+		_, _ = io.WriteString(w, "bytes") // an error shows in the test
+	})
+	agent := NewAgent(Parts{Journal: newJournal(t), Log: slog.New(slog.DiscardHandler)})
+	before := &api.CheckpointSource{Attempt: 1, Node: "a", Addr: "127.0.0.1:1"}
+	w := agent.workerOf(attempt(2))
+	w.Desired = &api.Alloc{Checkpoint: before}
+	client := &checkpoint.Client{Credential: cluster.Member(pki.Node, "b"), Addr: agent.addrOf}
+	if _, err := client.Open(t.Context(), before, attempt(1)); err == nil {
+		t.Fatal("something answers there")
+	}
+	w.Desired = &api.Alloc{Checkpoint: &api.CheckpointSource{Attempt: 1, Node: "a", Addr: now}}
+	s, err := client.Open(t.Context(), before, attempt(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if b, err := io.ReadAll(s); string(b) != "bytes" || s.Bytes != 5 || err != nil {
+		t.Errorf("it sent %q of %d bytes, %v", b, s.Bytes, err)
+	}
 }

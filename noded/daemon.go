@@ -286,7 +286,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		service = d.mps.place()
 	}
 	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
-		&checkpoint.Client{Credential: d.credential}, d.cfg.Logger); err != nil {
+		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
 		return err
 	}
 	hosts := &hosts{system: systemHosts, node: d.cfg.Name, hostname: d.machine.Hostname}
@@ -313,8 +313,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	return nil
 }
 
-// addrOf returns where the daemon of a node of one of this node's jobs answers, as that has registered with
-// the controllers, "" if there is none.
+// addrOf returns where the daemon of a node answers as that has registered with the controllers, if one of
+// this node's jobs runs there too or has its checkpoint there; else "".
 func (d *daemon) addrOf(node string) string { return d.agent.addrOf(node) }
 
 // commands returns the path of the command rota that jobs have, "" if it is not there.

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,13 +130,17 @@ func (p *patient) Write(b []byte) (int, error) {
 // Client fetches folders from the daemons of other nodes.
 type Client struct {
 	Credential *pki.Credential // of this node
+	// Addr returns where the daemon of a node answers now, as the controllers said last, "" if that is not
+	// known: one that was restarted may have another address than before.
+	Addr func(node string) string
 }
 
 // Open implements [Source].
 func (c *Client) Open(ctx context.Context, from *api.CheckpointSource, id container.ID) (*Stream, error) {
 	transport := &http.Transport{DialTLSContext: pki.Dialer(c.Credential.ClientOf(pki.Node, from.Node)),
 		DisableCompression: true, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+from.Addr+Path+id.String(), nil)
+	addr := cmp.Or(c.Addr(from.Node), from.Addr)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+addr+Path+id.String(), nil)
 	if err != nil {
 		return nil, err
 	}
