@@ -96,8 +96,8 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 		return errors.New("the controller could not confirm that it is still the leader")
 	}
 	if own := a.Lineage.Current(); cmp.Or(answer.Generation, "0") != own.String() {
-		return fmt.Errorf("the controller answers for generation %s of the cluster, and this node follows %s: the answer does "+
-			"not count", answer.Generation, own)
+		return fmt.Errorf("the controller answers for generation %s of the cluster, and this node follows %s: the answer "+
+			"does not count", answer.Generation, own)
 	}
 	return a.applyAllocs(answer, sent, time.Now())
 }

@@ -157,7 +157,8 @@ func (k *keptFolders) notice() string {
 	if len(list) > shownKept {
 		names = append(names, "…")
 	}
-	return fmt.Sprintf("keeps %d checkpoint folders that the controllers do not know (%s) until %s: rota node kept shows them",
+	return fmt.Sprintf("keeps %d checkpoint folders that the controllers do not know (%s) until %s: rota node kept "+
+		"shows them",
 		len(list), strings.Join(names, ", "), first.UTC().Format(time.DateOnly))
 }
 

@@ -43,6 +43,7 @@ func TestAScriptThatIsStoppedWhileItIsLaunched(t *testing.T) {
 			if d := w.status(after); d.Code != "PD" {
 				t.Errorf("try %d: what waits for its success is in state %s", try, d.Code)
 			}
+			w.lines(ran, 1)
 			w.ok("cancel", id, after)
 			w.ends(id)
 			if text, err := os.ReadFile(ran); err != nil || string(text) != "ran\n" {

@@ -12,8 +12,11 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// shortLease lets a test wait for a lease to end.
-const shortLease = `lease {
+// shortLease lets a test wait for a lease to end, also in a small cluster.
+const shortLease = `queue "default" {
+  on_node_lost = "requeue"
+}
+lease {
   duration  = "6s"
   margin    = "2s"
   node_down = "2s"

@@ -18,7 +18,8 @@ func TestSrunOutside(t *testing.T) {
 	names := w.scratch("names")
 	w.must(os.Symlink(filepath.Join(bin, "rota"), filepath.Join(names, "srun")))
 	path := "PATH=" + names + ":$PATH; cd " + w.scratch("outside") + "; "
-	const usual, sleeps = "srun -Q --mem=128M -t5 ", "sh -c 'echo >up; exec sleep 1000' & p=$!; until [ -e up ]; do " +
+	// srun has written its output: so it knows that the step has begun
+	const usual, sleeps = "srun -Q --mem=128M -t5 ", "sh -c 'echo up; exec sleep 1000' >up & p=$!; until [ -s up ]; do " +
 		"sleep 0.05; done; rm up; "
 	const extern = "extern|COMPLETED|0:0\n"
 	node, user := regexp.MustCompile(` n\d:`), regexp.MustCompile(`by \d+`)
