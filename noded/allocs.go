@@ -126,16 +126,21 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		d := &n.Allocs[i]
 		id := container.ID{Job: int64(d.Job), Attempt: d.Attempt, Worker: d.Worker}
 		wanted[id] = true
-		if w := a.workerOf(id); !w.keep(d) {
+		w := a.workerOf(id)
+		w.Unread = ""
+		if !w.keep(d) {
 			w.setDesired(d, received, int64(n.Now))
 			a.recoverSteps(w)
 		}
+	}
+	for i := range n.Unread {
+		wanted[a.cannotRead(&n.Unread[i], received, int64(n.Now))] = true
 	}
 	for id, w := range a.workers {
 		if w.Kept {
 			w.keep(nil)
 		} else if !wanted[id] {
-			w.Desired, w.KillAt = nil, time.Time{}
+			w.Desired, w.KillAt, w.Unread = nil, time.Time{}, ""
 		} else if w.Confirmed {
 			w.lastReported, w.Confirmed = "", false // it is still asked for: report its result again
 		}
@@ -143,6 +148,25 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 	}
 	a.renewLeases(term)
 	return nil
+}
+
+// cannotRead notes that what the controllers say of a worker cannot be read, and returns the worker's id. A
+// container that exists goes on by what was read of it before, and obeys a stop that can be read. One
+// that does not exist is not made. The mutex is held.
+func (a *Agent) cannotRead(u *api.UnreadAlloc, received time.Time, now int64) container.ID {
+	id := container.ID{Job: int64(u.Job), Attempt: u.Attempt, Worker: u.Worker}
+	w := a.workerOf(id)
+	if why := shortMessage(u.Err); w.Unread != why {
+		w.Unread = why
+		a.Log.Error("cannot read what the controllers say of a worker: is this node's version older than theirs?",
+			"worker", id.String(), "err", why)
+	}
+	if w.Desired != nil && u.Stop != nil {
+		d := *w.Desired
+		d.Stop = u.Stop
+		w.setDesired(&d, received, now)
+	}
+	return id
 }
 
 // noticeFor is how long at least rota nodes says that a node has met another state.

@@ -21,6 +21,7 @@ type facts struct {
 	LostReason     string              // of a lost container
 	Silent         string              // why the shim of a container cannot be asked; "": it answers
 	LeaseOver      bool                // the lease of a container with a silent shim is over
+	Unread         string              // why the controllers' words of it cannot be read; "": they can
 	Entry          journal.Entry       // zero if the journal has none
 	Journaled      bool                // the journal has Entry
 	Confirmed      bool                // the controllers have confirmed Entry.Final
@@ -113,8 +114,11 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 		return step{Op: opKill}, time.Time{}
 	case f.Actual == container.Running && stepOfExcess(f, now).Op != opNone:
 		return stepOfExcess(f, now), time.Time{}
-	case f.DesiredUnknown, f.Kept && f.exists():
+	case f.DesiredUnknown, f.Kept && f.exists(), f.Desired == nil && f.Unread != "" && f.exists():
 		return step{}, time.Time{} // containers go on until a controller says otherwise
+	case f.Desired == nil && f.Unread != "" && !f.Journaled:
+		return step{Op: opFinish, Result: model.WorkerReport{State: model.WorkerFailed,
+			Message: "this node cannot read the job, its version may be too old: " + f.Unread}}, time.Time{}
 	case f.Desired == nil:
 		return stepWhenUnwanted(f), time.Time{}
 	case f.Desired.Stop != nil:

@@ -40,6 +40,13 @@ func TestNextStep(t *testing.T) {
 		again time.Time
 	}{
 		{name: "wanted, nothing there", facts: facts{Desired: wait}, want: opCreate},
+		{name: "cannot be read, nothing there", facts: facts{Unread: "no such word"}, want: opFinish, state: model.WorkerFailed},
+		{name: "cannot be read, intent survived a crash", facts: facts{Unread: "no such word", Journaled: true, Entry: intended},
+			want: opForget},
+		{name: "cannot be read, runs", facts: facts{Unread: "no such word", Journaled: true, Entry: started,
+			Actual: container.Running}, want: opNone},
+		{name: "cannot be read, runs and has a stop", facts: facts{Unread: "no such word", Desired: stopping, KillAt: later,
+			Journaled: true, Entry: started, Actual: container.Running}, want: opStop, again: later},
 		{name: "wanted, intent survived a crash", facts: facts{Desired: wait, Journaled: true, Entry: intended},
 			want: opCreate},
 		{name: "wanted, earlier attempt still runs", facts: facts{Desired: wait, Blocked: true}, want: opNone},

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -55,6 +57,56 @@ type NodeAllocs struct {
 	// counted from when the node sent the request; 0 when the leader could not confirm its quorum
 	LeaseMS int64   `json:"lease_ms"`
 	Allocs  []Alloc `json:"allocs"`
+	// Unread are workers of Allocs that this version of the node daemon cannot read: see UnmarshalJSON.
+	Unread []UnreadAlloc `json:"-"`
+}
+
+// UnreadAlloc is a worker of an answer that cannot be read as a whole. Its stop is nil if that is part of
+// what cannot be read.
+type UnreadAlloc struct {
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	Worker  int         `json:"worker"`
+	Stop    *model.Stop `json:"stop"`
+	Err     error       `json:"-"`
+}
+
+// UnmarshalJSON reads the workers one by one: one that cannot be read is in Unread and holds up no other.
+// An answer with a worker without an id is refused, since it does not say what should not exist.
+func (n *NodeAllocs) UnmarshalJSON(b []byte) error {
+	type plain NodeAllocs // without this method
+	rows := struct {
+		*plain
+		Allocs []json.RawMessage `json:"allocs"`
+	}{plain: (*plain)(n)}
+	if err := json.Unmarshal(b, &rows); err != nil {
+		return err
+	}
+	n.Allocs, n.Unread = make([]Alloc, 0, len(rows.Allocs)), nil
+	for _, row := range rows.Allocs {
+		var a Alloc
+		err := json.Unmarshal(row, &a)
+		if err == nil {
+			n.Allocs = append(n.Allocs, a)
+			continue
+		}
+		var u UnreadAlloc
+		if json.Unmarshal(row, &u) != nil {
+			u.Stop = nil
+			id := struct {
+				Job             model.JobID
+				Attempt, Worker int
+			}{}
+			_ = json.Unmarshal(row, &id) // else the ids stay 0
+			u.Job, u.Attempt, u.Worker = id.Job, id.Attempt, id.Worker
+		}
+		if u.Job <= 0 || u.Attempt <= 0 {
+			return fmt.Errorf("a worker without an id: %w", err)
+		}
+		u.Err = err
+		n.Unread = append(n.Unread, u)
+	}
+	return nil
 }
 
 // Alloc is one worker that a node should run, or be stopping.
