@@ -104,6 +104,9 @@ func TestALostMajorityIsRecovered(t *testing.T) {
 			t.Errorf("controller %s of the generation before votes", c.Name)
 		}
 	}
+	for _, d := range lost { // they would take the commands that follow
+		d.Kill()
+	}
 	w.ok("cancel", id)
 	w.ends(id)
 }
