@@ -339,6 +339,11 @@ grep NoNewPrivs /proc/self/status; cat; echo err >&2; exit 3`}, Env: []string{"E
 	if end := w.all(); end.Code != 3 || end.Signal != 0 || w.exits[0].Code != 3 {
 		t.Errorf("%+v, %+v", end, w.exits)
 	}
+	eventually(t, "its use is known without a question", func() bool {
+		list, err := n.shims.List(t.Context())
+		check(t, err)
+		return len(list) == 1 && list[0].Extern.PeakMem > 0
+	})
 	want(t, w.got[0], "23456", "23457 24000", n.shared, "1 more", "init", cgroupRoot+"/"+one.String(),
 		"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "input", "err")
 	for _, c := range []struct {

@@ -106,8 +106,8 @@ type Status struct {
 	// kill reaches it.
 	Silent string
 	// Extern is what the processes of [Exec] have used, of a Running or a Lost container: when its shim has
-	// answered the last time, which it does at each renewal of the lease. Of one that runs it is without
-	// children that it has not waited for.
+	// answered the last time, which it does when one has ended and at each renewal of the lease. Of one that
+	// runs it is without children that it has not waited for.
 	Extern Spent
 
 	Switch Switching // of a Running container

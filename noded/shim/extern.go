@@ -16,6 +16,7 @@ import (
 // belongs to rota-init, and counts as the worker's own.
 type externUse struct {
 	running sync.WaitGroup
+	news    chan struct{} // gets a value when one has ended, unless one waits there already; nil: that is not asked for
 
 	mu           sync.Mutex
 	pids         map[int]bool // of those that run
@@ -40,6 +41,10 @@ func (u *externUse) begin(pid int) func(*os.ProcessState) {
 		if state != nil {
 			u.user, u.system = u.user+state.UserTime(), u.system+state.SystemTime()
 			u.largest = max(u.largest, largestProcess(state))
+		}
+		select {
+		case u.news <- struct{}{}:
+		default:
 		}
 	}
 }

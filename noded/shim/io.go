@@ -69,7 +69,7 @@ type execAnswer struct {
 
 func newIOServer(s container.Settings) *ioServer {
 	o := &ioServer{execs: make(chan execRequest), hangUp: make(chan struct{}, 1), over: make(chan struct{}),
-		patience: unreadPatience}
+		patience: unreadPatience, extern: externUse{news: make(chan struct{}, 1)}}
 	if s.IO != nil {
 		o.own = newSession(s.IO.Drop, nil)
 		if after := time.Duration(s.IO.HangUpMS) * time.Millisecond; after > 0 {

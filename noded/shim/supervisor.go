@@ -237,6 +237,8 @@ func (sup *supervisor) run() error {
 		case r := <-sup.io.execs:
 			session, err := sup.execute(r.Exec)
 			r.answer <- execAnswer{session, err}
+		case <-sup.io.extern.news:
+			sup.announce()
 		case <-sup.io.hangUp:
 			sup.hungUp()
 		case said := <-sup.job.sayings:

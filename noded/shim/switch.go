@@ -227,7 +227,7 @@ func (sup *supervisor) switched(by container.Means) {
 	sup.announce()
 }
 
-// announce tells the daemons about a switch, without an order.
+// announce tells the daemons about a switch, or about what was used beside the ranks, without an order.
 func (sup *supervisor) announce() {
 	a := sup.answer()
 	a.Changed = true
