@@ -381,8 +381,8 @@ func usedTwice(t *testing.T, forgotten bool) {
 	}
 }
 
-// TestDisksAreLostAtRandom empties disks and rolls them back, one at a time, while members are cut off
-// and clients propose. What hurts a disk may stop the cluster for a while, and loses nothing.
+// TestDisksAreLostAtRandom empties disks, rolls them back or replaces them by copies of another member's,
+// one at a time, while members are cut off and clients propose. What hurts a disk may stop the cluster for a while, and loses nothing.
 func TestDisksAreLostAtRandom(t *testing.T) {
 	s := seed(t)
 	r := rand.New(rand.NewPCG(s, 38))
@@ -401,8 +401,9 @@ func TestDisksAreLostAtRandom(t *testing.T) {
 		progress(c, acked)
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		hurt, late, holder := names[0], names[1], names[2]
-		old, booted := r.IntN(2) == 0, r.IntN(2) == 0
-		t.Logf("hurt %s, late %s, old %t, booted %t", hurt, late, old, booted)
+		kind, booted := []string{"empty", "old", "clone"}[r.IntN(3)], r.IntN(2) == 0
+		old := kind == "old"
+		t.Logf("hurt %s, late %s, disk %s, booted %t", hurt, late, kind, booted)
 		if old {
 			c.Kill(hurt)
 			c.KeepDisk(hurt)
@@ -420,7 +421,9 @@ func TestDisksAreLostAtRandom(t *testing.T) {
 				t.Errorf("seed=%d: %s starts on an old disk", s, hurt)
 				c.Kill(hurt)
 			}
-			c.EmptyDisk(hurt)
+		}
+		if kind == "clone" {
+			c.CloneDisk(hurt, late)
 		} else {
 			c.EmptyDisk(hurt)
 		}

@@ -33,6 +33,14 @@ func (c *Cluster) OldDisk(name string) {
 	c.must(errors.Join(os.RemoveAll(c.Dir(name)), os.CopyFS(c.Dir(name), os.DirFS(c.Dir(name)+".old"))))
 }
 
+// CloneDisk gives a member that is down a copy of the disk of another one that is down.
+func (c *Cluster) CloneDisk(name, of string) {
+	c.tb.Helper()
+	c.down(name)
+	c.down(of)
+	c.must(errors.Join(os.RemoveAll(c.Dir(name)), os.CopyFS(c.Dir(name), os.DirFS(c.Dir(of)))))
+}
+
 // Boot loses what a member that is down keeps in the memory of its machine: its record.
 func (c *Cluster) Boot(name string) {
 	c.tb.Helper()
