@@ -40,9 +40,11 @@ func TestNextStep(t *testing.T) {
 		again time.Time
 	}{
 		{name: "wanted, nothing there", facts: facts{Desired: wait}, want: opCreate},
-		{name: "cannot be read, nothing there", facts: facts{Unread: "no such word"}, want: opFinish, state: model.WorkerFailed},
-		{name: "cannot be read, intent survived a crash", facts: facts{Unread: "no such word", Journaled: true, Entry: intended},
-			want: opForget},
+		{name: "cannot be read, nothing there", facts: facts{Unread: "no such word"}, want: opFinish,
+			state: model.WorkerFailed},
+		{name: "cannot be read, intent survived a crash",
+			facts: facts{Unread: "no such word", Journaled: true, Entry: intended},
+			want:  opForget},
 		{name: "cannot be read, runs", facts: facts{Unread: "no such word", Journaled: true, Entry: started,
 			Actual: container.Running}, want: opNone},
 		{name: "cannot be read, runs and has a stop", facts: facts{Unread: "no such word", Desired: stopping, KillAt: later,
