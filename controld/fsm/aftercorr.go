@@ -13,11 +13,12 @@ type endedTasks struct {
 	parent model.JobID
 	tasks  model.Ranges
 	well   bool
+	pruned bool // early stopping cancelled them
 }
 
-func (m *Machine) noteEndedTasks(parent model.JobID, tasks model.Ranges, well bool) {
-	if len(tasks) > 0 && len(m.s.DependentsOf(parent)) > 0 {
-		m.ended = append(m.ended, endedTasks{parent, tasks, well})
+func (m *Machine) noteEndedTasks(e endedTasks) {
+	if len(e.tasks) > 0 && len(m.s.DependentsOf(e.parent)) > 0 {
+		m.ended = append(m.ended, e)
 	}
 }
 
@@ -32,7 +33,7 @@ func (m *Machine) matchCounterparts() {
 			j := m.v.Job(id)
 			for i := range j.Dependencies {
 				if n := &j.Dependencies[i]; n.Type == model.NeedAfterCorr && slices.Contains(n.Jobs, e.parent) {
-					m.releaseCounterparts(j, n, lifecycle.Counterparts(target, j, e.tasks), e.well)
+					m.releaseCounterparts(j, n, lifecycle.Counterparts(target, j, e.tasks), e)
 					break
 				}
 			}
@@ -41,22 +42,23 @@ func (m *Machine) matchCounterparts() {
 	m.ended = nil
 }
 
-// releaseCounterparts makes children ready whose counterparts have all ended well, or drops them.
-func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tasks model.Ranges, well bool) {
+// releaseCounterparts makes children ready whose counterparts have all ended well, or drops them. The
+// counterpart of a pruned task is pruned too.
+func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tasks model.Ranges, e endedTasks) {
 	tasks = tasks.Both(j.Children.Waiting)
 	for i := range j.Dependencies {
-		if all := &j.Dependencies[i]; well && all.Type == model.NeedAfterCorr {
+		if all := &j.Dependencies[i]; e.well && all.Type == model.NeedAfterCorr {
 			tasks = m.allWell(j, all, tasks)
 		}
 	}
 	switch {
 	case len(tasks) == 0:
-	case well:
+	case e.well:
 		next, f := copyParent(j)
 		f.Ready = f.Ready.With(tasks)
 		m.put(next)
 	default:
-		m.dropTasks(j, tasks, model.Unsatisfiable(n, n.Jobs[0], m.v.NameOf(n.Jobs[0])))
+		m.dropTasks(j, tasks, model.Unsatisfiable(n, n.Jobs[0], m.v.NameOf(n.Jobs[0])), e.pruned)
 	}
 }
 
@@ -108,7 +110,9 @@ func (r *resolver) noteAlreadyEnded(n *model.OpenDependency) {
 				ill = append(ill, model.Range{First: m, Last: m})
 			}
 		}
-		r.m.noteEndedTasks(id, ill.With(nil), false)
-		r.m.noteEndedTasks(id, well.With(nil), true)
+		pruned := target.Children.Pruned
+		r.m.noteEndedTasks(endedTasks{parent: id, tasks: ill.With(nil).Without(pruned)})
+		r.m.noteEndedTasks(endedTasks{parent: id, tasks: ill.With(nil).Both(pruned), pruned: true})
+		r.m.noteEndedTasks(endedTasks{parent: id, tasks: well.With(nil), well: true})
 	}
 }

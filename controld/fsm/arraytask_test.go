@@ -67,7 +67,7 @@ func TestLooseWorkers(t *testing.T) {
 // TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one
 // was stopped does not count.
 func TestTheCodeOfAnArray(t *testing.T) {
-	for exit, want := range map[int]model.JobState{0: model.Completed, 3: model.Failed} {
+	for exit, want := range map[int]model.JobState{0: model.Cancelled, 3: model.Failed} {
 		w := newWorld(t)
 		id, err := w.submit2(alice, nil, indices("1-2"))
 		w.ok(err)

@@ -78,6 +78,8 @@ func fill(v reflect.Value, depth int) {
 	switch {
 	case v.Type() == reflect.TypeFor[*jobspec.Job]():
 		v.Set(reflect.ValueOf(testSpec(2, 1)))
+	case v.Type() == reflect.TypeFor[jobspec.NodeLoss]():
+		v.Set(reflect.ValueOf(jobspec.NodeLossWait))
 	case v.Type() == reflect.TypeFor[model.Ranges]():
 		v.Set(reflect.ValueOf(model.Span(2, 3)))
 	case depth > 8:

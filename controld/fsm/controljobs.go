@@ -26,6 +26,7 @@ type ControlJobs struct {
 	Reason string `json:"reason,omitempty"`
 	Signal string `json:"signal,omitempty"` // of cancel: in place of the one that the job says
 	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
+	Pruned bool   `json:"pruned,omitempty"` // of cancel: array tasks that are worse than others of their array
 }
 
 // user returns the user that asks, if one does.
@@ -144,7 +145,7 @@ func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c
 	case c.Verb == model.VerbRequeue, len(waiting) == 0:
 		return model.ErrWrongState
 	case c.Verb == model.VerbCancel:
-		m.dropTasks(j, waiting, model.Reason{Text: c.Reason})
+		m.dropTasks(j, waiting, model.Reason{Text: c.Reason}, c.Pruned)
 		return nil
 	case whole:
 		return m.verbs()[c.Verb](j, c)
@@ -218,7 +219,7 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	}
 	if j.State == model.Pending {
 		next := *j
-		next.CancelledBy = c.user()
+		next.CancelledBy, next.Pruned = c.user(), c.Pruned
 		m.finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
 		return nil
 	}
@@ -266,7 +267,7 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
 		Own: c.Own && cause == model.CauseRequeue})
 	if cause == model.CauseCancelled {
-		next.CancelledBy = c.user()
+		next.CancelledBy, next.Pruned = c.user(), c.Pruned
 	}
 	m.put(next)
 	return nil

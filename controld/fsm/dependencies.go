@@ -109,7 +109,8 @@ func (m *Machine) notifyDependents(old, next *model.Job) {
 		m.requeueDependents(next.ID)
 	}
 	if next.Parent != 0 && ended {
-		m.noteEndedTasks(next.Parent, model.Span(next.TaskNumber, next.TaskNumber), next.State == model.Completed)
+		m.noteEndedTasks(endedTasks{parent: next.Parent, tasks: model.Span(next.TaskNumber, next.TaskNumber),
+			well: next.State == model.Completed, pruned: next.State == model.Cancelled && next.Pruned})
 	}
 	if next.Children != nil && next.Children != old.Children {
 		m.notifyDroppedTasks(next, next.Children.Dropped.Without(old.Children.Dropped))
@@ -120,7 +121,8 @@ func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped model.Ranges) {
 	if len(dropped) == 0 {
 		return
 	}
-	m.noteEndedTasks(parent.ID, dropped, false)
+	m.noteEndedTasks(endedTasks{parent: parent.ID, tasks: dropped.Without(parent.Children.Pruned)})
+	m.noteEndedTasks(endedTasks{parent: parent.ID, tasks: dropped.Both(parent.Children.Pruned), pruned: true})
 	for n := range dropped.All() {
 		m.requeueDependents(parent.TaskID(n))
 	}

@@ -12,10 +12,11 @@ import (
 // parent job once, when the command is over, so that a parent job is copied once a command and not
 // once for each of its children.
 type childChanges struct {
-	made  model.Ranges
-	ill   model.Ranges // ended otherwise than well
-	began bool         // an attempt of a child was assigned
-	ran   bool         // and all its workers have run
+	made   model.Ranges
+	ill    model.Ranges // ended otherwise than well
+	pruned model.Ranges // those of ill that early stopping cancelled
+	began  bool         // an attempt of a child was assigned
+	ran    bool         // and all its workers have run
 
 	live, completed, failed, cancelled int
 	code, signal                       int // the highest of the children that have ended and were not cancelled
@@ -69,7 +70,7 @@ func (m *Machine) applyChildChanges(id model.JobID) {
 		next.Bypassed = 0
 		f.Trim()
 	}
-	f.Unsuccessful = f.Unsuccessful.With(c.ill)
+	f.Unsuccessful, f.Pruned = f.Unsuccessful.With(c.ill), f.Pruned.With(c.pruned)
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
 	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
@@ -128,9 +129,8 @@ func (m *Machine) settleParent(id model.JobID) {
 }
 
 // parentOutcome says how a parent job ends, all of whose children have: as was decided for the
-// whole, or failed if one did. An array of which an element was taken out, or never ran because of others,
-// is not complete: what depends on its success is not met. Elements that array.stop has ended are not
-// missing: they were to be ended.
+// whole, or failed if one did. An array is not complete if an element was cancelled, or never ran because
+// its counterpart had failed; pruned elements are not missing.
 func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	f := j.Children
 	switch {
@@ -143,9 +143,9 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	case f.Completed == 0:
 		return model.Cancelled, model.Reason{Text: j.Reason.Text}
 	}
-	if a := j.Spec.Array; a != nil && a.Stop == nil {
+	if missing := f.Size - f.Completed - f.Pruned.Len(); j.Spec.Array != nil && missing > 0 {
 		return model.Cancelled, model.Reason{Text: cmp.Or(j.Reason.Text,
-			fmt.Sprintf("%d of its %d elements were cancelled", f.Size-f.Completed, f.Size))}
+			fmt.Sprintf("%d of its %d elements were cancelled", missing, f.Size))}
 	}
 	return model.Completed, model.Reason{}
 }
@@ -176,10 +176,13 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, b
 	}
 }
 
-// dropTasks gives up waiting children.
-func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason) {
+// dropTasks gives up waiting children. pruned: the parent job is complete without them.
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, pruned bool) {
 	m.applyChildChanges(j.ID)
-	next, _ := copyParent(m.v.Job(j.ID))
+	next, f := copyParent(m.v.Job(j.ID))
+	if pruned {
+		f.Pruned = f.Pruned.With(tasks.Both(f.Waiting))
+	}
 	m.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why
@@ -200,11 +203,11 @@ func (m *Machine) countEndedTask(j *model.Job) {
 		c.completed++
 	case model.Cancelled:
 		c.cancelled++
-		if a := j.Spec.Array; a == nil && j.Reason.Code != model.ReasonNeverMet ||
-			a != nil && a.Stop != nil && j.CancelledBy != 0 {
-			// a group, or an element of an array with stop, that a user took out is missing, unlike one that was not
-			// needed
-			c.fate = model.Cancelled
+		if j.Pruned {
+			c.pruned = c.pruned.With(model.Span(j.TaskNumber, j.TaskNumber))
+		}
+		if j.Spec.Array == nil && j.Reason.Code != model.ReasonNeverMet {
+			c.fate = model.Cancelled // a group that a user took out is missing, unlike one that was not needed
 		}
 	default:
 		c.failed++

@@ -174,54 +174,60 @@ func TestArrayEnds(t *testing.T) {
 }
 
 // TestWhatFollowsAnIncompleteArray takes one element out of arrays, while it waits or runs, by a user or because
-// the rest is of no use any more. It notices dependents that take an array for successful of which an element is
-// missing.
+// others are better. It notices dependents that take an array for successful of which an element is missing, and
+// arrays that count a pruned element as missing.
 func TestWhatFollowsAnIncompleteArray(t *testing.T) {
 	const goes = model.Pending
 	stop := func(a *jobspec.Array) { a.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 1, Keep: "top 1"} }
+	plain := func(*jobspec.Array) {}
 	for name, c := range map[string]struct {
 		edit    func(*jobspec.Array)
 		runs    bool // the element that is taken out
-		system  bool // array.stop takes it out
+		pruned  bool
 		want    model.JobState
 		ok, not model.JobState // of what depends on success, and on failure
 	}{
-		"while it waits":                  {nil, false, false, model.Cancelled, model.Cancelled, goes},
-		"while it runs":                   {nil, true, false, model.Cancelled, model.Cancelled, goes},
-		"by the rule of the array":        {stop, true, true, model.Completed, goes, model.Cancelled},
-		"by a user, of one with the rule": {stop, true, false, model.Cancelled, model.Cancelled, goes},
+		"while it waits":                   {plain, false, false, model.Cancelled, model.Cancelled, goes},
+		"while it runs":                    {plain, true, false, model.Cancelled, model.Cancelled, goes},
+		"pruned while it waits":            {plain, false, true, model.Completed, goes, model.Cancelled},
+		"pruned while it runs":             {plain, true, true, model.Completed, goes, model.Cancelled},
+		"by the rule of the array":         {stop, true, true, model.Completed, goes, model.Cancelled},
+		"with the rule, while it waits":    {stop, false, false, model.Cancelled, model.Cancelled, goes},
+		"with the rule, while it runs":     {stop, true, false, model.Cancelled, model.Cancelled, goes},
+		"by the rule, before it was begun": {stop, false, true, model.Completed, goes, model.Cancelled},
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
-		id := w.parent(1, 1, array("0-1", func(a *jobspec.Array) {
-			if c.edit != nil {
-				c.edit(a)
-			}
-		}))
+		id := w.parent(1, 1, array("0-2", c.edit))
 		ok, not := w.depends(fmt.Sprint("afterok:", id)), w.depends(fmt.Sprint("afternotok:", id))
 		whatever := w.depends(fmt.Sprint("afterany:", id))
+		each := w.depends(fmt.Sprint("aftercorr:", id), array("0-2"))
 		w.ok(w.make(id, 1, "n1"))
 		w.run(id + 1)
 		if c.runs {
 			w.ok(w.make(id, 2, "n1"))
 			w.run(id + 2)
 		}
-		take := ControlJobs{Verb: model.VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}}
-		if c.system {
-			take.By, take.Admin, take.System = 0, true, true
-		}
-		w.must(take)
+		w.must(ControlJobs{Verb: model.VerbCancel, By: alice.UID, Pruned: c.pruned,
+			Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
 		if c.runs {
 			w.report(id+2, 0, model.WorkerExited, signal(15))
 		}
+		w.ok(w.make(id, 3, "n1"))
+		w.run(id + 3)
 		w.exit(id+1, 0)
-		for of, want := range map[model.JobID]model.JobState{id: c.want, ok: c.ok, not: c.not, whatever: goes} {
+		w.exit(id+3, 0)
+		for _, n := range []int{1, 3} {
+			w.ok(w.make(each, n, "n1"))
+			w.run(each + model.JobID(n))
+			w.exit(each+model.JobID(n), 0)
+		}
+		for of, want := range map[model.JobID]model.JobState{id: c.want, ok: c.ok, not: c.not, whatever: goes, each: c.want} {
 			if j := w.job(of); j.State != want || want == goes && j.Blocked() {
 				t.Errorf("%s: job %d is %s, blocked %v; want %s", name, of, j.State, j.Blocked(), want)
 			}
 		}
-		if text := w.job(id).Reason.Text; c.want == model.Cancelled && !c.system && c.edit == nil &&
-			text != "1 of its 2 elements were cancelled" {
+		if text := w.job(id).Reason.Text; c.want == model.Cancelled && text != "1 of its 3 elements were cancelled" {
 			t.Errorf("%s: the reason is %q", name, text)
 		}
 	}

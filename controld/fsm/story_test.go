@@ -675,7 +675,7 @@ func TestAShorterLeaseIsNoneForWhoNeverHeardOfIt(t *testing.T) {
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"})
 	w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown})
-	short := model.DefaultConfig()
+	short := requeueing()
 	short.LeaseMS, short.MarginMS = 6000, 1000
 	w.must(SetConfig{Config: short})
 	end := Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}

@@ -42,6 +42,6 @@ func (l *Leader) cancelLosers(ctx context.Context) error {
 		return nil
 	}
 	_, err := l.Replica.Propose(ctx, fsm.ControlJobs{Verb: model.VerbCancel, Targets: lost, Admin: true, System: true,
-		Reason: "others were better at the step of its stop block"})
+		Pruned: true, Reason: "others were better at the step of its stop block"})
 	return err
 }

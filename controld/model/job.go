@@ -111,6 +111,9 @@ type Job struct {
 	// CancelledBy is the user that asked for its cancellation, also of a live job that is still to end; of an
 	// array it was for elements that had not begun, perhaps for some only. None: none has asked.
 	CancelledBy OptionalUID `json:"cancelled_by,omitzero"`
+	// Pruned: it is an array task, and its cancellation was asked for because others are better. Its array is
+	// complete without it.
+	Pruned bool `json:"pruned,omitempty"`
 
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`

@@ -20,6 +20,8 @@ type Children struct {
 	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
 	// those counted by Failed and Cancelled: they may have left the state
 	Unsuccessful Ranges `json:"unsuccessful,omitempty"`
+	// those of Dropped and Unsuccessful that early stopping cancelled: the array is complete without them
+	Pruned Ranges `json:"pruned,omitempty"`
 
 	// Fate is the state in which the parent job will end once its last child has, when that was
 	// decided for the whole of it.

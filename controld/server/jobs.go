@@ -131,7 +131,8 @@ func control(verb model.Verb) func(*exchange, *api.ControlRequest) (*api.Control
 			return nil, err
 		}
 		privileged := x.mayOn(partHold, r.Job) || x.mayOn(partRelease, r.Job)
-		resp, err := x.controlJobs(verb, []fsm.Target{{ID: r.ID, Tasks: r.Members}}, privileged, req.Reason)
+		resp, err := x.controlJobs([]fsm.Target{{ID: r.ID, Tasks: r.Members}},
+			fsm.ControlJobs{Verb: verb, Admin: privileged, Reason: req.Reason})
 		if err != nil {
 			return nil, err
 		}
@@ -184,16 +185,15 @@ func wrongVerb(verb model.Verb, j *model.Job, text string, p *api.Problem) error
 const maxReason = 500
 
 // controlJobs applies a verb to targets, in several entries of the log if there are many.
-func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target, privileged bool, reason string) (
-	*api.ControlResponse, error,
-) {
-	if len(reason) > maxReason {
-		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
+func (x *exchange) controlJobs(targets []fsm.Target, c fsm.ControlJobs) (*api.ControlResponse, error) {
+	if len(c.Reason) > maxReason {
+		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(c.Reason), maxReason)
 	}
+	c.By, c.Own = x.caller.User.UID, c.Verb == model.VerbRequeue && x.caller.Job != 0
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
 	for chunk := range slices.Chunk(targets, model.MaxJobsPerCall) {
-		items, err := x.control(fsm.ControlJobs{Verb: verb, Targets: chunk, By: x.caller.User.UID, Admin: privileged,
-			Reason: reason, Own: verb == model.VerbRequeue && x.caller.Job != 0})
+		c.Targets = chunk
+		items, err := x.control(c)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +243,7 @@ func cancelMany(x *exchange, req *api.CancelRequest) (*api.ControlResponse, erro
 		return nil, err
 	}
 	allowed, refused := x.cancellable(&f)
-	resp, err := x.controlJobs(model.VerbCancel, allowed, false, req.Reason)
+	resp, err := x.controlJobs(allowed, fsm.ControlJobs{Verb: model.VerbCancel, Reason: req.Reason})
 	if err == nil {
 		resp.Items = append(resp.Items, refused...)
 	}

@@ -48,7 +48,8 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 		return resp, nil
 	}
 	reason := fmt.Sprintf("pruned: not %s by %s", req.Keep, req.Metric)
-	done, err := x.controlJobs(model.VerbCancel, []fsm.Target{{ID: r.ID, Tasks: lost.With(nil)}}, false, reason)
+	done, err := x.controlJobs([]fsm.Target{{ID: r.ID, Tasks: lost.With(nil)}},
+		fsm.ControlJobs{Verb: model.VerbCancel, Reason: reason, Pruned: true})
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func (e *engine) cancelTasks(s *search, tasks model.Ranges) error {
 	if err := e.sendReports(); err != nil {
 		return err
 	}
-	result, err := e.apply(fsm.ControlJobs{Verb: model.VerbCancel, Admin: true,
+	result, err := e.apply(fsm.ControlJobs{Verb: model.VerbCancel, Admin: true, Pruned: len(tasks) > 0,
 		Targets: []fsm.Target{{ID: s.array, Tasks: tasks}}})
 	if err == nil {
 		err = result.([]model.ControlResult)[0].Err

@@ -173,6 +173,8 @@ func checkParent(j *model.Job) error {
 		return bad("tasks are held twice")
 	case !f.Unsuccessful.Within(f.Size) || f.Unsuccessful.Len() != f.Failed+f.Cancelled:
 		return bad("it does not know which tasks ended otherwise than well")
+	case len(f.Pruned.Without(f.Dropped.With(f.Unsuccessful))) > 0:
+		return bad("tasks were pruned that were not cancelled")
 	case f.Fate != "" && len(f.Waiting) > 0:
 		return bad("its fate is decided but tasks wait")
 	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):

@@ -141,6 +141,8 @@ func TestOutcomes(t *testing.T) {
 			Outcome{Cause: model.CauseOOM, Code: 85, Nodes: []string{"n1"}}},
 		{"not without a checkpoint block", spec(1), []model.Worker{worker(5, code(85))}, nil,
 			Outcome{Cause: model.CauseFailed, Code: 85, Nodes: []string{"n1"}}},
+		{"not because its gang was stopped for that", spec(2), []model.Worker{worker(5, code(85)), worker(6, own, code(85))},
+			stop(model.CauseFailed, 5), Outcome{Cause: model.CauseFailed, Code: 85, Nodes: []string{"n1"}}},
 		{"nothing ended before the stop for a failure", spec(1, checkpoint(0)), []model.Worker{worker(6, code(85))},
 			stop(model.CauseFailed, 5), Outcome{Cause: model.CauseFailed, Code: 85}},
 		{"a failed worker is more than a preemption", spec(1), []model.Worker{worker(5, code(4))},

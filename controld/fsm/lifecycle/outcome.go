@@ -199,10 +199,12 @@ func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 }
 
 // saysRequeue reports whether a worker has exited with the code with which its job asks to be started
-// again: its own, or the usual one once it was asked to stop, but for its time limit.
+// again: its own, or the usual one once it was asked to stop, but for its time limit. The stop of a gang
+// whose worker has failed was not asked for.
 func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 	code := spec.RequeueCode()
-	if code == 0 && a.Stop != nil && a.Stop.Cause != model.CauseTimeout && !spec.RunsOnce() {
+	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout && strength[a.Stop.Cause] != strength[model.CauseFailed]
+	if code == 0 && asked && !spec.RunsOnce() {
 		code = jobspec.DefaultCheckpointExitCode
 	}
 	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == code
