@@ -296,7 +296,7 @@ func (d *daemon) run(ctx context.Context) error {
 		AllowRootJobs: d.cfg.AllowRootJobs,
 		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
-		History: d.records, Fetching: d.fetching.Load, Contacts: &d.contacts, Samples: &d.samples,
+		History: d.records, Fetching: d.fetchesRecords, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 		DataDir:        d.cfg.DataDir,
 		NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },

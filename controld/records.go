@@ -160,6 +160,10 @@ func (d *daemon) fillRecords(ctx context.Context) error {
 	}
 }
 
+// fetchesRecords reports whether another controller may have ended jobs that are missing here, and has
+// not been asked for them yet.
+func (d *daemon) fetchesRecords() bool { return d.fetching.Load() && len(d.replica.Members()) > 1 }
+
 // fillFromPeers asks every other controller for what is missing here, and returns what came of it.
 func (d *daemon) fillFromPeers(ctx context.Context) (asked []string) {
 	for _, p := range d.peers.All() {

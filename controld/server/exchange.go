@@ -103,7 +103,7 @@ func (x *exchange) run() (any, error) {
 		if !x.s.Replica.Leading() && (!x.s.fresh.Load() || rt.past && x.s.missesRecords()) {
 			return nil, x.forward()
 		}
-		if rt.past && x.s.Replica.Leading() && x.s.Fetching() {
+		if rt.past && x.s.Replica.Leading() && x.s.missesRecords() && x.s.Fetching() {
 			return nil, problem.NoLeader("the new leader fetches ended jobs from the other controllers")
 		}
 		if x.flag("consistent") {
