@@ -21,6 +21,17 @@ func moved(t *testing.T, between *links) (*Server, model.JobID) {
 	for _, n := range []string{"n1", "n2", "n3"} {
 		boot(t, s, n, "b"+n)
 	}
+	id := submitOne(t, s)
+	start(t, s, id, "n1")
+	tell(t, s, "n1", model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerRunning})
+	tell(t, s, "n1", model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerExited, ExitCode: 85})
+	start(t, s, id, "n2")
+	return s, id
+}
+
+// submitOne submits a job with checkpoints on its node.
+func submitOne(t *testing.T, s *Server) model.JobID {
+	t.Helper()
 	spec := &jobspec.Job{Name: "j", Checkpoint: &jobspec.Checkpoint{NodeLocal: true}, Groups: []jobspec.Group{{Count: 1,
 		Tasks: []jobspec.Task{{Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}
 	ids, err := s.Replica.Propose(t.Context(), fsm.SubmitJobs{Owner: model.Identity{UID: 1000, User: "u1000"},
@@ -28,12 +39,7 @@ func moved(t *testing.T, between *links) (*Server, model.JobID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := ids.([]model.JobID)[0]
-	start(t, s, id, "n1")
-	tell(t, s, "n1", model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerRunning})
-	tell(t, s, "n1", model.WorkerReport{Job: id, Attempt: 1, State: model.WorkerExited, ExitCode: 85})
-	start(t, s, id, "n2")
-	return s, id
+	return ids.([]model.JobID)[0]
 }
 
 func start(t *testing.T, s *Server, id model.JobID, node string) {
@@ -63,7 +69,7 @@ func mayCopy(t *testing.T, s *Server, node, folder, to string) (*api.CheckpointC
 		query: url.Values{"boot_id": {"b" + node}, "for": {to}}})
 }
 
-func dropped(t *testing.T, s *Server, node string, ids ...string) []string {
+func dropped(t *testing.T, s *Server, node string, ids ...string) (drop, unknown []string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 	r.SetPathValue("name", node)
@@ -72,7 +78,7 @@ func dropped(t *testing.T, s *Server, node string, ids ...string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.IDs
+	return out.IDs, out.Unknown
 }
 
 // TestWhichNodeMayCopyACheckpoint notices a folder that a node gets that is not to run the job next, or
@@ -106,32 +112,34 @@ func TestALeaderWithoutAQuorumDropsNothing(t *testing.T) {
 	between := &links{}
 	s := leading(t, 3, between)
 	boot(t, s, "n1", "bn1")
-	if got := dropped(t, s, "n1", "9.1.0"); len(got) != 1 {
+	submitOne(t, s)
+	if got, _ := dropped(t, s, "n1", "1.0.1"); len(got) != 1 {
 		t.Fatalf("with a quorum: %v", got)
 	}
 	between.cut()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 	r.SetPathValue("name", "n1")
 	if got, err := dropCheckpoints(&exchange{s: s, r: r, w: httptest.NewRecorder(), view: s.Replica.View()},
-		&api.KeptCheckpoints{BootID: "bn1", IDs: []string{"9.1.0"}}); err == nil {
+		&api.KeptCheckpoints{BootID: "bn1", IDs: []string{"1.0.1"}}); err == nil {
 		t.Errorf("without a quorum: %v", got)
 	}
 }
 
-// TestWhichFoldersAreNeeded notices a folder that is dropped although the job goes on with it, and one
-// that stays for ever.
+// TestWhichFoldersAreNeeded notices a folder that is dropped although the job goes on with it, or although
+// this state is too old to know its job, and one that stays for ever.
 func TestWhichFoldersAreNeeded(t *testing.T) {
 	s, id := moved(t, &links{})
-	all := []string{"1.1.0", "1.2.0", "2.1.0", "1.1.1"}
+	all, newer := []string{"1.1.0", "1.2.0", "1.1.1"}, []string{"2.1.0", "1.3.0"}
 	want := func(when string, n1, n2, n3 []string) {
 		t.Helper()
 		for node, want := range map[string][]string{"n1": n1, "n2": n2, "n3": n3} {
-			if got := dropped(t, s, node, all...); !slices.Equal(got, want) {
-				t.Errorf("%s, node %s drops %v, not %v", when, node, got, want)
+			got, unknown := dropped(t, s, node, slices.Concat(newer, all)...)
+			if !slices.Equal(got, want) || !slices.Equal(unknown, newer) {
+				t.Errorf("%s, node %s drops %v, not %v, and %v are unknown, not %v", when, node, got, want, unknown, newer)
 			}
 		}
 	}
-	other := all[2:]
+	other := all[2:] // there is no worker 1
 	want("before it runs", other, other, all)
 	tell(t, s, "n2", model.WorkerReport{Job: id, Attempt: 2, State: model.WorkerFailed, Message: "no room"})
 	want("its launch has failed", other, all, all)
@@ -142,7 +150,7 @@ func TestWhichFoldersAreNeeded(t *testing.T) {
 		t.Errorf("attempt 2 begins with %+v", from)
 	}
 	tell(t, s, "n2", model.WorkerReport{Job: id, Attempt: 2, State: model.WorkerRunning})
-	want("it runs", all, []string{"1.1.0", "2.1.0", "1.1.1"}, all)
+	want("it runs", all, []string{"1.1.0", "1.1.1"}, all)
 	tell(t, s, "n2", model.WorkerReport{Job: id, Attempt: 2, State: model.WorkerExited})
 	want("it is over", all, all, all)
 }
@@ -153,7 +161,7 @@ func TestAStoppedLaunchKeepsTheSource(t *testing.T) {
 	s, id := moved(t, &links{})
 	tell(t, s, "n2", model.WorkerReport{Job: id, Attempt: 2, State: model.WorkerExited, Signal: 9, Unbegun: true,
 		Message: "stopped before it started"})
-	if got := dropped(t, s, "n1", "1.1.0"); len(got) != 0 && !s.Replica.View().Job(id).State.Final() {
+	if got, _ := dropped(t, s, "n1", "1.1.0"); len(got) != 0 && !s.Replica.View().Job(id).State.Final() {
 		t.Errorf("dropped: %v", got)
 	}
 	if last := s.Replica.View().Job(id).LastRun(0, 0); last == nil || last.N != 1 {

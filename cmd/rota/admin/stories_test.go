@@ -274,7 +274,7 @@ func TestWhatOperatorsMayComplete(t *testing.T) {
 		{ID: "ffffffffffff", Name: "old", State: "revoked"}}})
 	commands := func() []*command.Command { return append(Commands(), manual.Commands(Commands())...) }
 	for line, want := range map[string]string{
-		"cluster ":              "join-token|remove|revoke|rotate-key",
+		"cluster ":              "backup|join-token|remove|revoke|rotate-key",
 		"cluster remove ":       "c1|c2\tleader|c3\tunreachable",
 		"cluster --role l":      "login",
 		"token ":                "create|list|revoke",
