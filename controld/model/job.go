@@ -111,9 +111,6 @@ type Job struct {
 	// CancelledBy is the user that asked for its cancellation, also of a live job that is still to end; of an
 	// array it was for elements that had not begun, perhaps for some only. None: none has asked.
 	CancelledBy OptionalUID `json:"cancelled_by,omitzero"`
-	// Pruned: it is an array task, and its cancellation was asked for because others are better. Its array is
-	// complete without it.
-	Pruned bool `json:"pruned,omitempty"`
 
 	ExitCode int      `json:"exit_code,omitempty"`
 	Signal   int      `json:"signal,omitempty"`
@@ -140,6 +137,9 @@ type Job struct {
 	// OwnRoomFirst says that it was displaced for a job that did not want the room any more, or is moving: it
 	// goes before all of its class until it starts.
 	OwnRoomFirst bool `json:"own_room_first,omitempty"`
+	// Pruned: it is an array task, and its cancellation was asked for because others are better. Its array is
+	// complete without it.
+	Pruned bool `json:"pruned,omitempty"`
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]
 	// says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`

@@ -351,7 +351,7 @@ func TestALinkThatSpeaksFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewLink(cluster.First()).Listen(plain)
+	l := openLink(cluster.First()).Listen(plain)
 	accepted := make(chan net.Conn)
 	go func() {
 		for {
@@ -375,7 +375,7 @@ func TestALinkThatSpeaksFirst(t *testing.T) {
 		_, err := io.WriteString(c, "welcome")
 		wrote <- err
 	}()
-	there, err := NewLink(cluster.Member(pki.Controller, "c2")).Dial(t.Context(), "first", plain.Addr().String())
+	there, err := openLink(cluster.Member(pki.Controller, "c2")).Dial(t.Context(), "first", plain.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
