@@ -214,7 +214,7 @@ func tryHistories(w *wedge) {
 		}
 		w.restart()
 		alone := len(w.servers) == 1
-		if alone { // nobody can be asked for what is missing, so nothing is waited for
+		if alone { // no other can be asked for missing jobs, so none is waited for
 			w.servers[0].ready()
 			if _, _, err := w.shown(w.servers[0]); err != nil {
 				w.Errorf("the only controller, just started: %v", err)
