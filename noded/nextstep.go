@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -281,7 +282,7 @@ func exitReport(e *container.Exit, began bool) model.WorkerReport {
 		return model.WorkerReport{State: model.WorkerFailed, Message: "its processes could not be restored: " + e.Why}
 	}
 	return model.WorkerReport{State: model.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
-		Lease: e.Lease, Why: e.Why, Unbegun: e.Unbegun || !began, Own: e.Own, Finished: e.Finished}
+		Lease: e.Lease, Why: cmp.Or(e.Killed, e.Why), Unbegun: e.Unbegun || !began, Own: e.Own, Finished: e.Finished}
 }
 
 // reportableState returns the state that is to be reported to the controllers, "" for none. A

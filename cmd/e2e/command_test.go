@@ -60,8 +60,22 @@ func TestEverydayCommands(t *testing.T) {
 	})
 	t.Run("out of memory", func(t *testing.T) {
 		j := w.ends(w.submit(simple("greedy", "head -c 200M /dev/zero | tail", "")))
-		if j.Code != "OOM" {
+		if j.Code != "OOM" || j.ExitCode != 0 || j.Signal != model.SignalOOM {
 			t.Errorf("%s, exit %d, signal %d: %s", j.Code, j.ExitCode, j.Signal, j.Reason.Text)
+		}
+	})
+	t.Run("out of memory, and the script goes on", func(t *testing.T) {
+		id := w.submit(simple("pipe", "set +o pipefail; head -c 200M /dev/zero | tail | wc -c; echo on", ""))
+		if j := w.ends(id); j.Code != "OOM" || j.ExitCode != 0 || j.Signal != model.SignalOOM {
+			t.Errorf("%s, exit %d, signal %d: %s", j.Code, j.ExitCode, j.Signal, j.Reason.Text)
+		}
+		killed := `the kernel killed .* for memory; the limit is 64MiB`
+		w.says(w.ok("logs", id), `(?m)^on$`, `\[rota: `+killed+`\]`)
+		w.says(w.ok("why", id), `OutOfMemory: it ran out of memory: `+killed)
+		w.says(w.ok("eff", id), `killed +`+killed)
+		w.says(w.ok("events", "-j", id), `ended.*oom.*`+killed)
+		if _, _, code := w.rota("wait", id); code != 253 {
+			t.Errorf("rota wait ends with %d", code)
 		}
 	})
 	t.Run("run returns the command's output and code", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,7 @@ func execute(planPath, text string) int {
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return fail(125, "what is to be run is damaged: %v", err)
 	}
+	markBeside("/proc/self/oom_score_adj") // before secrets are read: then the file is root's
 	plan, err := read(planPath)
 	if err == nil {
 		err = readSecrets(plan)
@@ -86,6 +88,16 @@ func becomeTask(variable, path string, args []string) int {
 		return 127
 	}
 	return 126
+}
+
+// markBeside gives this process the score of those that are started beside the ranks. Where that cannot be
+// done, it is counted among the ranks when the kernel kills it for memory.
+func markBeside(file string) {
+	b, err := os.ReadFile(file)
+	score, wrong := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err == nil && wrong == nil {
+		_ = os.WriteFile(file, []byte(strconv.Itoa(launch.BesideScore(score))), 0) // see above
+	}
 }
 
 // executable returns why a program cannot be executed from a directory: what the kernel would say later,

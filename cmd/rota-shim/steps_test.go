@@ -51,11 +51,18 @@ func (n *node) place(t *testing.T, id container.ID, script string) oci.Input {
 // step starts a part of a step beside a worker.
 func (n *node) step(t *testing.T, in oci.Input, id container.ID, argv ...string) {
 	t.Helper()
+	n.stepOf(t, in, id, func(*oci.Step) {}, argv...)
+}
+
+// stepOf is step for one that asks for something.
+func (n *node) stepOf(t *testing.T, in oci.Input, id container.ID, edit func(*oci.Step), argv ...string) {
+	t.Helper()
 	dir := n.shims.Path(id)
 	in.Node.RunDir, in.Node.Progress = container.RunDir(dir), container.ProgressPath(dir)
 	in.Node.CgroupPath = container.StepCgroup(in.Node.CgroupPath, id.Step-1)
 	s := oci.Step{Number: id.Step - 1, Programs: []oci.StepProgram{{Argv: argv}}, Nodes: []string{"n1"}, Counts: []int{1},
 		Tasks: []int{0}, Cores: 1, CoresPerTask: 1}
+	edit(&s)
 	spec, err := oci.StepSpec(in, s)
 	check(t, err)
 	plan, err := oci.StepPlan(in, s)

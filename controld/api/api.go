@@ -188,6 +188,7 @@ type Attempt struct {
 	ExitCode int         `json:"exit_code"`
 	Signal   int         `json:"signal"`
 	Cause    model.Cause `json:"cause"`
+	Killed   string      `json:"killed,omitempty"` // of cause oom: which process was killed, and the limit
 	// which rule decided how it ended, as own-exit or saved; none: it runs, or an earlier version ended it
 	Rule     model.EndRule `json:"rule,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"` // of log policies, oldest first

@@ -53,6 +53,9 @@ func (m *Machine) wantsRoom(id model.JobID) bool { return model.WantsRoom(m.v.Jo
 func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
 	e := state.JobEvent(t, j, cause)
 	if n := len(j.Attempts); n > 0 {
+		if t == model.EventEnded {
+			e.Text = j.Attempts[n-1].Killed()
+		}
 		lost := j.LostBy(n-1, m.v.At())
 		leave := model.Leave{Lost: lost.Total()}
 		if s := j.Attempts[n-1].Stop; s != nil {

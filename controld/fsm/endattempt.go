@@ -15,10 +15,13 @@ func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	trial := trialOf(j, a)
 	next := m.cancelResize(j, a, resizes(o.Cause))
 	a.Ended, a.Cause, a.Rule, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Rule, o.Code, o.Signal
+	if o.Cause == model.CauseOOM {
+		a.ExitCode, a.Signal = 0, model.SignalOOM
+	}
 	m.s.FreePorts(a)
 	m.s.Learn().Release()
 	m.measureGrace(j, a)
-	j.ExitCode, j.Signal = o.Code, o.Signal
+	j.ExitCode, j.Signal = a.ExitCode, a.Signal
 	m.emitFor(model.EventEnded, j, o.Cause)
 	m.applyOutcome(j, a, o)
 	if next != nil && resizes(o.Cause) {

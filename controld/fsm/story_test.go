@@ -251,6 +251,31 @@ func TestALostShimIsTheSystemsFault(t *testing.T) {
 	}
 }
 
+const killedTail = "the kernel killed tail (process 7) for memory; the limit is 200MiB"
+
+// outOfMemory checks what is recorded of a job that has run out of memory: 0:125 as in Slurm, and which process
+// was killed, if its node has said it.
+func (w *world) outOfMemory(id model.JobID) {
+	w.t.Helper()
+	j := w.s.View().Job(id)
+	a := &j.Attempts[0]
+	if a.Cause != model.CauseOOM {
+		if a.Signal == model.SignalOOM || a.Killed() != "" {
+			w.t.Errorf("it ended with %s: signal %d, %q", a.Cause, a.Signal, a.Killed())
+		}
+		return
+	}
+	text := a.Workers[0].Why
+	ended := slices.ContainsFunc(w.s.View().Events(0), func(e model.Event) bool {
+		return e.Type == model.EventEnded && e.Job == id && e.Cause == model.CauseOOM && e.Text == text
+	})
+	if j.ExitCode != 0 || j.Signal != 125 || a.ExitCode != 0 || a.Signal != 125 || a.Killed() != text || !ended ||
+		j.Reason.Code != model.ReasonOOM || j.Reason.Text != text {
+		w.t.Errorf("exit %d:%d, attempt %d:%d, killed %q, an event says it: %t, reason %+v, want %q", j.ExitCode, j.Signal,
+			a.ExitCode, a.Signal, a.Killed(), ended, j.Reason, text)
+	}
+}
+
 func TestEndsByCause(t *testing.T) {
 	ckpt := func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{} }
 	once := func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Requeue: new(bool)} }
@@ -270,6 +295,8 @@ func TestEndsByCause(t *testing.T) {
 		{"exit 0", nil, "", code(0), model.Completed, model.CauseCompleted, model.Counters{}},
 		{"exit 3", nil, "", code(3), model.Failed, model.CauseFailed, model.Counters{UserFailures: 1}},
 		{"out of memory", nil, "", oom, model.OutOfMemory, model.CauseOOM, model.Counters{UserFailures: 1}},
+		{"out of memory, and the script goes on", nil, "", func(r *model.WorkerReport) { r.OOM, r.Why = true, killedTail },
+			model.OutOfMemory, model.CauseOOM, model.Counters{UserFailures: 1}},
 		{"85 unasked without a block", nil, "", code(85), model.Failed, model.CauseFailed, model.Counters{UserFailures: 1}},
 		{"85 unasked with a block", ckpt, "", code(85), model.Pending, model.CauseRequeue, model.Counters{Requeues: 1}},
 		{"own code", func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{ExitCode: 9} }, "", code(9), model.Pending,
@@ -328,6 +355,7 @@ func TestEndsByCause(t *testing.T) {
 			w.report(id, 0, model.WorkerExited, c.exit)
 			w.state(id, c.state)
 			w.cause(id, c.cause)
+			w.outOfMemory(id)
 			if got := w.job(id).Counters; got != c.count {
 				t.Fatalf("counters %+v, want %+v", got, c.count)
 			}

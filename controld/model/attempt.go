@@ -28,7 +28,7 @@ type Worker struct {
 	Ended    Instant     `json:"ended,omitempty"`   // it became final and gave its room back
 	ExitCode int         `json:"exit_code,omitempty"`
 	Signal   int         `json:"signal,omitempty"`
-	OOM      bool        `json:"oom,omitempty"`
+	OOM      bool        `json:"oom,omitempty"`     // a process of it was killed for memory
 	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
 	Message  string      `json:"message,omitempty"` // why it could not be launched
 	// the last suspension or resumption that it has carried out, see [Switching]
@@ -201,6 +201,10 @@ const (
 	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
 )
 
+// SignalOOM is the signal of a job or a step whose end is that the kernel has killed a process of it for
+// memory, as Slurm has it: 0:125, whatever its program has exited with.
+const SignalOOM = 125
+
 // Worker states, in order.
 const (
 	WorkerAssigned WorkerState = "assigned"
@@ -211,9 +215,23 @@ const (
 )
 
 // Succeeded reports whether a final worker did what it was meant to. One whose program was never
-// executed did not, whatever its exit code.
+// executed, or of which a process was killed for memory, did not, whatever its exit code.
 func (w *Worker) Succeeded() bool {
 	return w.State == WorkerExited && !w.Unbegun && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
+}
+
+// Killed says what was killed for memory, of an attempt that ended because of that; "": it did not, or no node
+// says.
+func (a *Attempt) Killed() string {
+	if a.Cause != CauseOOM {
+		return ""
+	}
+	for i := range a.Workers {
+		if w := &a.Workers[i]; w.OOM && w.Why != "" {
+			return w.Why
+		}
+	}
+	return ""
 }
 
 // Trouble returns why the rest of a gang must stop after a worker that is not ok.

@@ -125,7 +125,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonMaxRequeue:    {"it asked to be requeued too often, so it is held; rota release tries again", nil},
 	ReasonLaunchFailure: {"it could not be launched", Reason.onNode},
 	ReasonNonZeroExit:   {"", Reason.failure},
-	ReasonOOM:           {"it used more memory than it had asked for", nil},
+	ReasonOOM:           {"it ran out of memory", nil},
 	ReasonTimeLimit:     {"it ran into its time limit", nil},
 	ReasonDependency:    {"", Reason.dependency},
 	ReasonNeverMet: {"its dependency on ", func(r Reason) string {

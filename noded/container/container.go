@@ -62,7 +62,7 @@ type Spent struct {
 type Exit struct {
 	Code     int   `json:"code"` // 0 to 255; meaningless if Signal is set
 	Signal   int   `json:"signal,omitempty"`
-	OOM      bool  `json:"oom,omitempty"`
+	OOM      bool  `json:"oom,omitempty"`   // the kernel has killed a process of it for memory, as Killed says
 	Lease    bool  `json:"lease,omitempty"` // the shim stopped it because the lease ended
 	UserMS   int64 `json:"user_ms"`         // with that of Extern
 	SystemMS int64 `json:"system_ms"`
@@ -81,6 +81,8 @@ type Exit struct {
 	Finished bool `json:"finished,omitempty"`
 	// NotRestored: it was to go on from an image and could not, as Why says. Nothing of it has run.
 	NotRestored bool `json:"not_restored,omitempty"`
+
+	Killed string `json:"killed,omitempty"` // what the kernel has killed for memory, and which limit was reached
 
 	Why   string     `json:"why,omitempty"`   // of a worker that did not end by its main task: what ended it
 	Tasks []TaskExit `json:"tasks,omitempty"` // of a worker of several tasks

@@ -5,6 +5,7 @@
 package jobsteps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -673,7 +674,9 @@ func (j *job) removeParts(s *step) *model.Usage {
 			gpus = 0
 		}
 		sum.Add(&used, gpus)
-		s.worst.OOM = s.worst.OOM || e.OOM
+		if e.OOM {
+			s.worst, s.why = api.StepTaskExit{Signal: model.SignalOOM, OOM: true}, cmp.Or(s.why, e.Killed)
+		}
 	}
 	if sum.Workers == 0 || !sum.Usage.Possible() { // another node may say anything, and the state refuses such a row
 		return nil

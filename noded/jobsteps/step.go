@@ -311,6 +311,9 @@ func (s *step) holds() (cores, gpus int) {
 }
 
 func severity(e api.StepTaskExit) int {
+	if e.OOM {
+		return 128 + model.SignalOOM
+	}
 	if e.Signal != 0 {
 		return 128 + e.Signal
 	}

@@ -60,13 +60,23 @@ func (sup *supervisor) forceEnd(after time.Duration) {
 	})
 }
 
-// trimBeside keeps the progress files from filling the disk, beside the loop.
+// trimBeside keeps the progress files from filling the disk, and tells of processes that were killed for
+// memory, beside the loop.
 func (sup *supervisor) trimBeside() {
 	if !sup.trimming.CompareAndSwap(false, true) {
 		return // the last time hangs
 	}
+	var running []*task
+	for _, t := range sup.tasks {
+		if t.state == container.Running {
+			running = append(running, t)
+		}
+	}
 	go func() {
 		defer sup.trimming.Store(false)
 		sup.trimProgress()
+		for _, t := range running {
+			t.tellKills(sup.io)
+		}
 	}()
 }

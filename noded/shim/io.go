@@ -245,6 +245,13 @@ func (o *ioServer) sessions() []*session {
 	return list
 }
 
+// others lists the sessions of processes beside the ranks.
+func (o *ioServer) others() []*session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.beside)
+}
+
 // awaitRead waits for a while until the output of a worker that has ended was read.
 func (o *ioServer) awaitRead() {
 	close(o.over)
@@ -331,7 +338,7 @@ func (c *runcContainer) execute(e container.Exec, use *externUse) (*session, err
 		ended(state)
 		exit := exitOf(state)
 		s.taskEnded(0, exit)
-		s.end(stream.StepEnd{StepTaskExit: exit})
+		s.end(stream.StepEnd{StepTaskExit: exit}, "")
 	}()
 	return s, nil
 }

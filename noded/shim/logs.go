@@ -22,6 +22,7 @@ type logs struct {
 	copying        sync.WaitGroup
 	limit          *throttle     // of the worker
 	lifted         chan struct{} // closed when the limit holds no more
+	notes          *rotatingFile // for what this process has to say: that of standard error
 }
 
 func newLogs(limit *throttle) *logs { return &logs{limit: limit, lifted: make(chan struct{})} }
@@ -48,6 +49,7 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 	}
 	if cfg.Join && !scan.separatesStreams() {
 		l.stderr = l.stdout
+		l.noteIn(out)
 		return l, nil
 	}
 	if !cfg.Join {
@@ -57,7 +59,30 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 		out.order = order
 	}
 	l.stderr, err = l.pipe(out, scan.stream("stderr"))
+	l.noteIn(out)
 	return l, err
+}
+
+// noteIn keeps a file open for notes until endNotes.
+func (l *logs) noteIn(f *rotatingFile) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.users++
+	l.notes = f
+}
+
+// note writes a line of its own into the output.
+func (l *logs) note(text string) {
+	if f := l.notes; f != nil {
+		l.lost.Add(int64(f.writeLine("[rota: " + text + "]\n")))
+	}
+}
+
+// endNotes says that no more notes follow. The wait for a file that hangs is bounded.
+func (l *logs) endNotes() {
+	if f := l.notes; f != nil {
+		_ = bounded(notePatience, func() error { f.close(); return nil }) // it is closed with this process
+	}
 }
 
 // openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
@@ -151,6 +176,7 @@ type rotatingFile struct {
 	file   *os.File
 	size   int64
 	lost   int64 // bytes dropped since the last successful write
+	within bool  // the last line has no end yet
 }
 
 func (r *rotatingFile) open(truncate bool) error {
@@ -172,6 +198,15 @@ func (r *rotatingFile) open(truncate bool) error {
 
 // write returns how many bytes could not be written.
 func (r *rotatingFile) write(b []byte) int {
+	return r.writeText(b, false)
+}
+
+// writeLine is write for a line that begins behind the end of another one.
+func (r *rotatingFile) writeLine(text string) int {
+	return r.writeText([]byte(text), true)
+}
+
+func (r *rotatingFile) writeText(b []byte, line bool) int {
 	if o := r.order; o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -179,6 +214,9 @@ func (r *rotatingFile) write(b []byte) int {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if line && r.within {
+		b = append([]byte("\n"), b...)
+	}
 	if r.size > 0 && r.size+int64(len(b)) > r.max {
 		r.rotate()
 	}
@@ -196,6 +234,9 @@ func (r *rotatingFile) write(b []byte) int {
 	}
 	n, err := r.file.Write(b)
 	r.size += int64(n)
+	if n > 0 {
+		r.within = b[n-1] != '\n'
+	}
 	if err == nil {
 		return 0
 	}

@@ -46,7 +46,8 @@ type runcContainer struct {
 	pid     int
 	cgroup  string            // below every hierarchy
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
-	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
+	kills   memoryKills
+	channel net.Conn // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
 	io      *session // of the ranks; nil: their output goes to files
 
@@ -120,6 +121,10 @@ func prepareContainer(dir, name, ipc string) (*runcContainer, *specs.Spec, error
 	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
 		return nil, nil, explainCgroupError(err)
 	}
+	b.kills.log, b.kills.score = openKernelLog(), ownScore()
+	if config.OomScoreAdj != nil {
+		b.kills.score = *config.OomScoreAdj
+	}
 	return b, spec, nil
 }
 
@@ -141,9 +146,7 @@ func readSpec(dir string) (*specs.Spec, error) {
 // adaptToMachine lowers requests that this machine cannot meet, and removes a device that specconv
 // always allows.
 func adaptToMachine(config *configs.Config) {
-	own, _ := os.ReadFile("/proc/self/oom_score_adj")
-	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil &&
-		*config.OomScoreAdj < score {
+	if score := ownScore(); config.OomScoreAdj != nil && *config.OomScoreAdj < score {
 		config.OomScoreAdj = &score // lowering needs CAP_SYS_RESOURCE
 	}
 	resources := config.Cgroups.Resources
@@ -151,6 +154,13 @@ func adaptToMachine(config *configs.Config) {
 	resources.Devices = slices.DeleteFunc(resources.Devices, func(rule *devices.Rule) bool {
 		return rule.Major == tunMajor && rule.Minor == tunMinor // jobs are not granted network devices
 	})
+}
+
+// ownScore returns the oom_score_adj of this process.
+func ownScore() int {
+	own, _ := os.ReadFile("/proc/self/oom_score_adj") // 0 on a machine without it
+	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	return score
 }
 
 // explainCgroupError adds advice to the error that operators meet most.
@@ -210,6 +220,7 @@ func (c *runcContainer) noteProcess() error {
 		return err
 	}
 	c.cgroup, c.cgroups = c.inner.Config().Cgroups.Path, state.CgroupPaths
+	c.kills.watch(c.cgroup, c.cgroups)
 	return nil
 }
 
@@ -243,7 +254,7 @@ func (c *runcContainer) listen() {
 		case err != nil || json.Unmarshal(line, &r) != nil:
 			return
 		case r.Rank != nil && c.io != nil:
-			c.io.taskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal})
+			c.io.taskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal, OOM: c.kills.any()})
 		case r.Begun:
 			c.executed = true
 		case r.Detached:
@@ -386,7 +397,8 @@ func (c *runcContainer) exit() container.Exit {
 	if e.Signal != 0 {
 		e.Code = 0
 	}
-	e.OOM = c.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
+	e.Killed = c.kills.text()
+	e.OOM = e.Killed != ""
 	return e
 }
 
@@ -423,24 +435,9 @@ func peakMemory(v1, v2 string) int64 {
 	return 0
 }
 
-func (c *runcContainer) oomKills() int64 {
-	for _, file := range []string{
-		filepath.Join(c.cgroups["memory"], "memory.oom_control"),
-		filepath.Join(c.cgroups[""], "memory.events"),
-	} {
-		raw, _ := os.ReadFile(file) // one of the two does not exist
-		for line := range strings.Lines(string(raw)) {
-			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
-				kills, _ := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
-				return kills
-			}
-		}
-	}
-	return 0
-}
-
 // destroy removes the cgroup and libcontainer's state.
 func (c *runcContainer) destroy() error {
+	c.kills.close()
 	if c.channel != nil {
 		c.channel.Close()
 	}
@@ -456,6 +453,7 @@ func (c *runcContainer) discard() {
 		_ = c.kill() // the daemon sweeps the cgroup for what is left
 		<-c.ended
 	}
+	c.kills.close()
 	_ = c.inner.Destroy()
 	_ = os.RemoveAll(container.StateDir(c.dir))
 }

@@ -217,10 +217,13 @@ func TestWhatACgroupSays(t *testing.T) {
 		peak, kills int64
 	}{{v1, none, 123456, 2}, {none, v2, 654321, 3}, {none, none, 0, 0}} {
 		one := &runcContainer{cgroups: map[string]string{"memory": c.v1, "": c.v2}}
-		if peak, kills := peakMemory(c.v1, c.v2), one.oomKills(); peak != c.peak || kills != c.kills {
+		one.kills.watch("/x", one.cgroups)
+		if peak, kills := peakMemory(c.v1, c.v2), one.kills.counted(); peak != c.peak || kills != c.kills {
 			t.Errorf("%+v: %d bytes, %d kills", c, peak, kills)
 		}
 	}
+	write(v2+"/memory.max", "209715200\n")
+	const one = "the kernel killed a process for memory; the limit is 200MiB"
 	for _, c := range []struct {
 		command string
 		said    string
@@ -229,13 +232,15 @@ func TestWhatACgroupSays(t *testing.T) {
 	}{
 		{"exit 3", "", "0", container.Exit{Code: 3}},
 		{"exit 3", `{"code":4}`, "0", container.Exit{Code: 4}},
-		{"exit 3", "", "1", container.Exit{Code: 3, OOM: true}},
-		{"exit 0", "", "1", container.Exit{}}, // a helper was killed, and the job went on
-		{"kill -9 $$", "", "1", container.Exit{Signal: 9, OOM: true}},
+		{"exit 3", "", "1", container.Exit{Code: 3, OOM: true, Killed: one}},
+		{"exit 0", "", "1", container.Exit{OOM: true, Killed: one}}, // of a pipe, and the script went on
+		{"kill -9 $$", "", "2", container.Exit{Signal: 9, OOM: true, Killed: "the kernel killed 2 processes for memory; " +
+			"the limit is 200MiB"}},
 		{"kill -9 $$", `{"code":4,"signal":0}`, "0", container.Exit{Code: 4}},
 		{"exit 3", `{"code":4,"signal":15}`, "0", container.Exit{Signal: 15}},
 	} {
-		one := &runcContainer{results: make(chan launch.Result, 1), cgroups: map[string]string{"": v2, "memory": none}}
+		one := &runcContainer{results: make(chan launch.Result, 1), cgroups: map[string]string{"": v2}}
+		one.kills.watch("/x", one.cgroups)
 		write(v2+"/memory.events", "oom_kill "+c.kills+"\n")
 		one.waited = waitFor(t, c.command)
 		if c.said != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -141,7 +142,7 @@ func (s *session) put(f stream.Frame) {
 		}
 		s.changed.Wait()
 	}
-	if s.closed && bounded {
+	if (s.closed || s.ended) && bounded {
 		return
 	}
 	s.kept = append(s.kept, keptFrame{s.to, f})
@@ -437,20 +438,41 @@ func (p *ioTask) awaitOutput() {
 	p.output.Wait()
 }
 
-// end tells how all has ended, once the output is at its end, and closes the files.
-func (s *session) end(how stream.StepEnd) {
+// end tells how all has ended, with a note unless that is empty, once the output is at its end, and closes the
+// files.
+func (s *session) end(how stream.StepEnd, note string) {
 	<-s.known
 	for _, p := range s.of(stream.AllTasks) {
 		p.awaitOutput()
 		p.close()
 	}
 	s.output.Wait()
+	s.note(note)
 	f, err := stream.JSON(stream.End, stream.AllTasks, how)
 	if err != nil { // a reason of that length
 		how.Why = "it is too long to be told"
 		f, _ = stream.JSON(stream.End, stream.AllTasks, how)
 	}
 	s.put(f)
+}
+
+// note writes a line of this process's own into what its reader gets, as its first program's error output.
+func (s *session) note(text string) {
+	if text == "" {
+		return
+	}
+	s.mu.Lock()
+	first, kind, end := uint32(math.MaxUint32), stream.Stderr, "\n"
+	for number, p := range s.tasks {
+		if first = min(first, number); number == first && p.terminal {
+			kind, end = stream.Stdout, "\r\n"
+		}
+	}
+	none := len(s.tasks) == 0
+	s.mu.Unlock()
+	if !none {
+		s.put(stream.Frame{Kind: kind, Task: first, Data: []byte("[rota: " + text + "]" + end)})
+	}
 }
 
 // hangUp closes the terminals and the input of all programs. What they write from then on is dropped.

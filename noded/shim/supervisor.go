@@ -504,7 +504,7 @@ func (sup *supervisor) exitRecord() container.Exit {
 			e.Why = sup.hungUpFor()
 		}
 		if sup.saving.whole {
-			e.Saved, e.OOM, e.Own = true, false, false
+			e.Saved, e.OOM, e.Own, e.Killed = true, false, false, ""
 		}
 		e.Lease = sup.expired && !e.Own
 		if err := sup.restoring.err; err != nil {
@@ -520,13 +520,19 @@ func (sup *supervisor) exitRecord() container.Exit {
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
 		out.PeakMem = max(out.PeakMem, e.PeakMem) // which is that of the whole worker, if it is known
 		out.Unbegun = out.Unbegun && !t.executed
+		if e.OOM && !out.OOM {
+			out.OOM, out.Killed = true, e.Killed
+			if len(sup.tasks) > 1 {
+				out.Killed = fmt.Sprintf("task %s: %s", t.Name, e.Killed)
+			}
+		}
 		out.Tasks = append(out.Tasks, container.TaskExit{
 			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})
 	}
 	countTime(&out, sup.shared.path)
 	worst, by := workerExit(sup.taskStates(), sup.workerPhase)
-	out.Code, out.Signal, out.OOM, out.Own = worst.Code, worst.Signal, worst.OOM, worst.Own
+	out.Code, out.Signal, out.Own = worst.Code, worst.Signal, worst.Own
 	out.Lease = sup.expired && !out.Own
 	switch {
 	case sup.memory.lost != "":

@@ -124,15 +124,41 @@ func (t *task) recordEnd() {
 	}
 	t.logs.closeContainerEnds() // of one that was never restored they are still open
 	t.logs.awaitRest(outputPatience)
+	own, _ := t.container.kills.sayings()
+	t.tell(own)
+	t.logs.endNotes()
 	t.exit.LogLost = t.logs.lost.Load()
 	if s := t.container.io; s != nil {
 		go s.end(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: t.exit.Code, Signal: t.exit.Signal,
-			OOM: t.exit.OOM}})
+			OOM: t.exit.OOM}}, own)
 	}
 	_ = bounded(tidyPatience, func() error { // the daemon sweeps what is left when the worker is removed
 		t.readFinished() // before the file goes
 		return errors.Join(t.container.destroy(), container.EndProgress(t.dir))
 	})
+}
+
+// tellKills writes into the output which processes the kernel has killed for memory since it did so last:
+// the task's own into that of the task, and those beside them into that of the processes beside them.
+func (t *task) tellKills(o *ioServer) {
+	own, beside := t.container.kills.sayings()
+	t.tell(own)
+	if s := t.container.io; s != nil {
+		go s.note(own) // it waits for a reader that is slow
+	}
+	for _, s := range o.others() {
+		go s.note(beside)
+	}
+}
+
+// notePatience bounds the wait until a note is written to a file of the output.
+const notePatience = 2 * time.Second
+
+// tell writes a note into the output's file, unless it is empty or the output goes elsewhere.
+func (t *task) tell(text string) {
+	if text != "" && t.container.io == nil {
+		_ = bounded(notePatience, func() error { t.logs.note(text); return nil }) // it is in the exit record too
+	}
 }
 
 // endUnstarted ends a container whose command has not started, or that is being killed.

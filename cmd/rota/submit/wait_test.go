@@ -20,7 +20,7 @@ func TestJobCodes(t *testing.T) {
 		{api.Job{Code: model.Failed, ExitCode: 255}, 255},
 		{api.Job{Code: model.Failed, Signal: 11}, 139},
 		{api.Job{Code: model.Failed}, exit.OwnFailed},
-		{api.Job{Code: model.OutOfMemory, Signal: 9}, exit.OutOfMemory},
+		{api.Job{Code: model.OutOfMemory, Signal: model.SignalOOM}, exit.OutOfMemory},
 		{api.Job{Code: model.TimedOut, Signal: 15}, exit.OwnTimeout},
 		{api.Job{Code: model.TimedOut}, exit.OwnTimeout},
 		{api.Job{Code: model.NodeFailed}, exit.OwnFailed},

@@ -43,7 +43,8 @@ type efficiency struct {
 	CPUEfficiency    *float64 `json:"cpu_efficiency"`
 	MemoryEfficiency *float64 `json:"memory_efficiency"`
 	GPUEfficiency    *float64 `json:"gpu_efficiency"`
-	Note             string   `json:"note,omitempty"` // why something is not known
+	Killed           string   `json:"killed,omitempty"` // which process was killed for memory, and the limit
+	Note             string   `json:"note,omitempty"`   // why something is not known
 
 	seconds float64 // elapsed, with fractions
 }
@@ -155,6 +156,7 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 	}
 	at := &j.Attempts[a]
 	e.Attempt, e.Live, e.Nodes, e.Workers, e.Usage = at.N, at.End == nil, at.Nodes, at.Workers, at.Usage
+	e.Killed = at.Killed
 	part := float64(at.Workers) / float64(max(1, j.Workers)) // an elastic job may have had another size
 	e.Cores, e.Memory = float64(j.Cores)*part, jobspec.Bytes(float64(j.Memory)*part)
 	e.GPUs = float64(show.GPUAmount(j.GPUs, j.GPUThousandths)) / 1000 * part
@@ -275,6 +277,7 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 				percentText(e.GPUEfficiency), show.CountGPUs(int64(e.GPUs*1000)), u.PeakGPUUtil, show.Size(u.PeakGPUMemory))
 		}
 	}
+	s.line("killed", show.Clean(e.Killed))
 	s.line("note", show.Clean(e.Note))
 	return s.out.Flush()
 }

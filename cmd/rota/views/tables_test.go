@@ -43,8 +43,8 @@ func sampleJobs() []api.Job {
 		{N: 2, Usage: &api.Usage{CPUSeconds: 3600, PeakMemory: 5 << 30, GPUUtil: 71, PeakGPUMemory: 12 << 30}}}
 	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", model.OutOfMemory,
 		rotatest.At("2026-11-21T09:10:00Z")
-	dead.Signal, dead.Nodes, dead.Reason = 9, []string{"gpu02"},
-		api.Reason{Code: "OutOfMemory", Text: "it used more memory than it had asked for"}
+	dead.Signal, dead.Nodes, dead.Reason = model.SignalOOM, []string{"gpu02"},
+		api.Reason{Code: "OutOfMemory", Text: "it ran out of memory: the kernel killed tail (process 475) for memory; the limit is 200MiB"}
 	return []api.Job{running, waiting, long, done, dead}
 }
 

@@ -183,7 +183,8 @@ func PastDeadline(j *model.Job, a *model.Attempt) bool {
 }
 
 // asksForRequeue reports whether the workers of an attempt that was stopped at its time limit have
-// asked to be started again: those that did not succeed have exited with the code for that.
+// asked to be started again: those that did not succeed have exited with the code for that. What was killed
+// for memory before decides nothing: the program has gone on, and has answered the stop.
 func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 	asks := false
 	for i := range a.Workers {
@@ -207,7 +208,7 @@ func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 	if code == 0 && asked && !spec.RunsOnce() {
 		code = jobspec.DefaultCheckpointExitCode
 	}
-	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == code
+	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && w.ExitCode == code
 }
 
 // culprits are the workers whose end was not the consequence of the attempt's stop: those that ended
@@ -257,10 +258,10 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	list := culprits(j, a)
 	o.Nodes = nil
 	asks := len(list) > 0
-	cause := model.CauseFailed
+	cause, killed := model.CauseFailed, ""
 	for _, w := range list {
 		o.Nodes = append(o.Nodes, w.Node)
-		asks = asks && saysRequeue(j.Spec, a, w)
+		asks = asks && !w.OOM && saysRequeue(j.Spec, a, w)
 		switch {
 		case w.Trouble() == model.CauseLaunch:
 			o.PortTaken = w.PortTaken && (cause != model.CauseLaunch || o.PortTaken)
@@ -269,8 +270,11 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 		case w.Trouble() == model.CauseNodeLost && cause != model.CauseLaunch:
 			cause = model.CauseNodeLost
 		case w.OOM && cause == model.CauseFailed:
-			cause = model.CauseOOM
+			cause, killed = model.CauseOOM, w.Why
 		}
+	}
+	if cause == model.CauseOOM {
+		o.Message = cmp.Or(killed, o.Message)
 	}
 	if cause == model.CauseFailed && o.Code == 0 && o.Signal == 0 {
 		o.Signal = 9 // a container dies with its shim, by that signal

@@ -64,6 +64,12 @@ func TestRules(t *testing.T) {
 			[]model.Worker{worker(6, signal(15)), worker(6, said)}, model.CauseCompleted, model.RuleFinished},
 		{"one of any that failed says it", spec(2, saves, success(model.SuccessAny)),
 			[]model.Worker{worker(6, said, signal(15)), worker(6)}, goesOn, model.RuleSaved},
+		{"0 and killed for memory", spec(1), []model.Worker{worker(6, oom)}, goesOn, model.RuleDisplaced},
+		{"finished, and killed for memory", spec(1, saves), []model.Worker{worker(6, said, oom)}, goesOn,
+			model.RuleDisplaced},
+		{"85 and killed for memory", spec(1, saves), []model.Worker{worker(6, code(85), oom)}, goesOn, model.RuleDisplaced},
+		{"0 before the signal, and killed for memory", spec(1, saves), []model.Worker{worker(6, own, oom)},
+			model.CauseOOM, model.RuleOwnExit},
 		{"a worker that leaves alone is not judged", spec(2), []model.Worker{worker(6, own), worker(6, code(1), leaving)},
 			model.CauseCompleted, model.RuleOwnExit},
 	} {

@@ -117,7 +117,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	}
 	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a),
 		ExitCode: a.ExitCode,
-		Signal:   a.Signal, Cause: cause, Rule: a.Rule, Workers: len(a.Workers), Rate: a.Rate}
+		Signal:   a.Signal, Cause: cause, Rule: a.Rule, Workers: len(a.Workers), Rate: a.Rate, Killed: a.Killed()}
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)

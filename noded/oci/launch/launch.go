@@ -39,6 +39,10 @@ const TaskArgument = "task"
 // "rota-init exec".
 const ExecEnv = "ROTA_INIT_EXEC"
 
+// BesideScore is the oom_score_adj of processes beside ranks that have the given one. The kernel's log tells it
+// of a process that is killed for memory, and so whether that decides how the container ends.
+func BesideScore(ranks int) int { return ranks + 1 }
+
 // Files comes with the descriptors of a rank: its standard input, output and error, or its terminal
 // alone.
 type Files struct {

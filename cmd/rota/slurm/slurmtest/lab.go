@@ -91,7 +91,7 @@ func EndedJobs() []api.Job {
 				End: Minute(3)}}
 			j.Array = api.ArrayPlace{Job: 8, Index: new(0)}
 		}),
-		JobOf(5, "oom", model.OutOfMemory, "OUT_OF_MEMORY", ended(30, 0, 9)),
+		JobOf(5, "oom", model.OutOfMemory, "OUT_OF_MEMORY", ended(30, 0, model.SignalOOM)),
 		JobOf(4, "bad", model.Failed, "FAILED", func(j *api.Job) {
 			ended(20, 1, 0)(j)
 			j.Attempts[0].Usage.Workers = 1
@@ -104,7 +104,8 @@ func EndedJobs() []api.Job {
 					Usage: &api.Usage{CPUSeconds: 30, PeakMemory: jobspec.GiB, Memory: jobspec.GiB, Workers: 1}},
 				{ID: 1, Name: "train", Nodes: two, Tasks: 4, Cores: 16, Start: Minute(4), End: Minute(5), ExitCode: 3,
 					Usage: &api.Usage{CPUSeconds: 600, PeakMemory: 3 * jobspec.GiB, Workers: 2}},
-				{ID: 2, Name: "large", Nodes: one, Tasks: 1, Cores: 1, Start: Minute(6), End: Minute(7), Signal: 9, OOM: true},
+				{ID: 2, Name: "large", Nodes: one, Tasks: 1, Cores: 1, Start: Minute(6), End: Minute(7), OOM: true,
+					Signal: model.SignalOOM},
 				{ID: 3, Name: "cancelled", Nodes: one, Tasks: 1, Cores: 1, Start: Minute(7), End: Minute(8), Signal: 15},
 			}
 		}),

@@ -1,0 +1,166 @@
+package shim
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// kernelSays is the log of a kernel: each read is a record, and what was overwritten is EPIPE.
+type kernelSays []string
+
+func (k *kernelSays) Read(b []byte) (int, error) {
+	if len(*k) == 0 {
+		return 0, unix.EAGAIN
+	}
+	record := (*k)[0]
+	*k = (*k)[1:]
+	if record == "" {
+		return 0, unix.EPIPE
+	}
+	return copy(b, record), nil
+}
+
+func (k *kernelSays) Close() error { return nil }
+
+// Records of Linux 6.18 with cgroup version 1. The score of a process is 100, or that of one beside it.
+const (
+	killsTail = "3,1523,11321132740,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=6.1.0,mems_allowed=0," +
+		"oom_memcg=/lab/n1/6.1.0,task_memcg=/lab/n1/6.1.0,task=tail,pid=475,uid=65534\n SUBSYSTEM=x\n"
+	tailIsDead = "3,1524,11321132760,-;Memory cgroup out of memory: Killed process 475 (tail) total-vm:66124kB, " +
+		"anon-rss:63232kB, file-rss:1548kB, shmem-rss:0kB, UID:65534 pgtables:168kB oom_score_adj:100\n"
+	killsOther = "3,1525,11321132780,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=7.1.0,mems_allowed=0," +
+		"oom_memcg=/lab/n1/7.1.0,task_memcg=/lab/n1/7.1.0,task=other,pid=476,uid=65534\n"
+	killsOdd = "3,1526,11321132780,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=6.1.0,mems_allowed=0," +
+		"oom_memcg=/lab/n1,task_memcg=/lab/n1/6.1.0,task=a,pid=1,task=b,pid=477,uid=65534\n"
+	killsShell = "3,1527,11321132780,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0," +
+		"global_oom,task_memcg=/lab/n1/6.1.0,task=bash,pid=478,uid=65534\n"
+	shellIsDead = "3,1528,11321132760,-;Out of memory: Killed process 478 (bash) total-vm:1kB, UID:65534 pgtables:1kB " +
+		"oom_score_adj:101\n"
+	noise = "6,1529,11323346503,-;p1: left allmulticast mode\n"
+)
+
+// TestWhatTheKernelSaysOfAKill notices a process that was killed for memory and is not named, another job's
+// that is, a limit that was not reached, and a person's shell that decides how a job ends.
+func TestWhatTheKernelSaysOfAKill(t *testing.T) {
+	const killed = "the kernel killed "
+	for name, c := range map[string]struct {
+		kills        string
+		log          []string
+		path         string // "": /lab/n1/6.1.0
+		own, above   string // limits
+		want, beside string
+	}{
+		"nothing":        {kills: "0", log: []string{killsTail, tailIsDead}},
+		"one":            {kills: "1", log: []string{noise, killsTail, tailIsDead, killsOther}, own: "209715200", want: killed + "tail (process 475) for memory; the limit is 200MiB"},
+		"one of two":     {kills: "2", log: []string{"", killsTail, tailIsDead}, own: "209715200", want: killed + "2 processes, first tail (process 475), for memory; the limit is 200MiB"},
+		"another's":      {kills: "1", log: []string{killsOther}, own: "1024", want: killed + "a process for memory; the limit is 1KiB"},
+		"no log":         {kills: "3", own: "1024", want: killed + "3 processes for memory; the limit is 1KiB"},
+		"no limit known": {kills: "1", own: "9223372036854771712", above: "max", want: killed + "a process for memory; a limit was reached"},
+		"of a task": {kills: "1", log: []string{strings.ReplaceAll(strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
+			"task_memcg=/lab/n1/6.1.0/main", 1), "", "")}, path: "/lab/n1/6.1.0/main", own: "max", above: "1048576",
+			want: killed + "tail (process 475) for memory; the limit of its worker is 1MiB"},
+		"of a step": {kills: "1", log: []string{strings.ReplaceAll(killsTail, "/lab/n1/6.1.0", "/lab/n1/6.1.0/step.0")},
+			path: "/lab/n1/6.1.0/step.0", own: "1048576", above: "2097152",
+			want: killed + "tail (process 475) for memory; the step's limit is 1MiB"},
+		"of a step, the worker's limit": {kills: "1", log: []string{strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
+			"task_memcg=/lab/n1/6.1.0/step.0", 1)}, path: "/lab/n1/6.1.0/step.0", own: "1048576", above: "2097152",
+			want: killed + "tail (process 475) for memory; the limit of its worker is 2MiB"},
+		"an odd name": {kills: "1", log: []string{killsOdd}, own: "1024",
+			want: killed + "a,pid=1,task=b (process 477) for memory; the limit of all jobs of the node was reached"},
+		"a shell": {kills: "1", log: []string{killsShell, shellIsDead}, own: "1024",
+			beside: killed + "bash (process 478) for memory; the node had no more memory"},
+		"a shell and one": {kills: "2", log: []string{killsShell, shellIsDead, killsTail, tailIsDead}, own: "1024",
+			want:   killed + "tail (process 475) for memory; the limit is 1KiB",
+			beside: killed + "bash (process 478) for memory; the node had no more memory"},
+		"a shell of an old kernel": {kills: "1", log: []string{killsShell}, own: "1024",
+			want: killed + "bash (process 478) for memory; the node had no more memory"},
+	} {
+		dir := filepath.Join(t.TempDir(), "6.1.0", "x")
+		check(t, os.MkdirAll(dir, 0o700))
+		write := func(path, text string) { check(t, os.WriteFile(path, []byte(text+"\n"), 0o600)) }
+		write(dir+"/memory.events", "oom 9\noom_kill "+c.kills)
+		write(dir+"/memory.max", c.own)
+		write(filepath.Dir(dir)+"/memory.max", c.above)
+		k := &memoryKills{score: 100}
+		if c.log != nil {
+			says := kernelSays(c.log)
+			k.log = io.ReadCloser(&says)
+		}
+		if c.path == "" {
+			c.path = "/lab/n1/6.1.0"
+		}
+		k.watch(c.path, map[string]string{"": dir})
+		if got := k.text(); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+		if got := k.any(); got != (c.want != "") {
+			t.Errorf("%s: killed is %t", name, got)
+		}
+		if own, beside := k.sayings(); own != c.want || beside != c.beside {
+			t.Errorf("%s: it says %q and %q", name, own, beside)
+		}
+		if own, beside := k.sayings(); own+beside != "" {
+			t.Errorf("%s: it says twice %q and %q", name, own, beside)
+		}
+	}
+}
+
+// TestTheLogOfThisKernel notices a log from before a container was made.
+func TestTheLogOfThisKernel(t *testing.T) {
+	needsRoot(t)
+	log := openKernelLog()
+	if log == nil {
+		t.Skip("the kernel's log cannot be read here")
+	}
+	b := make([]byte, 8<<10)
+	for range 1000 { // others may write meanwhile, but not so much
+		if _, err := log.Read(b); err != nil {
+			check(t, log.Close())
+			return
+		}
+	}
+	t.Error("it has a thousand records")
+}
+
+// TestNotesInTheOutput notices a line of this process's own that is lost, or that joins a line of the program.
+func TestNotesInTheOutput(t *testing.T) {
+	dir := t.TempDir()
+	s, err := newOutputScanner(dir, container.Settings{})
+	check(t, err)
+	l, err := openLogs(dir, container.LogFiles{Join: true, Keep: 1}, self(), s.task(""), nil)
+	check(t, err)
+	_, err = l.stdout.WriteString("no end of the line")
+	check(t, err)
+	l.closeContainerEnds()
+	l.awaitRest(outputPatience)
+	l.note("one")
+	l.note("two")
+	l.endNotes()
+	b, err := os.ReadFile(filepath.Join(dir, "stdout"))
+	check(t, err)
+	if got, want := string(b), "no end of the line\n[rota: one]\n[rota: two]\n"; got != want {
+		t.Errorf("it has %q, not %q", got, want)
+	}
+	if l.notes.users != 0 {
+		t.Errorf("%d users of the file are left", l.notes.users)
+	}
+	session := newSession(false, nil)
+	session.tasks[3], session.tasks[2] = &ioTask{}, &ioTask{terminal: true}
+	session.note("")
+	session.note("x")
+	if len(session.kept) != 1 || session.kept[0].Kind != stream.Stdout || session.kept[0].Task != 2 || string(session.kept[0].Data) != "[rota: x]\r\n" {
+		t.Errorf("a terminal gets %+v", session.kept)
+	}
+	if launch.BesideScore(100) == 100 {
+		t.Error("processes beside the ranks cannot be told from them")
+	}
+}
