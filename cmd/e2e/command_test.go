@@ -73,7 +73,7 @@ func TestEverydayCommands(t *testing.T) {
 		w.says(w.ok("logs", id), `(?m)^on$`, `\[rota: `+killed+`\]`)
 		w.says(w.ok("why", id), `OutOfMemory: it ran out of memory: `+killed)
 		w.says(w.ok("eff", id), `killed +`+killed)
-		w.says(w.ok("events", "-j", id), `ended.*oom.*`+killed)
+		w.says(w.ok("events", "-j", id, "-o", "json"), `"text": ?"`+killed)
 		if _, _, code := w.rota("wait", id); code != 253 {
 			t.Errorf("rota wait ends with %d", code)
 		}
