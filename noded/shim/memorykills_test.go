@@ -52,6 +52,7 @@ const (
 // that is, a limit that was not reached, and a person's shell that decides how a job ends.
 func TestWhatTheKernelSaysOfAKill(t *testing.T) {
 	const killed = "the kernel killed "
+	const tail = killed + "tail (process 475) for memory; "
 	for name, c := range map[string]struct {
 		kills        string
 		log          []string
@@ -59,27 +60,31 @@ func TestWhatTheKernelSaysOfAKill(t *testing.T) {
 		own, above   string // limits
 		want, beside string
 	}{
-		"nothing":        {kills: "0", log: []string{killsTail, tailIsDead}},
-		"one":            {kills: "1", log: []string{noise, killsTail, tailIsDead, killsOther}, own: "209715200", want: killed + "tail (process 475) for memory; the limit is 200MiB"},
-		"one of two":     {kills: "2", log: []string{"", killsTail, tailIsDead}, own: "209715200", want: killed + "2 processes, first tail (process 475), for memory; the limit is 200MiB"},
-		"another's":      {kills: "1", log: []string{killsOther}, own: "1024", want: killed + "a process for memory; the limit is 1KiB"},
-		"no log":         {kills: "3", own: "1024", want: killed + "3 processes for memory; the limit is 1KiB"},
-		"no limit known": {kills: "1", own: "9223372036854771712", above: "max", want: killed + "a process for memory; a limit was reached"},
-		"of a task": {kills: "1", log: []string{strings.ReplaceAll(strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
-			"task_memcg=/lab/n1/6.1.0/main", 1), "", "")}, path: "/lab/n1/6.1.0/main", own: "max", above: "1048576",
-			want: killed + "tail (process 475) for memory; the limit of its worker is 1MiB"},
+		"nothing": {kills: "0", log: []string{killsTail, tailIsDead}},
+		"one": {kills: "1", log: []string{noise, killsTail, tailIsDead, killsOther}, own: "209715200",
+			want: tail + "the limit is 200MiB"},
+		"one of two": {kills: "2", log: []string{"", killsTail, tailIsDead}, own: "209715200",
+			want: killed + "2 processes, first tail (process 475), for memory; the limit is 200MiB"},
+		"another's": {kills: "1", log: []string{killsOther}, own: "1024",
+			want: killed + "a process for memory; the limit is 1KiB"},
+		"no log": {kills: "3", own: "1024", want: killed + "3 processes for memory; the limit is 1KiB"},
+		"no limit known": {kills: "1", own: "9223372036854771712", above: "max",
+			want: killed + "a process for memory; a limit was reached"},
+		"of a task": {kills: "1", log: []string{strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
+			"task_memcg=/lab/n1/6.1.0/main", 1)}, path: "/lab/n1/6.1.0/main", own: "max", above: "1048576",
+			want: tail + "the limit of its worker is 1MiB"},
 		"of a step": {kills: "1", log: []string{strings.ReplaceAll(killsTail, "/lab/n1/6.1.0", "/lab/n1/6.1.0/step.0")},
 			path: "/lab/n1/6.1.0/step.0", own: "1048576", above: "2097152",
-			want: killed + "tail (process 475) for memory; the step's limit is 1MiB"},
+			want: tail + "the step's limit is 1MiB"},
 		"of a step, the worker's limit": {kills: "1", log: []string{strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
 			"task_memcg=/lab/n1/6.1.0/step.0", 1)}, path: "/lab/n1/6.1.0/step.0", own: "1048576", above: "2097152",
-			want: killed + "tail (process 475) for memory; the limit of its worker is 2MiB"},
+			want: tail + "the limit of its worker is 2MiB"},
 		"an odd name": {kills: "1", log: []string{killsOdd}, own: "1024",
 			want: killed + "a,pid=1,task=b (process 477) for memory; the limit of all jobs of the node was reached"},
 		"a shell": {kills: "1", log: []string{killsShell, shellIsDead}, own: "1024",
 			beside: killed + "bash (process 478) for memory; the node had no more memory"},
 		"a shell and one": {kills: "2", log: []string{killsShell, shellIsDead, killsTail, tailIsDead}, own: "1024",
-			want:   killed + "tail (process 475) for memory; the limit is 1KiB",
+			want:   tail + "the limit is 1KiB",
 			beside: killed + "bash (process 478) for memory; the node had no more memory"},
 		"a shell of an old kernel": {kills: "1", log: []string{killsShell}, own: "1024",
 			want: killed + "bash (process 478) for memory; the node had no more memory"},
@@ -157,7 +162,8 @@ func TestNotesInTheOutput(t *testing.T) {
 	session.tasks[3], session.tasks[2] = &ioTask{}, &ioTask{terminal: true}
 	session.note("")
 	session.note("x")
-	if len(session.kept) != 1 || session.kept[0].Kind != stream.Stdout || session.kept[0].Task != 2 || string(session.kept[0].Data) != "[rota: x]\r\n" {
+	if len(session.kept) != 1 || session.kept[0].Kind != stream.Stdout || session.kept[0].Task != 2 ||
+		string(session.kept[0].Data) != "[rota: x]\r\n" {
 		t.Errorf("a terminal gets %+v", session.kept)
 	}
 	if launch.BesideScore(100) == 100 {

@@ -118,9 +118,9 @@ func TestOutcomes(t *testing.T) {
 		{"a process was killed for want of memory, and the script went on", spec(1),
 			[]model.Worker{worker(5, oom, func(w *model.Worker) { w.Why = "the kernel killed tail" })}, nil,
 			Outcome{Cause: model.CauseOOM, Nodes: []string{"n1"}, Message: "the kernel killed tail"}},
-		{"one of two was killed for want of memory, and says so", spec(2), []model.Worker{worker(5, code(2), func(w *model.Worker) {
-			w.Why = "its sidecar ended"
-		}), worker(5, oom, func(w *model.Worker) { w.Why = "the kernel killed tail" })}, nil,
+		{"one of two was killed for want of memory, and says so", spec(2), []model.Worker{worker(5, code(2),
+			func(w *model.Worker) { w.Why = "its sidecar ended" }),
+			worker(5, oom, func(w *model.Worker) { w.Why = "the kernel killed tail" })}, nil,
 			Outcome{Cause: model.CauseOOM, Code: 2, Nodes: []string{"n1", "n1"}, Message: "the kernel killed tail"}},
 		{"cancelled, and killed for want of memory", spec(1), []model.Worker{worker(6, oom)}, stop(model.CauseCancelled, 5),
 			Outcome{Cause: model.CauseCancelled}},
