@@ -125,6 +125,7 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	many := job("many") // so that the ids of the others are in no other text
 	many.Hold, many.Array = true, &jobspec.Array{Indices: "0-70000"}
 	c.submit(many)
+	c.submit(job("killed")) // before the next one starts
 	c.ids["running"] = c.submit(job("running"))
 	c.await("the job runs", func() bool { return c.job("running").Code == model.Running })
 	c.ids["held"] = c.submit(job("held"))
@@ -286,6 +287,9 @@ func (c *cluster) runNode(ctx context.Context) {
 				r := model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: state}
 				if a.Released {
 					r.Class = convergence.Watching
+				}
+				if a.Released && a.Spec != nil && a.Spec.Name == "killed" {
+					r.State, r.OOM, r.Why, r.Class = model.WorkerExited, true, "the kernel killed "+secret, ""
 				}
 				reports = append(reports, r)
 			}
@@ -652,7 +656,11 @@ func (c *cluster) seesAccount(cell *server.Cell) (bool, string) {
 // seesDetails reports whether a route shows details of the owner's jobs, whatever its parameters.
 func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
 	if cell.Path == "/v1/events" {
-		return contains(string(model.EventClass))(c, cell)
+		found, answer := contains(string(model.EventClass))(c, cell)
+		if killed := strings.Contains(answer, secret); killed != found {
+			c.t.Errorf("%s by %s: which process was killed is seen: %t", cell.Path, cell.Role, killed)
+		}
+		return found, answer
 	}
 	found, answer := false, ""
 	for _, one := range []string{"running", "held", "ended", "array"} {

@@ -40,6 +40,9 @@ func (x *exchange) maySeeEvent(e *api.Event) bool {
 	if e.With != 0 && !x.maySeeEventOf(e.With) {
 		e.With = 0
 	}
+	if e.Type == string(model.EventEnded) && e.Text != "" && !x.maySee(partDetails, e.Job) {
+		e.Text = "" // as present.Redact has it
+	}
 	switch {
 	case e.Job == 0:
 		return x.may(partNodes)

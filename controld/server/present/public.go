@@ -14,7 +14,7 @@ func Redact(j *api.Job, why model.Reason) {
 	j.ProgressProblem = ""
 	j.Reason = PublicReason(nil, why)
 	for i := range j.Attempts {
-		j.Attempts[i].Findings = nil
+		j.Attempts[i].Findings, j.Attempts[i].Killed = nil, ""
 		for k := range j.Attempts[i].Steps {
 			j.Attempts[i].Steps[k].Name, j.Attempts[i].Steps[k].Why = "", ""
 		}
