@@ -125,7 +125,11 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	many := job("many") // so that the ids of the others are in no other text
 	many.Hold, many.Array = true, &jobspec.Array{Indices: "0-70000"}
 	c.submit(many)
-	c.submit(job("killed")) // before the next one starts
+	killed := fmt.Sprintf("/v1/jobs/%d", c.submit(job("killed"))) // it leaves the node before the next one starts
+	c.await("a job is killed", func() bool {
+		_, text := c.ask(access.Owner, "GET", killed, "")
+		return strings.Contains(text, `"OOM"`)
+	})
 	c.ids["running"] = c.submit(job("running"))
 	c.await("the job runs", func() bool { return c.job("running").Code == model.Running })
 	c.ids["held"] = c.submit(job("held"))
