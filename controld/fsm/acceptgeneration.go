@@ -105,14 +105,17 @@ func (m *Machine) settleGeneration(r *model.Recovery) {
 	}
 	var waiting []model.JobID
 	for j := range m.v.Jobs() {
-		if j.StillToStart() && j.ID <= r.Before {
+		if j.StillToStart() { // all are from before: none was submitted since
 			waiting = append(waiting, j.ID)
 		}
 	}
 	for _, id := range waiting {
 		j := *m.v.Job(id)
 		j.Eligible = max(j.Eligible, next.OldJobsAt)
-		if j.Hold == model.NotHeld && j.Reason.Code == model.ReasonNone {
+		switch {
+		case j.Reason.Code == model.ReasonBackoff:
+			j.Reason.Until = j.Eligible
+		case j.Hold == model.NotHeld && j.Reason.Code == model.ReasonNone:
 			j.Reason = model.Reason{Code: model.ReasonBackoff, Until: j.Eligible,
 				Text: "nodes that have not reported since the cluster was recovered or restored may still run it"}
 		}
@@ -167,7 +170,7 @@ func (m *Machine) settleReturn(j *model.Job) {
 	if r.Generation.Number == 0 {
 		return
 	}
-	if ran := r.RanOf(j.ID); ran.Attempt > j.Attempt || ran.Attempt > 0 && ran.Attempt == j.Attempt {
+	if r.RanOf(j.ID).Attempt >= j.Attempt { // which is 1 or more
 		m.holdForAdmin(j)
 	}
 	if j.ID <= r.Before {
