@@ -384,9 +384,9 @@ func TestDirectoriesAreSwapped(t *testing.T) {
 	}
 }
 
-// TestWhoseTurnItIs bootstraps a member of three without the others: who goes before it when a leader is
-// gone, and whom it has not met.
-func TestWhoseTurnItIs(t *testing.T) {
+// TestTurns bootstraps a member of three without the others: how many go before it when a leader is gone, and
+// which of them it has not met.
+func TestTurns(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr = "n2", filepath.Join(t.TempDir(), "raft"), "127.0.0.1:0"
 	n, err := Open(cfg, &list{})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,8 +216,8 @@ func exitCodeOf(r *JobRow) any {
 
 // splitSeconds is a processor time in JSON.
 func splitSeconds(s float64) any {
-	whole := int64(s)
-	return map[string]any{"seconds": whole, "microseconds": int64((s - float64(whole)) * 1e6)}
+	micro := int64(math.Round(s * 1e6))
+	return map[string]any{"seconds": micro / 1e6, "microseconds": micro % 1e6}
 }
 
 // tresList is a list of resources in JSON, from cpu=8,mem=64G.

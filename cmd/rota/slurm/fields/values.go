@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -30,10 +31,10 @@ func clock(s jobspec.Seconds) string {
 
 // CPUClock writes a processor time as sacct does: below an hour with thousandths of a second.
 func CPUClock(s float64) string {
-	if s >= 3600 || s == 0 {
-		return clock(jobspec.Seconds(s))
+	ms := int64(math.Round(s * 1000)) // 1.001 is a little less than 1,001 thousandths
+	if ms >= 3_600_000 || ms == 0 {
+		return clock(jobspec.Seconds(ms / 1000))
 	}
-	ms := int64(s * 1000)
 	return fmt.Sprintf("%02d:%02d.%03d", ms/60_000, ms/1000%60, ms%1000)
 }
 
