@@ -374,7 +374,12 @@ func (s *Store) checkRoom(need int64) error {
 	if err := unix.Statfs(s.dir, &st); err != nil {
 		return err
 	}
-	free, reserve := int64(st.Bavail)*st.Bsize, min(int64(st.Blocks)*st.Bsize/reservePart, reserveMax)
+	return s.leaves(need, int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize)
+}
+
+// leaves refuses a copy that would leave too little of the bytes that are free, of all that a disk has.
+func (s *Store) leaves(need, free, all int64) error {
+	reserve := min(all/reservePart, reserveMax)
 	if need > free-reserve {
 		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, and %v stay free for the node "+
 			"itself: make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)

@@ -24,7 +24,7 @@ type pair struct {
 
 var pairs = []Field[pair]{
 	{letter: 'n', long: "Name", acct: "The Name", width: -6, needs: "name", text: func(p pair) string { return p.name }},
-	{letter: 'c', long: "Count", title: "COUNTED", acct: "Count", needs: "count who", text: func(p pair) string {
+	{letter: 'c', long: "Count", title: "COUNTED", acct: "Count", needs: "count total", text: func(p pair) string {
 		return fmt.Sprint(p.count)
 	}, value: func(p pair) any { return p.count }},
 	{long: "Text", text: func(p pair) string { return p.name + "!" }},
@@ -107,10 +107,11 @@ func TestMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Members(columns); !slices.Equal(got, []string{"count", "who", "name"}) {
+	if got := Members(columns); !slices.Equal(got, []string{"count", "total", "name"}) {
 		t.Errorf("members %v", got)
 	}
-	for name, want := range map[string]bool{"Name": true, "The Name": true, "Count": true, "Text": false, "CountTwo": false} {
+	for name, want := range map[string]bool{"Name": true, "The Name": true, "Count": true, "Text": false,
+		"CountTwo": false} {
 		if Shows(columns, name) != want {
 			t.Errorf("%s is shown: %t", name, !want)
 		}
@@ -217,7 +218,8 @@ func TestStates(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
 		}
 	}
-	if _, _, err := ReadStates("R,dancing"); err == nil || !strings.Contains(err.Error(), "BOOT_FAIL,CANCELLED,COMPLETED") {
+	if _, _, err := ReadStates("R,dancing"); err == nil ||
+		!strings.Contains(err.Error(), "BOOT_FAIL,CANCELLED,COMPLETED") {
 		t.Error(err)
 	}
 }
