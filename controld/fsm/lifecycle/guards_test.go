@@ -84,7 +84,7 @@ func TestWhatAsksToBeStartedAgain(t *testing.T) {
 		"its code and a signal": {spec(1, checkpoint(9)), nil, []model.Worker{worker(6, code(9), signal(15))},
 			false, false},
 		"its code for want of memory": {spec(1, checkpoint(9)), nil, []model.Worker{worker(6, code(9), oom)},
-			false, false},
+			true, true}, // OutcomeOf judges the want of memory before
 		"its code, and its shim is gone": {spec(1, checkpoint(9)), nil, []model.Worker{worker(6, code(9), lost)},
 			false, false},
 		"0 and no code":           {spec(1), nil, []model.Worker{worker(6)}, false, false},
@@ -93,6 +93,8 @@ func TestWhatAsksToBeStartedAgain(t *testing.T) {
 		"the usual code, and it runs once": {spec(1, once), stop(model.CauseTE), []model.Worker{worker(6, code(85))}, false,
 			false},
 		"the usual code at its limit": {spec(1), stop(model.CauseTimeout), []model.Worker{worker(6, code(85))},
+			false, false},
+		"the usual code after its gang failed": {spec(1), stop(model.CauseFailed), []model.Worker{worker(6, code(85))},
 			false, false},
 		"one of two": {spec(2, checkpoint(9)), nil, []model.Worker{worker(6, code(9)),
 			worker(6, code(1))}, true, false},
