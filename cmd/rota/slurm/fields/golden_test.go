@@ -238,7 +238,7 @@ func TestOddSizes(t *testing.T) {
 	for _, text := range []string{"", "5", "5K", "5M", "5G", "7T", "2P", "x"} {
 		fmt.Fprintf(&b, "%q counts %d\n", text, tresCount(text))
 	}
-	for _, text := range []string{"", "cpu=8,mem=3G,node=2,billing=8,gres/gpu=5", "cpu"} {
+	for _, text := range []string{"", "cpu=8,mem=3G,node=2,billing=8,gres/gpu=5", "cpu,mem=2M"} {
 		list, _ := json.Marshal(tresList(text))
 		fmt.Fprintf(&b, "%q is %s\n", text, list)
 	}
