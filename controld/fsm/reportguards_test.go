@@ -211,7 +211,7 @@ func TestHowOftenAJobIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestAConfirmationWithoutAReason says by whom alone. One while a generation is not settled is refused.
+// TestAConfirmationWithoutAReason names its operator alone. One while a generation is not settled is refused.
 func TestAConfirmationWithoutAReason(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
