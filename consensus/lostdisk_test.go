@@ -382,7 +382,8 @@ func usedTwice(t *testing.T, forgotten bool) {
 }
 
 // TestDisksAreLostAtRandom empties disks, rolls them back or replaces them by copies of another member's,
-// one at a time, while members are cut off and clients propose. What hurts a disk may stop the cluster for a while, and loses nothing.
+// one at a time, while members are cut off and clients propose. A hurt disk may stop the cluster for a
+// while, and loses nothing.
 func TestDisksAreLostAtRandom(t *testing.T) {
 	s := seed(t)
 	r := rand.New(rand.NewPCG(s, 38))

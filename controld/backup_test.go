@@ -115,7 +115,8 @@ func TestABackupIsRestored(t *testing.T) {
 		"no keys":          {bare, passphrase, "has no keys of the cluster"},
 		"cut off":          {damaged("cut", whole[:len(whole)*3/4]), passphrase, backup.ErrNotABackup.Error()},
 		"flipped":          {damaged("flipped", flipped), passphrase, backup.ErrNotABackup.Error()},
-		"foreign":          {damaged("foreign", []byte(strings.Repeat("hello", 1000))), passphrase, backup.ErrNotABackup.Error()},
+		"foreign": {damaged("foreign", []byte(strings.Repeat("hello", 1000))), passphrase,
+			backup.ErrNotABackup.Error()},
 	} {
 		if _, err := restored(t, s, f.file, dir, f.pass); err == nil || !strings.Contains(err.Error(), f.says) {
 			t.Errorf("%s: %v", what, err)
@@ -124,7 +125,8 @@ func TestABackupIsRestored(t *testing.T) {
 			t.Fatalf("%s: something was written: %v", what, err)
 		}
 	}
-	if _, err := restored(t, s, full, s.cfg.DataDir, passphrase); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, err := restored(t, s, full, s.cfg.DataDir, passphrase); err == nil ||
+		!strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("into the directory of a controller: %v", err)
 	}
 	r, err := restored(t, s, full, dir, passphrase)

@@ -125,8 +125,9 @@ func TestTwoOfThreeAreLost(t *testing.T) {
 	quick := func(s *running) *api.Client {
 		h := http.Header{}
 		identity.Vouch(h, user(1000))
-		c, err := api.DialWith(s.addrs.HTTP, api.Options{TLS: machineOf(t, s.addrs.HTTP, pki.Login, "l1").Client(pki.Controller),
-			RetryFor: time.Millisecond, Header: h})
+		login := machineOf(t, s.addrs.HTTP, pki.Login, "l1")
+		c, err := api.DialWith(s.addrs.HTTP, api.Options{TLS: login.Client(pki.Controller), RetryFor: time.Millisecond,
+			Header: h})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +168,8 @@ func TestTwoOfThreeAreLost(t *testing.T) {
 		wantProblem(t, err, api.CodeGeneration)
 	}
 	_, err = quick(leader).Submit(t.Context(), "", job("lost"))
-	if p := wantProblem(t, err, api.CodeGeneration); !strings.Contains(p.Detail, "2 of 3 nodes follow another generation") {
+	p := wantProblem(t, err, api.CodeGeneration)
+	if !strings.Contains(p.Detail, "2 of 3 nodes follow another generation") {
 		t.Errorf("the old leader says %q", p.Detail)
 	}
 	cl := generationOf(t, one)

@@ -19,7 +19,8 @@ func (c *Client) Backup(ctx context.Context, req BackupRequest) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.roundTrip(ctx, call{method: http.MethodPost, path: "/v1/backup", body: body, repeat: true, stream: true})
+	resp, err := c.roundTrip(ctx, call{method: http.MethodPost, path: "/v1/backup", body: body, repeat: true,
+		stream: true})
 	if err != nil {
 		return nil, err
 	}

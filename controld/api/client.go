@@ -322,6 +322,7 @@ func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
 	var refused *Problem // of the first controller that refused the caller
+	var answered error   // with the last answer, which says more than that the caller's time is over
 	for n := 0; ; n++ {
 		at := int(c.next.Load()) % len(c.endpoints)
 		resp, err := c.endpoints[at].send(ctx, q, c.opts)
@@ -333,8 +334,14 @@ func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost
 		}
 		lost = q.method != http.MethodGet && mayBeDone(lost, err)
 		refused = cmp.Or(refused, refusalOf(err))
+		if p := (*Problem)(nil); errors.As(err, &p) {
+			answered = err
+		}
 		if ctx.Err() != nil {
-			return nil, lost, c.lastError(context.Cause(ctx), err)
+			if cause := context.Cause(ctx); answered == nil || !errors.Is(cause, context.DeadlineExceeded) {
+				return nil, lost, c.lastError(cause, err)
+			}
+			return nil, lost, answered
 		}
 		budget, again := c.mayRepeat(q, err)
 		if !again && c.othersMay(err) && n+1 < len(c.endpoints) {
@@ -403,7 +410,8 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 // the caller may be the only one, and has done nothing.
 func (c *Client) othersMay(err error) bool {
 	var p *Problem
-	return errors.As(err, &p) && (p.Code == CodeUnauthorised || p.Code == CodeGeneration || c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
+	return errors.As(err, &p) && (p.Code == CodeUnauthorised || p.Code == CodeGeneration ||
+		c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
 }
 
 // refusalOf returns the refusal of a caller, nil for other errors.

@@ -184,6 +184,13 @@ func TestGivingUp(t *testing.T) {
 	if _, _, err := dialTest(t, addr, Options{}).Nodes(ctx, Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader {
 		t.Errorf("at the caller's deadline: %v", err)
 	}
+	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	addr, _ = answers(t, problem(503, CodeNoLeader), hangs)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(ctx, Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader {
+		t.Errorf("at the caller's deadline, while the next answer is waited for: %v", err)
+	}
 	addr, n = answers(t, problem(404, CodeNotFound))
 	if _, _, err := dialTest(t, addr, Options{}).Job(t.Context(), 1, Read{}); !errors.As(err, &p) || n.Load() != 1 {
 		t.Errorf("a refusal is not repeated: %v after %d", err, n.Load())

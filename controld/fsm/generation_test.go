@@ -71,7 +71,8 @@ func TestNothingChangesUntilAMajorityFollows(t *testing.T) {
 	if err := w.start(waits, "n1"); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.apply(RaiseGeneration{Generation: first, Means: model.MeansRecover}); !errors.Is(err, model.ErrGeneration) {
+	if _, err := w.apply(RaiseGeneration{Generation: first, Means: model.MeansRecover}); !errors.Is(err,
+		model.ErrGeneration) {
 		t.Errorf("the same generation again: %v", err)
 	}
 }

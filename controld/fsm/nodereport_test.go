@@ -64,9 +64,9 @@ func TestABadRowLosesNoOther(t *testing.T) {
 		}
 		r.Shuffle(len(rows), func(i, k int) { rows[i], rows[k] = rows[k], rows[i] })
 		got, err := w.apply(NodeReport{Node: "n1", BootID: "b1", Workers: rows, Steps: steps})
-		if refused, _ := got.(RefusedRows); err != nil || len(refused) != bad || slices.ContainsFunc(refused, func(e error) bool {
-			return !errors.Is(e, model.ErrBadReport) && !errors.Is(e, model.ErrBadClass)
-		}) {
+		refused, _ := got.(RefusedRows)
+		other := func(e error) bool { return !errors.Is(e, model.ErrBadReport) && !errors.Is(e, model.ErrBadClass) }
+		if err != nil || len(refused) != bad || slices.ContainsFunc(refused, other) {
 			t.Fatalf("seed=%d: %d bad rows, refused %v, %v", seed, bad, got, err)
 		}
 		for _, id := range ids {

@@ -154,5 +154,6 @@ func (r *Recovery) Check() error {
 var (
 	ErrGeneration = errors.New("another generation of the cluster")
 	ErrUnsettled  = errors.New("the cluster was recovered or restored, and a majority of its nodes has not accepted " +
-		"that yet: jobs can neither be submitted nor changed nor started until then; rota doctor says which nodes are missing")
+		"that yet: jobs can neither be submitted nor changed nor started until then; rota doctor says which nodes " +
+		"are missing")
 )

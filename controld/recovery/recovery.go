@@ -251,7 +251,8 @@ func audit(ctx context.Context, o Options, r *Result, what string) error {
 	if err != nil {
 		return fmt.Errorf("generation %s is made, and is not in the audit log: %w", r.Generation, err)
 	}
-	entry := history.AuditEntry{At: model.UnixMS(clock.Wall().UnixMilli()), UID: int64(o.UID), User: o.User, Origin: "local",
-		Method: "RUN", Route: "rota-controld " + what, Object: "generation/" + r.Generation.String(), Status: 200, Times: 1}
+	entry := history.AuditEntry{At: model.UnixMS(clock.Wall().UnixMilli()), UID: int64(o.UID), User: o.User,
+		Origin: "local", Method: "RUN", Route: "rota-controld " + what,
+		Object: "generation/" + r.Generation.String(), Status: 200, Times: 1}
 	return errors.Join(h.AppendAudit(ctx, []history.AuditEntry{entry}, 0, auditKept), h.Close())
 }

@@ -86,8 +86,8 @@ func (o *Restoration) keys(m backup.Manifest, sealed []byte) (map[string][]byte,
 		return nil, nil
 	}
 	if sealed == nil {
-		return nil, fmt.Errorf("%s has no keys of the cluster: put the directory tls of controller %s into %s first, from a copy of "+
-			"its data directory, or restore a backup that was made with --with-keys", o.File, o.Name, o.DataDir)
+		return nil, fmt.Errorf("%s has no keys of the cluster: put the directory tls of controller %s into %s first, from a "+
+			"copy of its data directory, or restore a backup that was made with --with-keys", o.File, o.Name, o.DataDir)
 	}
 	if o.Name != m.Controller {
 		return nil, fmt.Errorf("the keys are those of controller %s, which wrote the backup: use --name %s", m.Controller,
@@ -102,7 +102,9 @@ func (o *Restoration) keys(m backup.Manifest, sealed []byte) (map[string][]byte,
 }
 
 // write writes the data directory. The log comes last: without it the daemon has nothing to start from.
-func (o *Restoration) write(ctx context.Context, m backup.Manifest, machine *fsm.Machine, keys map[string][]byte) error {
+func (o *Restoration) write(ctx context.Context, m backup.Manifest, machine *fsm.Machine,
+	keys map[string][]byte,
+) error {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return err
 	}

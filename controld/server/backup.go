@@ -48,8 +48,8 @@ func writeBackup(x *exchange) (any, error) {
 	defer os.RemoveAll(dir)
 	v := x.s.Replica.View()
 	if v.Trimmed() > x.s.History.Last() {
-		return nil, problem.WrongState("the history on this controller ends with job %d of %d: it fetches the others; try again "+
-			"later, or on another controller", x.s.History.Last(), v.Trimmed())
+		return nil, problem.WrongState("the history on this controller ends with job %d of %d: it fetches the others; try "+
+			"again later, or on another controller", x.s.History.Last(), v.Trimmed())
 	}
 	parts, err := x.backupParts(req, v, dir)
 	if err != nil {
@@ -72,16 +72,17 @@ func (x *exchange) localRoot() error {
 			return nil
 		}
 	}
-	return problem.Denied("a backup has the scripts and environments of all users: only root of a controller gets it, by the " +
-		"controller's own socket; run the command there")
+	return problem.Denied("a backup has the scripts and environments of all users: only root of a controller gets it, " +
+		"by the controller's own socket; run the command there")
 }
 
 // backupParts makes what the backup is written from.
 func (x *exchange) backupParts(req *api.BackupRequest, v *state.View, dir string) (*backup.Parts, error) {
-	p := &backup.Parts{State: filepath.Join(dir, "state"), History: filepath.Join(dir, "history"), Manifest: backup.Manifest{
-		DataFormat: state.DataFormat, Version: api.Build(), Cluster: v.Trust().Cluster, Name: v.Config().ClusterName,
+	p := &backup.Parts{State: filepath.Join(dir, "state"), History: filepath.Join(dir, "history")}
+	p.Manifest = backup.Manifest{DataFormat: state.DataFormat, Version: api.Build(),
+		Cluster: v.Trust().Cluster, Name: v.Config().ClusterName,
 		Controller: x.s.Name, Index: v.Index(), LastSeq: v.LastSeq(), Generation: v.Recovery().Generation.String(),
-		Saved: clock.Wall().UTC().Truncate(time.Millisecond)}}
+		Saved: clock.Wall().UTC().Truncate(time.Millisecond)}
 	if req.WithKeys {
 		files, err := x.s.Credential.Files()
 		if err == nil {

@@ -173,19 +173,19 @@ func acceptGeneration(x *exchange, req *api.AcceptGeneration) (*api.Generation, 
 	}
 	x.view = x.s.Replica.View()
 	c := fsm.AcceptGeneration{Node: n.Name, BootID: req.BootID, Generation: g}
-	if err := summarize(x.view, req, &c); err != nil {
+	if err := summarise(x.view, req, &c); err != nil {
 		return nil, err
 	}
 	if _, err := x.propose(c); err != nil {
 		return nil, err
 	}
-	x.s.Log.Info("node follows this generation of the cluster", "node", n.Name, "generation", g.String(), "ran", len(c.Ran),
-		"missing", len(c.Missing), "unknown", c.Unknown)
+	x.s.Log.Info("node follows this generation of the cluster", "node", n.Name, "generation", g.String(),
+		"ran", len(c.Ran), "missing", len(c.Missing), "unknown", c.Unknown)
 	return x.generationFor(n.Name), nil
 }
 
-// summarize leaves of what a node knows what the state does not know.
-func summarize(v *state.View, req *api.AcceptGeneration, c *fsm.AcceptGeneration) error {
+// summarise leaves of what a node knows what the state does not know.
+func summarise(v *state.View, req *api.AcceptGeneration, c *fsm.AcceptGeneration) error {
 	highest, unknown := map[model.JobID]int{}, map[model.JobID]bool{}
 	for _, text := range req.Known {
 		job, attempt, _, ok := parseFolder(text)

@@ -189,7 +189,8 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	if v.Recovery().Holds() { // no lease is renewed: another generation of this number may hold instead
 		return nil, model.ErrUnsettled
 	}
-	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(),
+		Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
 	for _, w := range v.Desired(n.Name) {
 		out.Allocs = append(out.Allocs, present.Alloc(v, w))
 	}

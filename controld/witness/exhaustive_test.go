@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +252,6 @@ func TestThreeWitnessesNoticeBrokenRules(t *testing.T) {
 			t.Errorf("%s: nothing found in %d states", name, n)
 			continue
 		}
-		t.Log(fmt.Sprintf("%s: found after %d states: %+v", name, n, *bad))
+		t.Logf("%s: found after %d states: %+v", name, n, *bad)
 	}
 }

@@ -29,7 +29,8 @@ func Commands() []*command.Command {
 				"shows them;\ndiscard removes some at once (admins only).",
 			Flags: command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain"),
 				command.Switch("dry-run", "with confirm-dead: say what would be done, and do nothing")),
-			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead", "kept", "discard"), complete.Nodes)},
+			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead", "kept", "discard"),
+				complete.Nodes)},
 		{Name: "cluster", Usage: "show the controllers and the scheduling policy, and let machines join",
 			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | rotate-key | remove NAME... | " +
 				"backup FILE [--with-keys]", Action: controllers,
@@ -40,14 +41,16 @@ func Commands() []*command.Command {
 				"revoke has the\ncertificates refused that a node or a login node has; it may join again with a token. " +
 				"rotate-key then replaces the\nkey of the gossip, which every machine has: those that are up get the new one, " +
 				"and others when they return, unless\ntheir certificates were revoked. Admins only.\n" +
-				"backup writes the state, the history and the configuration to FILE, for rota-controld restore: on a controller, as " +
-				"root. It has\nthe scripts and environments of all users.",
-			Flags: command.WithCommon(command.Switch("with-keys", "with backup: the keys of the cluster too, under a passphrase"),
+				"backup writes the state, the history and the configuration to FILE, for rota-controld restore: on a " +
+				"controller, as root. It has\nthe scripts and environments of all users.",
+			Flags: command.WithCommon(
+				command.Switch("with-keys", "with backup: the keys of the cluster too, under a passphrase"),
 				&cli.StringFlag{Name: "passphrase-file", Usage: "with backup: read the passphrase from `FILE` (default: ask)"},
 				command.Switch("force", "with backup: write over FILE if it is there"), &cli.StringFlag{Name: "role", Value: "node",
 					Usage: "`ROLE` of the machine that joins: node, login or controller"}),
-			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "rotate-key", "remove", "backup"), completeControllers),
-			Values:    map[string]command.Source{"role": complete.Words(joiningRoles...), "passphrase-file": complete.Files}},
+			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "rotate-key", "remove", "backup"),
+				completeControllers),
+			Values: map[string]command.Source{"role": complete.Words(joiningRoles...), "passphrase-file": complete.Files}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
 		schedCommand(), configCommand(),

@@ -18,8 +18,8 @@ func (in *inspection) generation(context.Context) []finding {
 		for _, r := range k.refusedBy {
 			names = append(names, r.Node)
 		}
-		found = one(bad, name, "if the other cluster is to go on, stop these controllers, move their data directories away and "+
-			"have them join again; if this one is, stop the other one and run rota-controld recover here again",
+		found = one(bad, name, "if the other cluster is to go on, stop these controllers, move their data directories away "+
+			"and have them join again; if this one is, stop the other one and run rota-controld recover here again",
 			"%s (%s) follow generation %s of the cluster, and refuse these controllers", show.Count(n, "node", "nodes"),
 			hostlist.Compress(names), k.refusedBy[0].Generation)
 	}
@@ -27,9 +27,9 @@ func (in *inspection) generation(context.Context) []finding {
 	switch {
 	case g == nil:
 	case !g.Settled:
-		found = append(found, one(bad, name, "start the missing nodes; a node follows once its old leader has been silent for "+
-			"30 s", "nothing starts: %d nodes follow generation %s, and %d must; missing: %s", g.Accepted, g.Generation, g.Need,
-			hostlist.Compress(g.Missing))...)
+		found = append(found, one(bad, name, "start the missing nodes; a node follows once its old leader has been silent "+
+			"for 30 s", "nothing starts: %d nodes follow generation %s, and %d must; missing: %s", g.Accepted, g.Generation,
+			g.Need, hostlist.Compress(g.Missing))...)
 	case len(g.Missing) > 0:
 		found = append(found, one(warn, name, "start them; what they ran may be unknown here until then",
 			"these nodes do not follow generation %s yet: %s", g.Generation, hostlist.Compress(g.Missing))...)
@@ -45,8 +45,8 @@ func (in *inspection) keptFolders(context.Context) []finding {
 	for i := range in.cluster.nodes {
 		n := &in.cluster.nodes[i]
 		if at := strings.Index(n.Reason, "keeps "); at >= 0 && strings.Contains(n.Reason, "checkpoint folders") {
-			found = append(found, one(warn, "kept checkpoints", "look at them with rota node kept "+n.Name+", copy what is of use, "+
-				"then rota node discard", "node %s %s", n.Name, n.Reason[at:])...)
+			found = append(found, one(warn, "kept checkpoints", "look at them with rota node kept "+n.Name+", copy what is of "+
+				"use, then rota node discard", "node %s %s", n.Name, n.Reason[at:])...)
 		}
 	}
 	return found

@@ -82,7 +82,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		own := &counted{Conn: c, of: l, peer: peerOf(c)}
 		old, ok := l.take(own)
 		if old != nil {
-			old.Close()
+			_ = old.Close()
 		}
 		if ok {
 			return own, nil

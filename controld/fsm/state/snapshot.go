@@ -56,9 +56,9 @@ type snapshotLine struct {
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// how its generation began, what operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage
-// and idempotency keys, each in order. Equal states are written alike, byte for byte. What can be
-// derived is left out.
+// how its generation began, what operators have told the scheduler, accounts, API tokens, nodes, jobs,
+// reservations, usage and idempotency keys, each in order. Equal states are written alike, byte for
+// byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
