@@ -71,6 +71,12 @@ func (v values) setSeconds(path string, s jobspec.Seconds) {
 	}
 }
 
+func (v values) setBytes(path string, b jobspec.Bytes) {
+	if b != 0 {
+		v[path] = b.String()
+	}
+}
+
 // settings flattens a configuration.
 func settings(c *model.Config) values {
 	v := values{}
@@ -79,6 +85,8 @@ func settings(c *model.Config) values {
 	v.setNumber("limits.max_requests", int64(c.MaxRequests))
 	v.setNumber("limits.max_reads", int64(c.MaxReads))
 	v.setNumber("limits.max_processor", int64(c.MaxProcessor))
+	v.setBytes("limits.max_spec_bytes", c.MaxSpecBytes)
+	v.setBytes("limits.max_all_spec_bytes", c.MaxAllSpecBytes)
 	v.setSeconds("history.keep", c.HistoryKeep)
 	v.set("lease.duration", durationText(c.LeaseMS))
 	v.set("lease.margin", durationText(c.MarginMS))

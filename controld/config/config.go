@@ -64,12 +64,15 @@ type History struct {
 	Keep jobspec.Seconds `hcl:"keep,optional"` // after their end
 }
 
-// Limits are those of each user. Operators and admins are not bound.
+// Limits are those of each user, but for MaxAllSpecBytes. Operators and admins are not bound by them.
 type Limits struct {
 	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, array tasks counted
 	MaxRequests   int `hcl:"max_requests,optional"`    // requests that wait or follow, at one controller
 	MaxReads      int `hcl:"max_reads,optional"`       // reads in a second that do not wait, at one controller
 	MaxProcessor  int `hcl:"max_processor,optional"`   // percent of a core that requests take, at one controller
+
+	MaxSpecBytes    jobspec.Bytes `hcl:"max_spec_bytes,optional"`     // scripts, environments and the rest of its jobs
+	MaxAllSpecBytes jobspec.Bytes `hcl:"max_all_spec_bytes,optional"` // the same of all users; it binds everybody
 }
 
 // Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
@@ -155,6 +158,7 @@ func (f *File) Replicated() *model.Config {
 	if f.Limits != nil {
 		cfg.MaxSubmitJobs, cfg.MaxRequests, cfg.MaxReads = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests, f.Limits.MaxReads
 		cfg.MaxProcessor = f.Limits.MaxProcessor
+		cfg.MaxSpecBytes, cfg.MaxAllSpecBytes = f.Limits.MaxSpecBytes, f.Limits.MaxAllSpecBytes
 	}
 	if f.History != nil {
 		cfg.HistoryKeep = f.History.Keep

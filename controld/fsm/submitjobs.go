@@ -71,6 +71,9 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 	if err := c.checkUserLimit(m, len(jobs)+members); err != nil {
 		return nil, err
 	}
+	if err := m.checkBytes(&c.Owner, m.s.BytesOf(c.Owner.UID, jobs), c.Unlimited); err != nil {
+		return nil, err
+	}
 	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
 		return nil, err
 	}
@@ -110,6 +113,32 @@ func (c SubmitJobs) checkUserLimit(m *Machine, jobs int) error {
 	most := cmp.Or(m.v.Config().MaxSubmitJobs, model.DefaultMaxSubmitJobs)
 	return model.Limit(fmt.Sprintf("the number of unfinished jobs and elements of user %s", c.Owner.User),
 		int64(m.s.Unfinished(c.Owner.UID)+jobs), int64(most), "")
+}
+
+// checkBytes refuses more bytes of job specifications than the jobs of one user, or of all, may have: each
+// controller keeps them in memory.
+func (m *Machine) checkBytes(owner *model.Identity, more int64, unlimited bool) error {
+	if more <= 0 {
+		return nil
+	}
+	c := m.v.Config()
+	held, all := m.s.HeldBytes(owner.UID)
+	if most := cmp.Or(c.MaxSpecBytes, model.DefaultMaxSpecBytes); held+more > int64(most) && !unlimited {
+		return tooManyBytes("the jobs of user "+owner.User, held, more, most, "limits.max_spec_bytes",
+			"cancel some or wait until some have ended (they count for some minutes more), put long texts into files below a "+
+				"shared path, or ask an admin")
+	}
+	if most := cmp.Or(c.MaxAllSpecBytes, model.DefaultMaxAllSpecBytes); all+more > int64(most) {
+		return tooManyBytes("all jobs of the cluster", all, more, most, "limits.max_all_spec_bytes",
+			"try again when jobs have ended, or ask an admin")
+	}
+	return nil
+}
+
+func tooManyBytes(whose string, held, more int64, most jobspec.Bytes, setting, advice string) error {
+	size := func(n int64) string { return model.SizeText(jobspec.Bytes(n)) }
+	return &model.SpecError{Text: fmt.Sprintf("%s hold %s of scripts, environments and other parts of specifications; "+
+		"this is %s more, and %s allows %s: %s", whose, size(held), size(more), setting, size(int64(most)), advice)}
 }
 
 func nameOf(spec *jobspec.Job) string {
@@ -187,7 +216,7 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 	j := &model.Job{
 		Owner: owner, Account: cmp.Or(spec.Account, model.DefaultAccount), Queue: name,
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: model.DefaultPriority,
-		Spec: spec, State: model.Pending, Submitted: m.s.Now(), Eligible: m.v.At(),
+		Spec: spec, SpecBytes: model.MeasureSpec(spec), State: model.Pending, Submitted: m.s.Now(), Eligible: m.v.At(),
 	}
 	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
 		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s",

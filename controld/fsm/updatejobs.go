@@ -92,6 +92,9 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	}
 	if c.Comment != nil {
 		next.Comment = c.Comment
+		if err := m.checkBytes(&j.Owner, next.Bytes()-j.Bytes(), c.Admin); err != nil {
+			return fmt.Errorf("update job %d: %w", id, err)
+		}
 	}
 	if err := m.rename(&next, c.Name); err != nil {
 		return fmt.Errorf("update job %d: %w", id, err)

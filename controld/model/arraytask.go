@@ -41,6 +41,7 @@ func (j *Job) MakeTask(n int) *Job {
 	m.State, m.Hold, m.Reason, m.Dependencies = Pending, NotHeld, Reason{}, nil
 	m.Started, m.Ended, m.Seq, m.Bypassed, m.ExitCode, m.Signal = Stamp{}, Stamp{}, 0, 0, 0, 0
 	m.CancelledBy = 0 // others were
+	m.SpecBytes = 0   // it shares that of the parent job
 	return &m
 }
 

@@ -35,6 +35,13 @@ type Config struct {
 	MaxReads      int `json:"max_reads,omitempty"`
 	MaxProcessor  int `json:"max_processor,omitempty"`
 
+	// MaxSpecBytes is how many bytes of job specifications (scripts, environments, parameters) the jobs of a
+	// user may have in the state, also for a while after their end; 0: [DefaultMaxSpecBytes]. Operators and
+	// admins are not bound. MaxAllSpecBytes is the same for all users together, and binds everybody; 0:
+	// [DefaultMaxAllSpecBytes].
+	MaxSpecBytes    jobspec.Bytes `json:"max_spec_bytes,omitempty"`
+	MaxAllSpecBytes jobspec.Bytes `json:"max_all_spec_bytes,omitempty"`
+
 	// HistoryKeep is how long ended jobs are kept in the history after their end; 0: for ever. It is at
 	// least [MinHistoryKeep].
 	HistoryKeep jobspec.Seconds `json:"history_keep,omitempty"`
@@ -54,6 +61,13 @@ const (
 	DefaultMaxRequests   = 256     // commands that wait or follow, of all the user's shells
 	DefaultMaxReads      = 50      // more is a loop that should wait for a change
 	DefaultMaxProcessor  = 50      // a guess: one user leaves half a core and all others to the rest
+)
+
+// Bytes of job specifications where the configuration does not say: 200,000 jobs of sbatch with an environment
+// of 4 KiB are below the first. Each controller keeps them all in memory.
+const (
+	DefaultMaxSpecBytes    = 1 * jobspec.GiB
+	DefaultMaxAllSpecBytes = 4 * jobspec.GiB
 )
 
 // MinHistoryKeep is the shortest time that ended jobs are kept for: less is a mistake in the unit, and

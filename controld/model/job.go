@@ -143,6 +143,8 @@ type Job struct {
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]
 	// says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`
+	// SpecBytes is how many bytes its specification counts for, see [MeasureSpec]; 0 of a child.
+	SpecBytes int32 `json:"spec_bytes,omitempty"`
 
 	// Failures are the ends of attempts that failed by the user's own code within the restart window,
 	// oldest first.

@@ -200,7 +200,7 @@ func (r Reason) shortage() string {
 		lacks = append(lacks, fmt.Sprintf("%d of %d cores", max(r.Have.Cores, 0), r.Need.Cores))
 	}
 	if r.Need.Memory > r.Have.Memory {
-		lacks = append(lacks, fmt.Sprintf("%s of %s memory", sizeText(r.Have.Memory), sizeText(r.Need.Memory)))
+		lacks = append(lacks, fmt.Sprintf("%s of %s memory", SizeText(r.Have.Memory), SizeText(r.Need.Memory)))
 	}
 	switch {
 	case len(lacks) == 0:
@@ -238,7 +238,8 @@ func gpuText(milli int64) string {
 }
 
 // sizeText rounds down, so that "3 of 4 GiB" is never shown as enough.
-func sizeText(b jobspec.Bytes) string {
+// SizeText writes a size in words, in the largest unit of which it has ten or a whole number.
+func SizeText(b jobspec.Bytes) string {
 	b = max(b, 0)
 	for _, unit := range []struct {
 		size jobspec.Bytes

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -76,6 +77,8 @@ var (
 	descIndex  = prometheus.NewDesc("rota_index", "Index of the last command applied here.", nil, nil)
 	descPaused = prometheus.NewDesc("rota_sched_paused", "1 while an operator has paused a part of scheduling, or has a "+
 		"dry run on.", []string{"what"}, nil)
+	descBytes  = prometheus.NewDesc("rota_spec_bytes", "Bytes of the specifications of all jobs in the state.", nil, nil)
+	descMost   = prometheus.NewDesc("rota_spec_bytes_max", "Bytes that they may have.", nil, nil)
 	descWould  = prometheus.NewDesc("rota_sched_would_preempt", "Displacements that a dry run has recorded.", nil, nil)
 	descLeader = prometheus.NewDesc("rota_leader", "1 on the controller that leads.", nil, nil)
 )
@@ -83,6 +86,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader, descPaused, descWould,
+		descBytes, descMost,
 		descShare} {
 		ch <- d
 	}
@@ -117,6 +121,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descGPUs, n, strconv.FormatBool(held))
 	}
 	gauge(descIndex, int(v.Index()))
+	gauge(descBytes, int(v.SpecBytes()))
+	gauge(descMost, int(cmp.Or(v.Config().MaxAllSpecBytes, model.DefaultMaxAllSpecBytes)))
 	for _, what := range steering.Switches {
 		on := 0
 		if v.Steering().Setting(what) != nil {

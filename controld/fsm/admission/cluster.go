@@ -42,6 +42,8 @@ func CheckConfig(c *model.Config) error {
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
 	case c.MaxSubmitJobs < 0 || c.MaxRequests < 0 || c.MaxReads < 0 || c.MaxProcessor < 0:
 		return fmt.Errorf("max_submit_jobs, max_requests, max_reads or max_processor is below 0: %w", model.ErrBadConfig)
+	case c.MaxSpecBytes < 0 || c.MaxAllSpecBytes < 0:
+		return fmt.Errorf("max_spec_bytes or max_all_spec_bytes is below 0: %w", model.ErrBadConfig)
 	case c.HistoryKeep != 0 && c.HistoryKeep < model.MinHistoryKeep:
 		return fmt.Errorf("history keeps jobs for %v, and %v is the least: %w", c.HistoryKeep, model.MinHistoryKeep,
 			model.ErrBadConfig)

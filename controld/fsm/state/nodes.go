@@ -107,6 +107,7 @@ func (s *State) TrimHistory(upTo int64) {
 		if j, ok := s.v.finished.Get(seq); ok {
 			s.v.finished.Drop(seq)
 			s.v.jobs.Drop(int64(j.ID))
+			s.updateBytes(j, nil) // before its scripts are forgotten
 			s.texts.Drop(j)
 			s.names.Forget(j)
 			s.changedJobs.add(j.ID)

@@ -32,6 +32,7 @@ type State struct {
 	texts        texts.Store
 	names        index.Names
 	unfinished   map[uint32]int // jobs by uid of their owners; nil until it is first asked
+	held         *heldBytes     // of specifications; nil: a fork does not count them
 	loading      bool           // a snapshot is being read, which says since when leaves are active
 	sharesArrays bool           // arrays of jobs are another state's too
 	touched      *touched       // since an auditor last asked; nil: there is none
@@ -39,7 +40,7 @@ type State struct {
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg model.Config) *State {
-	s := &State{epoch: 1, gridEpoch: 1}
+	s := &State{epoch: 1, gridEpoch: 1, held: newHeldBytes()}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.trust, s.v.steering, s.v.versions = &model.Trust{}, &steering.Steering{}, &versions.History{}
 	s.v.recovery = &model.Recovery{}
@@ -70,6 +71,7 @@ func (s *State) View() *View {
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config, trust: s.v.trust,
 		recovery: s.v.recovery,
 		lastJob:  s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
+		specBytes:  s.v.specBytes,
 		statistics: s.v.statistics,
 		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
@@ -176,6 +178,7 @@ func (s *State) store(old, next *model.Job) {
 	s.v.dependents.Update(old, next)
 	s.v.usage.UpdateActive(old, next, s.moment())
 	s.updateUnfinished(old, next)
+	s.updateBytes(old, next)
 }
 
 // checkStep records a step that the table of states does not allow, for Check to report.

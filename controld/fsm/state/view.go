@@ -31,7 +31,8 @@ type View struct {
 	lastSeq int64       // the greatest history number given
 	trimmed int64       // history numbers up to here have left the state
 
-	njobs int // weight of all jobs, see MaxJobs
+	njobs     int   // weight of all jobs, see MaxJobs
+	specBytes int64 // of specifications of all jobs
 
 	leasedUntil model.Instant // leases from before they were shortened may last until here, the margin included
 
@@ -244,6 +245,10 @@ func (v *View) Finished(after int64) []*model.Job {
 
 // Weight returns the weight of all jobs, see [model.MaxJobs].
 func (v *View) Weight() int { return v.njobs }
+
+// SpecBytes returns how many bytes the specifications of all jobs have, as [model.Config.MaxAllSpecBytes] counts
+// them.
+func (v *View) SpecBytes() int64 { return v.specBytes }
 
 // JobModified returns the index at which a job last changed, 0 if there is no such job.
 func (v *View) JobModified(id model.JobID) uint64 {

@@ -228,6 +228,9 @@ func (s *Store) intern(text string) string {
 // Script returns the script with a digest, nil if it is not kept.
 func (s *Store) Script(digest model.Digest) *model.Text { return s.contents[digest] }
 
+// Find returns a script that is kept, nil if it is not.
+func (s *Store) Find(script string) *model.Text { return s.contents[sha256.Sum256([]byte(script))] }
+
 // Load keeps a script from a snapshot, for the jobs after it, and returns false if it is there
 // already.
 func (s *Store) Load(script string) bool {
