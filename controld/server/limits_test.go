@@ -117,7 +117,7 @@ func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
 		{"the last id", at(last, 1), 0, 0}, {"one behind it", at(last+1, 1), 0, 1},
 	} {
 		var out fsm.AcceptGeneration
-		err := summarize(m.View(), &api.AcceptGeneration{Known: []string{c.known, c.known}}, &out)
+		err := summarise(m.View(), &api.AcceptGeneration{Known: []string{c.known, c.known}}, &out)
 		ran := model.JobID(0)
 		if len(out.Ran) == 1 {
 			ran = out.Ran[0].Job
@@ -127,13 +127,13 @@ func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
 		}
 	}
 	var out fsm.AcceptGeneration
-	if err := summarize(m.View(), &api.AcceptGeneration{Known: []string{at(waits, 3), at(runs, 4), at(waits, 2),
+	if err := summarise(m.View(), &api.AcceptGeneration{Known: []string{at(waits, 3), at(runs, 4), at(waits, 2),
 		at(runs, 3)}}, &out); err != nil || !reflect.DeepEqual(out.Ran, []model.RanAttempt{{Job: runs, Attempt: 4},
 		{Job: waits, Attempt: 3}}) || out.LastJob != waits {
 		t.Errorf("the highest attempts are %+v, the last job %d, %v", out.Ran, out.LastJob, err)
 	}
 	for _, bad := range []string{"", "7", "0.1.0", "1.0.0", "x.1.0"} {
-		if err := summarize(m.View(), &api.AcceptGeneration{Known: []string{bad}}, &out); err == nil {
+		if err := summarise(m.View(), &api.AcceptGeneration{Known: []string{bad}}, &out); err == nil {
 			t.Errorf("%q names a worker", bad)
 		}
 	}
@@ -141,7 +141,7 @@ func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
 		apply(fsm.NodeReport{Node: "n2", BootID: "b1", Workers: []model.WorkerReport{{Job: runs, Attempt: 1, Worker: 1,
 			State: state}}})
 		out := fsm.AcceptGeneration{Node: "n2"}
-		if err := summarize(m.View(), &api.AcceptGeneration{Live: live}, &out); err != nil {
+		if err := summarise(m.View(), &api.AcceptGeneration{Live: live}, &out); err != nil {
 			t.Fatal(err)
 		}
 		return len(out.Missing)
