@@ -33,6 +33,7 @@ type rules struct {
 	ignoresUptime bool // a witness that has just started says that it has heard nothing for ever
 	oldEchoes     bool // a leader counts an echo however old it is
 	bridgesGaps   bool // a gap does not end a leader's wait
+	revives       bool // a node extends leases that are over
 }
 
 // majority returns how many members outvote the others. A tie is none.
