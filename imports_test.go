@@ -91,7 +91,7 @@ var rules = map[string]rule{
 		why: "which configurations were in force is a list"},
 	"controld/fsm": {
 		ours: []string{"controld/fsm/state", "controld/fsm/steering", "controld/fsm/versions",
-			"jobspec", "controld/model", "controld/fsm/grid",
+			"jobspec", "controld/model", "controld/witness", "controld/fsm/grid",
 
 			"controld/fsm/lifecycle", "controld/fsm/admission",
 		}, pure: true,
@@ -99,7 +99,7 @@ var rules = map[string]rule{
 	},
 	"controld/fsm/state": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
+			"jobspec", "controld/model", "controld/witness", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
 			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec/hostlist",
@@ -296,12 +296,12 @@ var rules = map[string]rule{
 		why: "tests of both daemons make clusters and members of them"},
 	"controld/api/serve": {ours: []string{"controld/api/identity"},
 		why: "both daemons listen and serve HTTP in the same way"},
-	"controld/api": {ours: []string{"controld/api/pki", "controld/api/stream", "jobspec", "controld/model"},
+	"controld/api": {ours: []string{"controld/api/pki", "controld/api/stream", "jobspec", "controld/model", "controld/witness"},
 		why: "the command imports it and must start in milliseconds"},
 	"controld/api/stream": {why: "the shim has it too, so that it knows frames and no HTTP"},
 	"controld/history": {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"},
 		why: "it stores finished jobs and decides nothing"},
-	"controld/telemetry": {ours: []string{"controld/model"},
+	"controld/telemetry": {ours: []string{"controld/model", "controld/witness"},
 		why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
 		ours: []string{"controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/earlystop/judge"},
@@ -327,7 +327,7 @@ var rules = map[string]rule{
 	},
 	"controld/leader": {
 		ours: []string{
-			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/member",
+			"consensus", "controld/api/clock", "controld/model", "controld/witness", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/member",
 			"controld/history",
 			"controld/replica",
 			"controld/peers", "controld/telemetry", "controld/earlystop",
@@ -469,7 +469,7 @@ var rules = map[string]rule{
 	"packaging/python": {why: "it is the module that jobs import, as text"},
 	"noded": {
 		ours: []string{
-			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
+			"jobspec", "jobspec/hostlist", "controld/model", "controld/witness", "controld/api", "controld/api/pki", "controld/api/serve",
 			"controld/api/identity", "controld/api/stream", "controld/member", "noded/bundle", "noded/jobsteps", "noded/oci",
 			"noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",

@@ -725,7 +725,7 @@ func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
 	node := model.Node{Name: "n2", BootID: "b", Cores: 1, Memory: 1 << 30}
 	_, err = c.Register(t.Context(), "n2", api.RegisterRequest{Node: node})
 	wantProblem(t, err, api.CodeDenied)
-	_, err = c.Allocs(t.Context(), "n1", "boot-n1", 0, 0)
+	_, err = c.Allocs(t.Context(), "n1", "boot-n1", 0, 0, api.Echo{})
 	wantProblem(t, err, api.CodeDenied)
 }
 
@@ -774,7 +774,7 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 			before = list.Index
 			return err
 		})
-		allocs, err := n.c.Allocs(t.Context(), "n1", n.node.BootID, 0, 0)
+		allocs, err := n.c.Allocs(t.Context(), "n1", n.node.BootID, 0, 0, api.Echo{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,6 +58,7 @@ type daemon struct {
 	leader  *leader.Leader
 
 	contacts telemetry.Contacts
+	touch    telemetry.Touch
 	samples  telemetry.Samples
 	arrays   earlystop.Arrays
 
@@ -109,7 +110,7 @@ func (d *daemon) open() error {
 	d.leader = leader.New(leader.Config{
 		Name: d.cfg.Name, Cluster: d.credential.Member.Cluster, Knows: d.cfg.latestVersion(), Replica: d.replica,
 		Peers: d.peers, History: d.records,
-		Contacts: &d.contacts, Samples: &d.samples,
+		Contacts: &d.contacts, Touch: &d.touch, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
 		Metrics: d.metrics, Log: d.log, Fast: serve.Loopback(d.cfg.Gossip),
 	})
@@ -296,7 +297,7 @@ func (d *daemon) run(ctx context.Context) error {
 		AllowRootJobs: d.cfg.AllowRootJobs,
 		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
-		History: d.records, Fetching: d.fetchesRecords, Contacts: &d.contacts, Samples: &d.samples,
+		History: d.records, Fetching: d.fetchesRecords, Contacts: &d.contacts, Touch: &d.touch, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 		DataDir:        d.cfg.DataDir,
 		NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },

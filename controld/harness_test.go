@@ -402,6 +402,7 @@ type fakeNode struct {
 	c      *api.Client
 	node   model.Node
 	hold   chan struct{} // commands end when it is closed; nil: at once
+	echo   api.Echo
 	mu     sync.Mutex
 	starts map[string]int // by job.attempt.worker
 }
@@ -438,9 +439,12 @@ func (n *fakeNode) run(ctx context.Context) {
 }
 
 func (n *fakeNode) step(ctx context.Context, after uint64) uint64 {
-	got, err := n.c.Allocs(ctx, n.node.Name, n.node.BootID, after, time.Second)
+	got, err := n.c.Allocs(ctx, n.node.Name, n.node.BootID, after, time.Second, n.echo)
 	if err != nil || got.LeaseMS <= 0 {
 		return after // between two leaders
+	}
+	if n.echo.Sent = got.Sent; got.Witnesses != nil {
+		n.echo.Witnesses = got.Witnesses.Key()
 	}
 	var reports []model.WorkerReport
 	for _, a := range got.Allocs {

@@ -137,16 +137,16 @@ func TestTwoOfThreeAreLost(t *testing.T) {
 	nodes[0].follow(one, fmt.Sprintf("%d.1.0", runs))
 	_, err := quick(one).Submit(t.Context(), "", job("early"))
 	wantProblem(t, err, api.CodeUnsettled)
-	if _, err := nodes[0].at(one).Allocs(t.Context(), "n1", nodes[0].node.BootID, 0, 0); err == nil {
+	if _, err := nodes[0].at(one).Allocs(t.Context(), "n1", nodes[0].node.BootID, 0, 0, api.Echo{}); err == nil {
 		t.Error("one of three nodes gets leases")
 	}
 	nodes[1].follow(one)
-	got, err := nodes[0].at(one).Allocs(t.Context(), "n1", nodes[0].node.BootID, 0, 0)
+	got, err := nodes[0].at(one).Allocs(t.Context(), "n1", nodes[0].node.BootID, 0, 0, api.Echo{})
 	if err != nil || len(got.Allocs) != 1 || got.Allocs[0].Job != runs || got.Allocs[0].Attempt != 1 ||
 		got.Generation != r.Generation.String() {
 		t.Fatalf("n1 is to run %+v, %v", got, err)
 	}
-	_, err = nodes[2].at(one).Allocs(t.Context(), "n3", nodes[2].node.BootID, 0, 0)
+	_, err = nodes[2].at(one).Allocs(t.Context(), "n3", nodes[2].node.BootID, 0, 0, api.Echo{})
 	wantProblem(t, err, api.CodeGeneration)
 	if _, err := quick(one).Submit(t.Context(), "", job("later")); err != nil {
 		t.Error(err)
@@ -157,14 +157,14 @@ func TestTwoOfThreeAreLost(t *testing.T) {
 	two, three := start(t, servers[0].cfg), start(t, servers[2].cfg)
 	two.ready()
 	for _, n := range nodes[:2] {
-		_, err := n.at(two).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0)
+		_, err := n.at(two).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0, api.Echo{})
 		wantProblem(t, err, api.CodeGeneration)
-		_, err = n.at(three).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0)
+		_, err = n.at(three).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0, api.Echo{})
 		wantProblem(t, err, api.CodeGeneration)
 	}
 	leader, _ := leaderOf(t, []*running{two, three})
 	for _, n := range nodes[:2] {
-		_, err := n.at(leader).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0)
+		_, err := n.at(leader).Allocs(t.Context(), n.node.Name, n.node.BootID, 0, 0, api.Echo{})
 		wantProblem(t, err, api.CodeGeneration)
 	}
 	_, err = quick(leader).Submit(t.Context(), "", job("lost"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/witness"
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -26,7 +27,9 @@ type Controller interface {
 	// Register puts the inventory of the node into the log.
 	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
 	// Allocs returns what should run on the node. It waits up to wait for a state newer than after.
-	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
+	Allocs(
+		ctx context.Context, node, bootID string, after uint64, wait time.Duration, echo api.Echo,
+	) (*api.NodeAllocs, error)
 	// Report sends the states of workers and samples of their progress.
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
 	// DropCheckpoints returns which of the folders that the node keeps are not needed any more.
@@ -102,6 +105,13 @@ type Parts struct {
 	Sockets Sockets
 	// Lineage is the generation of the cluster that the node follows; nil: it begins with 0.
 	Lineage *Lineage
+	// Outage is what the node knows for an outage of the controllers; nil: it keeps that in memory only.
+	Outage *Outage
+	// AskWitness asks the daemon of a node at an address for how long it has heard of no leader, in
+	// milliseconds; nil: no other node is asked.
+	AskWitness func(ctx context.Context, node, addr string) (int64, error)
+	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
+	Boot func() int64
 	// KeptFile remembers the checkpoint folders that the controllers do not know; "": memory alone does.
 	KeptFile string
 	// Logged returns the workers whose output is kept here; nil: none is.
@@ -155,8 +165,9 @@ type Agent struct {
 	index        uint64           // of the last answer that was applied
 	heard        time.Time        // the last confirmed answer, or the start of this daemon
 	desiredKnown bool             // a controller has answered since this daemon started
-	lease        lease            // the last confirmed one
-	notice       string           // what rota nodes is to say of this node
+	lease        lease            // the last confirmed one, or what the witnesses have made of it
+	outage       *Outage
+	notice       string // what rota nodes is to say of this node
 	noticeAt     time.Time
 	noticed      string // the notice that was registered
 	silentShims  string // which shims do not answer
@@ -208,6 +219,13 @@ func NewAgent(p Parts) *Agent {
 	if a.Lineage == nil {
 		a.Lineage = &Lineage{}
 	}
+	if a.outage = a.Outage; a.outage == nil {
+		a.outage = &Outage{}
+	}
+	if a.Boot == nil {
+		a.Boot = bootMS
+	}
+	a.outage.holder = witness.Holder{Started: a.Boot()}
 	a.kept = &keptFolders{since: map[string]time.Time{}}
 	return a
 }
@@ -227,6 +245,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.watchContainers(ctx) })
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
+	group.Go(func() error { return a.watchOutage(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })

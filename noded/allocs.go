@@ -88,7 +88,7 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 	sent := currentMoment()
 	ctx, cancel := context.WithTimeout(ctx, pollWait+pollMargin)
 	defer cancel()
-	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait)
+	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait, a.echo())
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,9 @@ var errWentBack = errors.New("the state of the controllers went back")
 func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if err := a.noteAnswer(n); err != nil {
+		return err
+	}
 	if n.Index < a.index {
 		// A leader answers only once it has all that was ever confirmed, so this is no old answer.
 		err := fmt.Errorf("%w to index %d, after %d", errWentBack, n.Index, a.index)
@@ -180,6 +183,7 @@ func (a *Agent) keepAll(notice string) {
 	for _, w := range a.workers {
 		w.Kept = true
 	}
+	a.keepOnDisk()
 }
 
 // keepsAny reports whether a kept container still runs. The mutex is held.

@@ -55,7 +55,7 @@ func TestWhatANodeAsksOfControllers(t *testing.T) {
 			return err
 		}},
 		{"GET /v1/nodes/n1/allocs", "", func() error {
-			got, err := c.Allocs(ctx, "n1", "b", 3, 0)
+			got, err := c.Allocs(ctx, "n1", "b", 3, 0, api.Echo{})
 			if err == nil && (got.Index != 7 || got.LeaseMS != 9) {
 				t.Errorf("the node got %+v", got)
 			}
@@ -187,7 +187,7 @@ func TestAListenerOnEveryAddress(t *testing.T) {
 	for http, want := range map[string]string{"0.0.0.0:0": "node7:", "[::]:0": "node7:", "127.0.0.1:0": "127.0.0.1:"} {
 		cfg := installed(t, pkitest.New(t), pki.Node)
 		cfg.HTTP = http
-		d := &daemon{cfg: cfg.withDefaults()}
+		d := &daemon{outage: &Outage{}, cfg: cfg.withDefaults()}
 		d.machine.Hostname = "node7"
 		if err := d.loadCredential(); err != nil {
 			t.Fatal(err)

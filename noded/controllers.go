@@ -109,13 +109,13 @@ func (c *controllers) Register(
 
 // Allocs implements [Controller].
 func (c *controllers) Allocs(
-	ctx context.Context, node, boot string, after uint64, wait time.Duration,
+	ctx context.Context, node, boot string, after uint64, wait time.Duration, echo api.Echo,
 ) (*api.NodeAllocs, error) {
 	client, _, err := c.current()
 	if err != nil {
 		return nil, err
 	}
-	return client.Allocs(ctx, node, boot, after, wait)
+	return client.Allocs(ctx, node, boot, after, wait, echo)
 }
 
 // Report implements [Controller].

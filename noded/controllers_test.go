@@ -112,7 +112,7 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 		if err := c.setPeers(peers); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {
+		if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0, api.Echo{}); err != nil || got.Index != 7 {
 			t.Errorf("%s: the node got %+v, %v", what, got, err)
 		}
 		// The same for what a user sends through this node's socket.

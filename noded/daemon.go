@@ -18,6 +18,7 @@
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
+//   - No controller answers: outage.go asks the witnesses, and extends leases.
 //   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
@@ -74,6 +75,7 @@ type daemon struct {
 	credential  *pki.Credential
 	machine     machine.Machine
 	journal     *journal.Journal
+	outage      *Outage
 	http        net.Listener
 	socket      net.Listener // nil if none is configured
 	list        *member.List
@@ -214,6 +216,9 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	if err = checkFormat(d.cfg.DataDir); err != nil {
 		return err
 	}
+	if d.outage, err = OpenOutage(d.cfg.DataDir); err != nil {
+		return err
+	}
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
 		return err
 	}
@@ -225,7 +230,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 
 // listen opens the listeners and joins the gossip.
 func (d *daemon) listen(context.Context) (err error) {
-	if d.http, err = serve.TCP(d.cfg.HTTP); err != nil {
+	if d.http, err = listenAgain(d.cfg.HTTP, d.outage.addrOf(d.cfg.Name)); err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	d.machine.Node.Addr = d.http.Addr().String()
@@ -244,6 +249,18 @@ func (d *daemon) listen(context.Context) (err error) {
 		d.machine.Node.IP = addr.String()
 	}
 	return nil
+}
+
+// listenAgain listens at an address. If any free port will do, that is the one that the last daemon had, if it is
+// free: other nodes ask this one there while no controller can tell them of another.
+func listenAgain(addr, last string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if _, before, lost := net.SplitHostPort(last); err == nil && port == "0" && lost == nil {
+		if l, err := serve.TCP(net.JoinHostPort(host, before)); err == nil {
+			return l, nil
+		}
+	}
+	return serve.TCP(addr)
 }
 
 // gossip joins the gossip as a node that is reached at an address.
@@ -365,7 +382,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
-		Lineage: lineage, KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
+		Lineage: lineage, Outage: d.outage, AskWitness: (&witnessClient{credential: d.credential}).ask, KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
 	})
 	d.agent.runSteps(ctx, StepParts{
 		Build: d.buildStep,
@@ -427,6 +444,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}})
 	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
+	mux.HandleFunc("GET "+api.WitnessPath, d.agent.serveWitness)
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
 	mux.HandleFunc("GET "+api.KeptPath, d.agent.serveKept)
 	mux.HandleFunc("POST "+api.KeptPath, d.agent.dropKept)

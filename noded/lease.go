@@ -60,19 +60,21 @@ func (a *Agent) renewLeases(term time.Duration) {
 			if w.exists() { // it may have ended before its steps
 				ids = append(ids, w.id)
 			}
-			a.steps.Go(func() { a.renewLease(w, ids, l) })
+			a.steps.Go(func() { a.passLease(w, ids, l.end(), a.Runtime.Renew) })
 		}
 	}
 }
 
-// renewLease passes a lease on to the shims of a worker and of the steps beside it. Each call has its own
-// timeout: a shim that hangs must not delay the others.
-func (a *Agent) renewLease(w *worker, ids []container.ID, l lease) {
+// passLease passes the end of a lease on to the shims of a worker and of the steps beside it. Each call has its
+// own timeout: a shim that hangs must not delay the others.
+func (a *Agent) passLease(
+	w *worker, ids []container.ID, end time.Time, pass func(context.Context, container.ID, time.Time) error,
+) {
 	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
 	defer cancel()
 	var err error
 	for _, id := range ids {
-		lost := a.Runtime.Renew(ctx, id, l.end())
+		lost := pass(ctx, id, end)
 		if id.Step == 0 || !errors.Is(lost, container.ErrUnknown) { // else it has just ended
 			err = errors.Join(err, lost)
 		}

@@ -81,6 +81,10 @@ type world struct {
 	unneeded    func(folder string) bool // which folders no attempt needs
 	unknown     func(folder string) bool // which folders the controllers do not know
 
+	witnesses *api.Witnesses   // that the controllers have chosen
+	silent    map[string]int64 // what other witnesses say; without an entry they do not answer
+	echoes    []api.Echo       // of the node
+
 	generation string                // of the controllers; "": 0
 	accepted   *api.AcceptGeneration // by the node
 }
@@ -243,6 +247,7 @@ func (w *world) start() {
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
 		Used:    l.usedNow, Serves: func(pid int) bool { return pid == w.serving() },
 		Checkpoints: w.checkpoints, Criu: w.criu, KeptFile: w.path + ".kept",
+		Boot: func() int64 { return time.Now().UnixMilli() }, AskWitness: w.askWitness, Outage: w.outage(),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	l.agent.runSteps(ctx, StepParts{})
@@ -329,8 +334,9 @@ func (l *life) Register(ctx context.Context, _ string, req api.RegisterRequest) 
 	})
 }
 
-func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
-	error) {
+func (l *life) Allocs(
+	ctx context.Context, node, boot string, after uint64, wait time.Duration, echo api.Echo,
+) (*api.NodeAllocs, error) {
 	l.checkSender(node, boot)
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
@@ -347,6 +353,11 @@ func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait
 			}
 			if l.index > after {
 				out = l.listed()
+				l.echoes = append(l.echoes, echo)
+				out.Sent = fmt.Sprint("leader-", len(l.echoes))
+				if w := l.world.witnesses; w.Key() != echo.Witnesses {
+					out.Witnesses = w
+				}
 			}
 			return nil
 		})
@@ -676,6 +687,18 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 	}
 	return r.call(ctx, func() error {
 		if b := r.containers[id]; b != nil {
+			if b.refuses || b.silent {
+				return errFault
+			}
+			b.lease = lease
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) Extend(ctx context.Context, id container.ID, lease time.Time) error {
+	return r.call(ctx, func() error {
+		if b := r.containers[id]; b != nil && !b.lease.IsZero() && lease.After(b.lease) {
 			if b.refuses || b.silent {
 				return errFault
 			}

@@ -30,7 +30,7 @@ func TestACutOffNodeStopsItsJobBeforeAnotherStartsIt(t *testing.T) {
 	if err := os.WriteFile(config, []byte(shortLease), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w := start(t, lab.Options{Controllers: 1, Nodes: 2, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})
+	w := start(t, lab.Options{Controllers: 1, Nodes: 3, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})
 	dir := w.scratch("cut")
 	example, err := filepath.Abs("../../examples/train.hcl")
 	w.must(err)

@@ -702,6 +702,18 @@ type Cluster struct {
 	Steering []SchedSetting `json:"steering,omitempty"`
 	// the change of the key of the gossip that is going on; nil: none is
 	GossipKey *GossipKey `json:"gossip_key,omitempty"`
+	// the nodes that keep jobs in an outage of the controllers; nil: there are none
+	Witnesses *WitnessState `json:"witnesses,omitempty"`
+}
+
+// WitnessState is the newest set of witnesses.
+type WitnessState struct {
+	Number uint64   `json:"number"` // how many sets were chosen up to this one
+	Nodes  []string `json:"nodes"`
+	InUse  int      `json:"in_use"` // sets that nodes with jobs may have
+	// the nodes with which the leader is not in touch; while they are half of all, lost jobs wait
+	OutOfTouch []string `json:"out_of_touch,omitempty"`
+	ByLeader   bool     `json:"by_leader"` // the leader has answered, which alone knows OutOfTouch
 }
 
 // GenerationState is a generation of the cluster that rota-controld recover or restore began.

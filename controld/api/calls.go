@@ -390,8 +390,12 @@ func (c *Client) Register(ctx context.Context, node string, req RegisterRequest)
 // Allocs fetches what should exist on a node once the index is above after, or wait has passed.
 // Called by node daemons.
 func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
-	wait time.Duration) (*NodeAllocs, error) {
+	wait time.Duration, echo Echo) (*NodeAllocs, error) {
 	v := url.Values{"boot_id": {bootID}}
+	if echo != (Echo{}) {
+		v.Set("sent", echo.Sent)
+		v.Set("witnesses", echo.Witnesses)
+	}
 	allocs, _, err := get[NodeAllocs](ctx, c, nodePath(node, "/allocs"), v, Read{After: after, Wait: wait})
 	return allocs, err
 }

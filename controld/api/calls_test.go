@@ -131,7 +131,7 @@ var eachCall = []struct {
 		return err
 	}, "POST /v1/nodes/n%2F1/register", "", "{", "", true},
 	{"allocations", func(ctx context.Context, c *Client) error {
-		_, err := c.Allocs(ctx, "n1", "b 1", 4, time.Second)
+		_, err := c.Allocs(ctx, "n1", "b 1", 4, time.Second, Echo{})
 		return err
 	}, "GET /v1/nodes/n1/allocs?after=4&boot_id=b+1&wait=1s", "", "", "", true},
 	{"make a token", func(ctx context.Context, c *Client) error {

@@ -153,7 +153,7 @@ func submitKeyed(c *Client, ctx context.Context) error {
 	return errorOf(c.Submit(ctx, "k", &jobspec.Job{}))
 }
 func poll(c *Client, ctx context.Context) error {
-	return errorOf(c.Allocs(ctx, "n1", "b", 4, 3*time.Second))
+	return errorOf(c.Allocs(ctx, "n1", "b", 4, 3*time.Second, Echo{}))
 }
 
 // TestHowLongACallIsRepeated plays a cluster in trouble, and says when the client asks and when it

@@ -57,6 +57,10 @@ type NodeAllocs struct {
 	// counted from when the node sent the request; 0 when the leader could not confirm its quorum
 	LeaseMS int64   `json:"lease_ms"`
 	Allocs  []Alloc `json:"allocs"`
+	// Sent names this answer, for the node to send it back: see [Echo]
+	Sent string `json:"sent,omitempty"`
+	// Witnesses are those that the node has to store before it acts on the answer; nil: it has them
+	Witnesses *Witnesses `json:"witnesses,omitempty"`
 	// Unread are workers of Allocs that this version of the node daemon cannot read: see UnmarshalJSON.
 	Unread []UnreadAlloc `json:"-"`
 }

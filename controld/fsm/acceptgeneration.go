@@ -76,6 +76,7 @@ func (c AcceptGeneration) apply(m *Machine) (any, error) {
 		m.settleGeneration(r)
 	}
 	_, at := m.v.Node(c.Node)
+	m.s.NoteWitnesses(at, m.v.Chosen().Last) // it has dropped those of the generation before
 	m.s.TouchNode(at)
 	return nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // Kind names a command and its version. From the first release on a kind is never reused and keeps
@@ -56,6 +57,9 @@ var commandTable = []row{
 	command[CreateJoinToken](anyLimit),
 	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
 	command[RevokeCertificates](anyLimit),
+	command[ChooseWitnesses](witness.ErrChoice, model.ErrNoNode),
+	command[NoteWitnesses](),
+	command[DeclareLost](model.ErrNoNode, model.ErrOtherBoot, model.ErrNodeNotDown, witness.ErrChoice, model.ErrLeaseRunning),
 	command[RaiseGeneration](model.ErrGeneration),
 	command[AcceptGeneration](model.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
 	command[RotateGossipKey](model.ErrKeyText, model.ErrKeyChange),

@@ -236,6 +236,7 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	next.Attempt = max(next.Attempt, m.v.Recovery().RanOf(next.ID).Attempt) + 1
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
 	a.Waits = m.v.Config().WaitsIfLost(j, len(m.v.Nodes()))
+	fresh := m.withoutWorkers(at)
 	for i, p := range c.Places {
 		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned,
 			Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
@@ -249,10 +250,25 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	m.s.Unreserve(c.Job)
 	m.s.Learn().ElasticStart(next)
 	m.put(next)
+	for _, i := range fresh {
+		m.s.NoteWitnesses(i, m.v.Chosen().Last)
+	}
 	if next.Parent != 0 {
 		m.childChangesOf(next.Parent).began = true
 	}
 	m.s.EmitJob(model.EventAssigned, next, c.cause)
+}
+
+// withoutWorkers returns those of some nodes that run nothing, and are not known to have the newest witnesses.
+// What they will run they hear of together with these, or with later ones.
+func (m *Machine) withoutWorkers(at []int) []int {
+	var fresh []int
+	for _, i := range at {
+		if m.v.Nodes()[i].Witnesses < m.v.Chosen().Last && !m.v.RunsWorkers(i) {
+			fresh = append(fresh, i)
+		}
+	}
+	return fresh
 }
 
 // planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout
@@ -325,7 +341,7 @@ func (m *Machine) planEnd(c *EndAttempt) error {
 
 func (m *Machine) leaseOver(node string) bool {
 	n, _ := m.v.Node(node)
-	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n)
+	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n) && !m.v.HeldByWitnesses(n)
 }
 
 // reserve keeps room for a job that waits or is moving, in place of what was kept for it before. It

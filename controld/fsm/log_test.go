@@ -187,6 +187,9 @@ func everything(w *world) {
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
 	}
+	w.must(ChooseWitnesses{Set: witnessSet(1, "n1", "n2", "n3")})
+	w.must(ChooseWitnesses{Set: witnessSet(2, "n1", "n2", "n3")})
+	w.must(NoteWitnesses{Nodes: []StoredWitnesses{{Node: "n1", BootID: "b1", Number: 2}, {Node: "n2", BootID: "b0", Number: 2}}})
 	w.must(SubmitJobs{Owner: alice, Key: "once", Digest: "d1", Jobs: []*jobspec.Job{testSpec(2, 4), testSpec(1, 1)}})
 	_, _ = w.apply(SubmitJobs{Owner: alice, Key: "once", Digest: "d2", Jobs: []*jobspec.Job{testSpec(1, 1)}})
 	w.ok(w.start(1, "n1", "n2"))
@@ -220,6 +223,8 @@ func everything(w *world) {
 	w.ok(w.control(model.VerbCancel, 1000, false, gone))
 	w.must(SetNodeState{Node: "n2", BootID: "b1", State: model.NodeDown, Reason: "silent"})
 	w.wait(700)
+	_ = w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}}) // witnesses may keep it
+	w.must(DeclareLost{Node: "n2", BootID: "b1", Newest: 2})
 	w.ok(w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}}))
 	w.must(SetNodeState{Node: "n3", State: model.NodeDrained, Reason: "service"})
 	rebooted := testNode("n2", 4)

@@ -44,6 +44,7 @@ func (c RegisterNode) apply(m *Machine) (any, error) {
 		n.PortsTaken = old.PortsTaken
 	}
 	n.State, n.Reason, n.Since, n.Drained = old.State, old.Reason, old.Since, old.Drained
+	n.Witnesses, n.Gone = old.Witnesses, false
 	if n.State == model.NodeDown {
 		m.bringUp(&n)
 	}

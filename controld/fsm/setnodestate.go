@@ -58,6 +58,7 @@ func (c SetNodeState) apply(m *Machine) (any, error) {
 func (m *Machine) moveNode(i int, n *model.Node, reason string) {
 	old := m.v.Nodes()[i]
 	n.Reason = reason
+	n.Gone = n.Gone && n.State == model.NodeDown
 	if n.State == old.State {
 		m.s.ReplaceNode(i, n)
 		return

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
@@ -22,6 +23,7 @@ import (
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/telemetry"
+	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // Config is what a leader works with.
@@ -33,6 +35,7 @@ type Config struct {
 	Peers    *peers.Peers
 	History  *history.Store // of this machine
 	Contacts *telemetry.Contacts
+	Touch    *telemetry.Touch
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 
@@ -56,6 +59,7 @@ type Leader struct {
 // New returns a leader that does not run yet, and registers its metrics.
 func New(cfg Config) *Leader {
 	l := &Leader{Config: cfg, metrics: newMetrics(cfg.Metrics), observed: newObserved(cfg.Metrics)}
+	l.witnessMetrics()
 	l.wanted.Store(cfg.Wanted)
 	return l
 }
@@ -84,6 +88,7 @@ func (l *Leader) term(ctx context.Context) error {
 	v := l.Replica.View()
 	l.Replica.StartClock()
 	l.Contacts.Restart(time.Now())
+	l.Touch.Restart()
 	l.Samples.Clear()
 	l.Arrays.Clear()
 	if err := l.found(ctx); err != nil {
@@ -126,7 +131,7 @@ func (l *Leader) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context) error{
 		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
-		l.observe, l.watchGeneration, l.changeGossipKey,
+		l.observe, l.watchGeneration, l.changeGossipKey, l.keepWitnesses,
 	} {
 		g.Go(func() error { return loop(ctx) })
 	}
@@ -166,4 +171,29 @@ func newMetrics(r *prometheus.Registry) metrics {
 	}
 	r.MustRegister(m.cycles, m.actions)
 	return m
+}
+
+// witnessMetrics registers how many witnesses there are, and with how many of them this leader is in touch.
+func (l *Leader) witnessMetrics() {
+	of := func(count func(*witness.Chosen) int) func() float64 {
+		return func() float64 {
+			sets := l.Replica.View().Chosen()
+			if sets.Newest() == nil {
+				return 0
+			}
+			return float64(count(sets))
+		}
+	}
+	members := func(c *witness.Chosen) int { return len(c.Newest().Members) }
+	l.Metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rota_witnesses",
+			Help: "Nodes that are witnesses of an outage of the controllers."}, of(members)),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rota_witnesses_in_touch",
+			Help: "Witnesses with which this controller, as the leader, is in touch; lost jobs start again while " +
+				"they are a majority."}, of(func(c *witness.Chosen) int {
+			if !l.Replica.Leading() {
+				return 0
+			}
+			return members(c) - len(l.Touch.Missing(clock.Boot().Milliseconds(), 0, c))
+		})))
 }

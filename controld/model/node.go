@@ -45,6 +45,9 @@ type Node struct {
 	Notice     string    `json:"notice,omitempty"`  // what the node says of itself, shown if there is no Reason
 	Since      Stamp     `json:"since"`             // of State
 	Drained    bool      `json:"drained,omitempty"` // returns from being down as drained, not up
+	// Witnesses is the number of a set of witnesses that the node has at least, see package witness
+	Witnesses uint64 `json:"witnesses,omitempty"`
+	Gone      bool   `json:"gone,omitempty"` // it is down, and the leader has made sure that nothing runs there any more
 }
 
 // RebootOf reports whether a node is another boot of the machine that registered as old. Then nothing

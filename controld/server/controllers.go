@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -22,6 +23,12 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 	out.Generation, out.RefusedBy = x.presentGeneration(), x.s.refusing.list()
 	if k := presentGossipKey(x.view.Trust()); k.Phase != "" {
 		out.GossipKey = k
+	}
+	if newest := x.view.Chosen().Newest(); newest != nil {
+		out.Witnesses = &api.WitnessState{Number: newest.Number, Nodes: newest.Members, InUse: len(x.view.Chosen().Sets)}
+		if out.Witnesses.ByLeader = x.s.Replica.Leading(); out.Witnesses.ByLeader {
+			out.Witnesses.OutOfTouch = x.s.Touch.Missing(clock.Boot().Milliseconds(), 0, x.view.Chosen())
+		}
 	}
 	for _, p := range x.s.Peers.All() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/member"
@@ -169,6 +170,8 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.s.Touch.Heard(n.Name, x.query.Get("sent"), x.query.Get("witnesses"), clock.Boot().Milliseconds(),
+		x.s.Replica.View().Chosen())
 	if err := x.awaitGeneration(); err != nil {
 		return nil, err
 	}
@@ -178,6 +181,7 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	if err := x.awaitNode(n.Name); err != nil {
 		return nil, err
 	}
+	sent := clock.Boot().Milliseconds()
 	if err := x.s.Replica.Verify(x.ctx()); err != nil {
 		return nil, err
 	}
@@ -189,8 +193,11 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	if v.Recovery().Holds() { // no lease is renewed: another generation of this number may hold instead
 		return nil, model.ErrUnsettled
 	}
-	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(),
-		Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(), Now: x.s.Replica.Now(v),
+		LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}, Sent: x.s.Touch.Sent(sent)}
+	if w := present.Witnesses(v); w.Key() != x.query.Get("witnesses") {
+		out.Witnesses = w
+	}
 	for _, w := range v.Desired(n.Name) {
 		out.Allocs = append(out.Allocs, present.Alloc(v, w))
 	}
@@ -215,10 +222,15 @@ func (x *exchange) awaitUp(name string) error {
 	return err
 }
 
-// awaitNode waits for news of a node, but not so long that the leader would take it for dead.
+// awaitNode waits for news of a node, but not so long that the leader would take it for dead, and a quarter of
+// the time after which a witness says that it hears of no leader: round trips must follow each other within
+// half of it.
 func (x *exchange) awaitNode(name string) error {
 	after, wait := uint64(x.number("after", 0)), x.duration("wait")
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
+	if silence := x.view.Chosen().Silence(); silence > 0 {
+		alive = min(alive, time.Duration(silence)*time.Millisecond/4)
+	}
 	end, cancel := context.WithTimeout(x.s.alive, min(wait, alive))
 	defer cancel()
 	_, _, err := x.s.Replica.Until(x.ctx(), func(v *state.View) bool {

@@ -49,6 +49,7 @@ type Config struct {
 	// Fetching reports whether History may lack jobs that another controller is about to be asked for.
 	Fetching func() bool
 	Contacts *telemetry.Contacts
+	Touch    *telemetry.Touch
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 

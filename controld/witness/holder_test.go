@@ -16,7 +16,7 @@ func silentAt(h *Holder, s *Set, asked int64) {
 	}
 }
 
-// TestANodeAsksInAnOutageOnly: a node that hears its leader asks nobody; one that does not asks each twentieth
+// TestANodeAsksInAnOutageOnly: a node that hears its leader asks no witness; one that does not asks each twentieth
 // part of a lease, and one that has restarted soon.
 func TestANodeAsksInAnOutageOnly(t *testing.T) {
 	s, h := setOf(1, "a", "b", "c"), &Holder{}

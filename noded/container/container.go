@@ -203,6 +203,9 @@ type Runtime interface {
 	Save(ctx context.Context, id ID, o SaveOrder) error
 	// Renew moves the end of the lease.
 	Renew(ctx context.Context, id ID, lease time.Time) error
+	// Extend moves the end of the lease later. A container without a lease, and one whose lease ends later
+	// anyway, keeps what it has.
+	Extend(ctx context.Context, id ID, lease time.Time) error
 	// Remove removes an ended container: its cgroup, its mounts, its shim's files. Its log stays; a part of
 	// a step has none.
 	Remove(ctx context.Context, id ID) error

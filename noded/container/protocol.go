@@ -34,13 +34,15 @@ const (
 	// OpPlainSignal is a signal that neither stops nor tells anything. It has a name of its own, so that a
 	// shim that does not know it refuses it, and takes it for none of the others.
 	OpPlainSignal Op = "plain-signal"
+	// OpExtend is OpRenew for a container that has a lease which ends earlier.
+	OpExtend Op = "extend"
 )
 
 // Order is one line of JSON to a shim.
 type Order struct {
 	Op     Op     `json:"op"`
 	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
-	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate and OpRenew
+	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate, OpRenew and OpExtend
 	Signal int    `json:"signal,omitempty"` // with OpSignal and OpPlainSignal, and the next two: see [Signal]
 	To     string `json:"to,omitempty"`
 	Early  bool   `json:"early,omitempty"`

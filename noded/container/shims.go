@@ -212,6 +212,11 @@ func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
 	return s.send(ctx, id, renewal(lease))
 }
 
+// Extend implements [Runtime].
+func (s *Shims) Extend(ctx context.Context, id ID, lease time.Time) error {
+	return s.send(ctx, id, Order{Op: OpExtend, Lease: bootDeadline(lease)})
+}
+
 // Switch implements [Runtime].
 func (s *Shims) Switch(ctx context.Context, id ID, o SwitchOrder) error {
 	return s.send(ctx, id, Order{Op: OpSwitch, Switch: &o})

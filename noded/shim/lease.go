@@ -75,3 +75,11 @@ func (l *lease) renew(end int64) error {
 	l.end = end
 	return nil
 }
+
+// extend moves the deadline of a lease later. Without a lease, and to an earlier deadline, it does nothing.
+func (l *lease) extend(end int64) error {
+	if l.end == 0 || end <= l.end {
+		return nil
+	}
+	return l.renew(end)
+}

@@ -345,6 +345,8 @@ func (sup *supervisor) carryOut(o container.Order) error {
 		return sup.signalMain(unix.Signal(o.Signal), o.To)
 	case container.OpRenew:
 		return sup.lease.renew(o.Lease)
+	case container.OpExtend:
+		return sup.lease.extend(o.Lease)
 	}
 	return fmt.Errorf("this shim does not know the order %q", o.Op)
 }

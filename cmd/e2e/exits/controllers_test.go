@@ -132,7 +132,9 @@ func (l *link) Register(ctx context.Context, _ string, req api.RegisterRequest) 
 }
 
 // Allocs implements noded.Controller.
-func (l *link) Allocs(ctx context.Context, name, _ string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+func (l *link) Allocs(
+	ctx context.Context, name, _ string, after uint64, wait time.Duration, _ api.Echo,
+) (*api.NodeAllocs, error) {
 	l.set(func() { l.asked = max(l.asked, after) })
 	if n, _ := l.view().Node(name); len(n.GPUs) == 0 {
 		wait = time.Millisecond // it registers again, with its GPUs

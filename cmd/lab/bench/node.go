@@ -73,13 +73,17 @@ func (n *countingNode) run(ctx context.Context) {
 	}
 	known := map[worker]bool{}
 	var after uint64
+	var echo api.Echo
 	for ctx.Err() == nil {
-		allocs, err := n.client.Allocs(ctx, n.name, countingBoot, after, 5*time.Second)
+		allocs, err := n.client.Allocs(ctx, n.name, countingBoot, after, 5*time.Second, echo)
 		if err != nil {
 			after = 0
 			continue // no leader at present
 		}
 		after = allocs.Index
+		if echo.Sent = allocs.Sent; allocs.Witnesses != nil {
+			echo.Witnesses = allocs.Witnesses.Key()
+		}
 		var reports []model.WorkerReport
 		for _, a := range allocs.Allocs {
 			w := worker{a.Job, a.Attempt}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -170,6 +172,32 @@ func TestAFaultExplainsWhatIsLate(t *testing.T) {
 	}{{5, false, 0}, {12, false, 8 * time.Second}, {12, true, 2 * time.Second}, {30, false, 0}} {
 		if got := v.late(at(c.s), c.begin); got != c.want {
 			t.Errorf("at %d s, begin %v: %v, want %v", c.s, c.begin, got, c.want)
+		}
+	}
+}
+
+// TestAnOutageEndsNoTraining: an end by its lease in an outage is a violation, unless a node failed nearby.
+func TestAnOutageEndsNoTraining(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(1000+s), 0) }
+	outage := window{allDown, at(100), at(120)}
+	for _, c := range []struct {
+		others []window
+		judged bool
+	}{{nil, true}, {[]window{{killNode, at(60), at(70)}}, true}, {[]window{{killNode, at(70), at(90)}}, false},
+		{[]window{{pauseNode, at(110), at(200)}}, false}, {[]window{{killLeader, at(90), at(95)}}, true}} {
+		if got := quiet(append(c.others, outage)); (len(got) > 0) != c.judged {
+			t.Errorf("beside %v: %v", c.others, got)
+		}
+	}
+	end := func(s int) *api.Time { return &api.Time{Time: at(s)} }
+	for _, c := range []struct {
+		a   api.Attempt
+		bad bool
+	}{{api.Attempt{}, false}, {api.Attempt{End: end(125), Cause: model.CauseLease}, true},
+		{api.Attempt{End: end(110), Cause: model.CauseNodeLost}, true}, {api.Attempt{End: end(110), Cause: model.CauseFailed}, false},
+		{api.Attempt{End: end(140), Cause: model.CauseLease}, false}} {
+		if got := endedBy(outage, &c.a); got != c.bad {
+			t.Errorf("%+v: %v", c.a, got)
 		}
 	}
 }

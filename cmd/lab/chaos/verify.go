@@ -64,7 +64,7 @@ func (v *judge) verify(ctx context.Context) error {
 		return err
 	}
 	for _, check := range []func(context.Context) error{
-		v.promises, v.register, v.onlyOnce, v.training, v.invariants,
+		v.promises, v.register, v.onlyOnce, v.training, v.outages, v.invariants,
 	} {
 		if err := check(ctx); err != nil {
 			return err

@@ -151,7 +151,25 @@ func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	if k := cl.GossipKey; k != nil {
 		fmt.Fprintf(&b, "  key %d of the gossip: %s\n", k.Number, k.Phase)
 	}
+	b.WriteString(witnessText(cl.Witnesses))
 	return b.String() + "\n" + config.Text(p)
+}
+
+// witnessText says which nodes keep jobs in an outage of the controllers, and which of them the leader does not
+// reach.
+func witnessText(w *api.WitnessState) string {
+	if w == nil {
+		return ""
+	}
+	text := fmt.Sprintf("  %d witnesses: %s", len(w.Nodes), hostlist.Compress(w.Nodes))
+	if n := len(w.Nodes) - len(w.OutOfTouch); w.ByLeader && len(w.OutOfTouch) > 0 {
+		text += fmt.Sprintf("; %d of %d are in touch with the leader, out of touch: %s", n, len(w.Nodes),
+			hostlist.Compress(w.OutOfTouch))
+		if n <= len(w.Nodes)/2 {
+			text += ". Jobs of lost nodes wait, since no majority is in touch"
+		}
+	}
+	return text + "\n"
 }
 
 // generationText says how the generation of a cluster began that was recovered or restored, and which

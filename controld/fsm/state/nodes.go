@@ -13,7 +13,7 @@ func (s *State) AddNode(n *model.Node) error {
 	if len(s.v.nodes) >= model.MaxNodes {
 		return &model.LimitError{What: "the number of nodes", Asked: int64(len(s.v.nodes) + 1), Max: model.MaxNodes}
 	}
-	n.State, n.Reason, n.Since, n.Drained = model.NodeUp, "", s.Now(), false
+	s.fresh(n)
 	at, _ := s.v.position(n.Name)
 	for i := int64(len(s.v.nodes)); i > int64(at); i-- {
 		h, _ := s.v.holdings.Get(i - 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // snapshotFormat names the form of a snapshot. Every script is written once, before the first job
@@ -40,6 +41,7 @@ type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Trust       *model.Trust          `json:"trust,omitempty"`
 	Recovery    *model.Recovery       `json:"recovery,omitempty"`
+	Witnesses   *witness.Chosen       `json:"witnesses,omitempty"`
 	Steering    *steering.Steering    `json:"steering,omitempty"`
 	Versions    *versions.History     `json:"config_versions,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
@@ -56,8 +58,8 @@ type snapshotLine struct {
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// how its generation began, what operators have told the scheduler, accounts, API tokens, nodes, jobs,
-// reservations, usage and idempotency keys, each in order. Equal states are written alike, byte for
+// how its generation began, witnesses, what operators have told the scheduler, accounts, API tokens, nodes,
+// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike, byte for
 // byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
@@ -86,6 +88,9 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 		return
 	}
 	if v.recovery.Generation.Number > 0 && !yield(snapshotLine{Recovery: v.recovery}) {
+		return
+	}
+	if v.chosen.Last > 0 && !yield(snapshotLine{Witnesses: v.chosen}) {
 		return
 	}
 	if len(v.steering.Settings) > 0 && !yield(snapshotLine{Steering: v.steering}) {
@@ -189,6 +194,9 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Recovery != nil:
 		s.v.recovery = r.Recovery
 		return r.Recovery.Check()
+	case r.Witnesses != nil:
+		s.v.chosen = r.Witnesses
+		return r.Witnesses.Check()
 	case r.Steering != nil:
 		s.v.steering = r.Steering
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/texts"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // State is what a replica holds: tables of jobs, nodes and reservations, and the indexes that
@@ -43,7 +44,7 @@ func New(cfg model.Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1, held: newHeldBytes()}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.trust, s.v.steering, s.v.versions = &model.Trust{}, &steering.Steering{}, &versions.History{}
-	s.v.recovery = &model.Recovery{}
+	s.v.recovery, s.v.chosen = &model.Recovery{}, &witness.Chosen{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
 	s.names = index.NewNames(s.v.Jobs)
@@ -69,8 +70,8 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config, trust: s.v.trust,
-		recovery: s.v.recovery,
-		lastJob:  s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
+		recovery: s.v.recovery, chosen: s.v.chosen,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
 		specBytes:  s.v.specBytes,
 		statistics: s.v.statistics,
 		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // View is the state at one index. It never changes: its holder reads it without locks.
@@ -26,6 +27,7 @@ type View struct {
 	trust  *model.Trust // replaced, never changed
 	// how the present generation began; replaced, never changed
 	recovery *model.Recovery
+	chosen   *witness.Chosen // as witnesses of outages; replaced, never changed
 
 	lastJob model.JobID // the greatest id given
 	lastSeq int64       // the greatest history number given
@@ -106,6 +108,13 @@ func (v *View) Trust() *model.Trust { return v.trust }
 
 // Recovery returns how the present generation of the cluster began. The caller must not change it.
 func (v *View) Recovery() *model.Recovery { return v.recovery }
+
+// Chosen returns which nodes were chosen as witnesses of outages of the controllers.
+func (v *View) Chosen() *witness.Chosen { return v.chosen }
+
+// HeldByWitnesses reports whether jobs may go on at a node that is down although its lease is over: its
+// witnesses may tell it that they hear of no leader either. Without witnesses no lease is extended.
+func (v *View) HeldByWitnesses(n *model.Node) bool { return v.chosen.Last > 0 && !n.Gone }
 
 // Job returns the job with an id, or nil if there is none or it has been trimmed.
 func (v *View) Job(id model.JobID) *model.Job {

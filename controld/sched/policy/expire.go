@@ -90,12 +90,13 @@ func firstDue(p state.AttemptPage) (first model.Instant) {
 	return first
 }
 
-// lostNodes returns, for every node that is down, the instant from which nothing can run there any
-// more. Nil if no node is down.
+// lostNodes returns, for nodes that are down, the instant from which nothing can run there any more. A
+// node whose jobs its witnesses may keep is left out until the leader has declared it lost. Nil if
+// there is none.
 func lostNodes(t *scratch.State) map[string]model.Instant {
 	var lost map[string]model.Instant
 	for i, n := range t.View.Nodes() {
-		if t.Room.Up(i) || n.State != model.NodeDown {
+		if t.Room.Up(i) || n.State != model.NodeDown || t.View.HeldByWitnesses(n) {
 			continue
 		}
 		if lost == nil {

@@ -64,7 +64,7 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 		"nothing runs before start": testCreated,
 		"signal":                    testSignal, "plain signal": testPlainSignal, "kill": testKill,
 		"lease": testLease, "lease before start": testLeaseBeforeStart,
-		"renew":          testRenew,
+		"renew": testRenew, "extend": testExtend,
 		"repeated calls": testRepeated, "restart of the daemon": testRestart,
 		"exit while the daemon is away": testExitAway,
 		"shim killed":                   testShimKilled, "remove": testRemove, "unknown container": testUnknown,
@@ -240,6 +240,28 @@ func testRenew(t *testing.T, h *Harness) {
 	h.ends(t, one, container.Exit{Signal: 9})
 }
 
+func testExtend(t *testing.T, h *Harness) {
+	const short = time.Second
+	two := container.ID{Job: 2, Attempt: 1}
+	h.run(t, one, Saves)
+	h.create(t, two, Runs, time.Time{})
+	must(t, h.Runtime.Start(t.Context(), two))
+	must(t, h.Runtime.Renew(t.Context(), one, time.Now().Add(short)))
+	must(t, h.Runtime.Extend(t.Context(), one, time.Now().Add(2*short)))
+	must(t, h.Runtime.Extend(t.Context(), one, time.Now().Add(short/2)))
+	must(t, h.Runtime.Extend(t.Context(), two, time.Now().Add(short/10)))
+	timer := time.NewTimer(short + 200*time.Millisecond)
+	<-timer.C
+	for _, id := range []container.ID{one, two} {
+		if s := h.status(t, id); s.State != container.Running {
+			t.Errorf("a lease that was extended, and a container without a lease: %s is %+v", id, s)
+		}
+	}
+	h.ends(t, one, container.Exit{Code: 85, Lease: true})
+	must(t, h.Runtime.Kill(t.Context(), two))
+	h.ends(t, two, container.Exit{Signal: 9})
+}
+
 func testRepeated(t *testing.T, h *Harness) {
 	h.run(t, one, Runs)
 	must(t, h.Runtime.Create(t.Context(), one, "nowhere", time.Now().Add(time.Hour)))
@@ -304,6 +326,7 @@ func testUnknown(t *testing.T, h *Harness) {
 		"start": h.Runtime.Start(t.Context(), missing), "kill": h.Runtime.Kill(t.Context(), missing),
 		"signal": h.Runtime.Signal(t.Context(), missing, container.Signal{Number: 15}),
 		"renew":  h.Runtime.Renew(t.Context(), missing, time.Now()),
+		"extend": h.Runtime.Extend(t.Context(), missing, time.Now()),
 	} {
 		if !errors.Is(err, container.ErrUnknown) {
 			t.Errorf("%s of a container that does not exist: %v", name, err)

@@ -45,6 +45,7 @@ type fakeContainer struct {
 	asked   bool  // it was asked to stop
 	pending []int // signals from before the start
 	lease   *time.Timer
+	until   time.Time // the end of the lease; zero: it has none
 	expired bool
 	early   bool // it was told that its time limit comes
 
@@ -174,7 +175,7 @@ func (f *Fake) Create(_ context.Context, id container.ID, dir string, lease time
 
 func (w *World) renew(b *fakeContainer, lease time.Time) {
 	b.stopLease()
-	if lease.IsZero() || !live(b) || b.expired {
+	if b.until = lease; lease.IsZero() || !live(b) || b.expired {
 		return
 	}
 	b.lease = time.AfterFunc(time.Until(lease), func() { w.expire(b) })
@@ -324,6 +325,15 @@ func (f *Fake) Switch(_ context.Context, id container.ID, o container.SwitchOrde
 // Renew implements container.Runtime.
 func (f *Fake) Renew(_ context.Context, id container.ID, lease time.Time) error {
 	return f.with("renew", id, func(b *fakeContainer) { f.world.renew(b, lease) })
+}
+
+// Extend implements container.Runtime.
+func (f *Fake) Extend(_ context.Context, id container.ID, lease time.Time) error {
+	return f.with("extend", id, func(b *fakeContainer) {
+		if !b.until.IsZero() && lease.After(b.until) {
+			f.world.renew(b, lease)
+		}
+	})
 }
 
 // with finds a container for an operation.

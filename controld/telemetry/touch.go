@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/witness"
+)
+
+// Touch is how this controller is in touch with nodes while it leads: its round trips with them, by which it
+// knows that no witness has told a node of an outage, and which witnesses they have on their disks. A new
+// leader knows of none. Instants are milliseconds of this machine's CLOCK_BOOTTIME. The zero value is that of
+// a controller that has never led.
+type Touch struct {
+	mu      sync.Mutex
+	leader  string // names this leadership among all; "": none
+	trips   witness.Trips
+	silence int64             // by which trips were noted: the shortest of the sets in use
+	stored  map[string]uint64 // by node: the number of its set
+}
+
+// Restart forgets everything, when this controller becomes the leader.
+func (t *Touch) Restart() {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leader, t.trips, t.silence, t.stored = hex.EncodeToString(id[:]), witness.Trips{}, 0, map[string]uint64{}
+}
+
+// Sent names an answer that is sent now, for its node to send it back.
+func (t *Touch) Sent(now int64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.leader + "-" + strconv.FormatInt(now, 10)
+}
+
+// Heard takes what a node says of the last answer that it has noted, and of the set that it has stored. sets
+// are all that are in use.
+func (t *Touch) Heard(node, sent, stored string, now int64, sets *witness.Chosen) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leader == "" {
+		return
+	}
+	number, _, _ := strings.Cut(stored, "-")
+	if n, err := strconv.ParseUint(number, 10, 64); err == nil {
+		t.stored[node] = n
+	}
+	t.settle(sets)
+	by, at, _ := strings.Cut(sent, "-")
+	if ms, err := strconv.ParseInt(at, 10, 64); err == nil && by == t.leader && ms <= now && t.silence > 0 {
+		t.trips.Note(node, ms, now, t.silence)
+	}
+}
+
+// settle forgets round trips if a set is in use that says "silent" sooner than those that they were noted by.
+// The mutex is held.
+func (t *Touch) settle(sets *witness.Chosen) {
+	shortest := sets.Silence()
+	if shortest > 0 && shortest < t.silence {
+		t.trips = witness.Trips{}
+	}
+	if shortest > 0 {
+		t.silence = shortest
+	}
+}
+
+// MayStart reports whether nothing can run any more on a node that has one of the sets from a number on,
+// its lease being over, see [witness.Trips.MayStart].
+func (t *Touch) MayStart(now int64, from uint64, sets *witness.Chosen) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settle(sets)
+	return t.leader != "" && t.trips.MayStart(now, sets.From(from))
+}
+
+// Missing returns the members of the newest set with which this leader has not been in touch for so many
+// milliseconds, without a gap up to now; with 0, those with which it is not in touch.
+func (t *Touch) Missing(now, span int64, sets *witness.Chosen) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	newest := sets.Newest()
+	if newest == nil {
+		return nil
+	}
+	return t.trips.Missing(now, sets.Silence(), span, newest)
+}
+
+// Stored returns the number of the set that each node has stored, as far as it has told this leader.
+func (t *Touch) Stored() map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	stored := make(map[string]uint64, len(t.stored))
+	for node, n := range t.stored {
+		stored[node] = n
+	}
+	return stored
+}
