@@ -42,15 +42,13 @@ func (h *heldBytes) scriptsOf(j *model.Job, by int) {
 		}
 		key := userScript{j.Owner.UID, t}
 		before := h.scripts[key]
-		switch after := before + by; {
-		case after == 0:
+		if before+by == 0 {
 			delete(h.scripts, key)
 			h.add(key.uid, -int64(len(t.Text)))
-		default:
-			h.scripts[key] = after
-			if before == 0 {
-				h.add(key.uid, int64(len(t.Text)))
-			}
+			continue
+		}
+		if h.scripts[key] = before + by; before == 0 {
+			h.add(key.uid, int64(len(t.Text)))
 		}
 	}
 }
