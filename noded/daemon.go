@@ -382,7 +382,8 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
-		Lineage: lineage, Outage: d.outage, AskWitness: (&witnessClient{credential: d.credential}).ask, KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
+		Lineage: lineage, Outage: d.outage, AskWitness: (&witnessClient{credential: d.credential}).ask,
+		KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
 	})
 	d.agent.runSteps(ctx, StepParts{
 		Build: d.buildStep,

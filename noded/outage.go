@@ -131,7 +131,8 @@ func (a *Agent) noteAnswer(n *api.NodeAllocs) error {
 	if err := o.store(r); err != nil {
 		// Without any witnesses nothing is extended, so that the answer may count.
 		if lost := o.forget(); lost != nil {
-			return fmt.Errorf("the answer of the leader does not count: store the witnesses of outages: %w", errors.Join(err, lost))
+			return fmt.Errorf("the answer of the leader does not count: store the witnesses of outages: %w",
+				errors.Join(err, lost))
 		}
 		a.Log.Error("cannot store the witnesses of outages: until that works jobs end with their leases in an outage",
 			"err", err)

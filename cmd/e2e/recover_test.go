@@ -40,10 +40,11 @@ func TestALostMajorityIsRecovered(t *testing.T) {
 	for _, d := range w.Controllers {
 		d.Kill()
 	}
-	cmd := exec.CommandContext(w.ctx, filepath.Join(bin, "rota-controld"), "recover", "--name", survivor.Name, "--data-dir",
-		survivor.Data)
+	cmd := exec.CommandContext(w.ctx, filepath.Join(bin, "rota-controld"), "recover", "--name", survivor.Name,
+		"--data-dir", survivor.Data)
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "cluster of one") || !strings.Contains(string(out), "3 nodes, 1 jobs") {
+	if err != nil || !strings.Contains(string(out), "cluster of one") ||
+		!strings.Contains(string(out), "3 nodes, 1 jobs") {
 		t.Fatalf("recover: %v\n%s", err, out)
 	}
 	w.must(survivor.Start())

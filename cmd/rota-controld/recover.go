@@ -18,7 +18,8 @@ import (
 // recoverCommand makes a cluster of one of a controller that survived.
 func recoverCommand(out io.Writer) *cli.Command {
 	flags := append(placeFlags(), aboveFlag())
-	return &cli.Command{Name: "recover", Usage: "make this controller a cluster of one, after a majority was lost for good",
+	return &cli.Command{Name: "recover",
+		Usage: "make this controller a cluster of one, after a majority was lost for good",
 		Description: "Run it with the daemon stopped, on one survivor only: the one that was up last. It begins another " +
 			"generation of the cluster. Nodes\nfollow it once their old leader is silent, and running jobs go on. The " +
 			"controllers of the generation before can lead no node any\nmore; they join again with an empty data " +
@@ -67,6 +68,7 @@ func tellRecovered(out io.Writer, o recovery.Options, r *recovery.Result) {
 	fmt.Fprintf(out, "cluster %s is a cluster of one now: controller %s, generation %s\n", r.Cluster, o.Name, r.Generation)
 	fmt.Fprintf(out, "its state is of %s: %d nodes, %d jobs with a live attempt, %d waiting, last job %d\n",
 		r.Saved.UTC().Format(time.RFC3339), r.Nodes, r.Live, r.Waiting, r.LastJob)
-	fmt.Fprintf(out, "start rota-controld now; nothing new starts until %d of %d nodes follow it (rota cluster shows them)\n",
+	fmt.Fprintf(out, "start rota-controld now; nothing new starts until %d of %d nodes follow it "+
+		"(rota cluster shows them)\n",
 		min(r.Nodes, r.Nodes/2+1), r.Nodes)
 }

@@ -189,7 +189,8 @@ func everything(w *world) {
 	}
 	w.must(ChooseWitnesses{Set: witnessSet(1, "n1", "n2", "n3")})
 	w.must(ChooseWitnesses{Set: witnessSet(2, "n1", "n2", "n3")})
-	w.must(NoteWitnesses{Nodes: []StoredWitnesses{{Node: "n1", BootID: "b1", Number: 2}, {Node: "n2", BootID: "b0", Number: 2}}})
+	w.must(NoteWitnesses{Nodes: []StoredWitnesses{{Node: "n1", BootID: "b1", Number: 2},
+		{Node: "n2", BootID: "b0", Number: 2}}})
 	w.must(SubmitJobs{Owner: alice, Key: "once", Digest: "d1", Jobs: []*jobspec.Job{testSpec(2, 4), testSpec(1, 1)}})
 	_, _ = w.apply(SubmitJobs{Owner: alice, Key: "once", Digest: "d2", Jobs: []*jobspec.Job{testSpec(1, 1)}})
 	w.ok(w.start(1, "n1", "n2"))

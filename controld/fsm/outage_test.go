@@ -102,8 +102,8 @@ func TestSetsOutOfUse(t *testing.T) {
 	}
 	w.running(1, []string{"n1"}) // it may not hear of this one, and go on with the first by the third set
 	sets(3, 4)
-	for name, s := range map[string]witness.Set{"a gap": witnessSet(6, "n1", "n2", "n3"), "no node": witnessSet(5, "n1", "n2", "n9"),
-		"two": witnessSet(5, "n1", "n2")} {
+	for name, s := range map[string]witness.Set{"a gap": witnessSet(6, "n1", "n2", "n3"),
+		"no node": witnessSet(5, "n1", "n2", "n9"), "two": witnessSet(5, "n1", "n2")} {
 		if _, err := w.apply(ChooseWitnesses{Set: s}); err == nil {
 			t.Errorf("%s is chosen", name)
 		}

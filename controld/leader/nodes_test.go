@@ -36,7 +36,8 @@ func alone(t *testing.T) *Leader {
 	if err := r.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &Leader{Config: Config{Replica: r, Contacts: &telemetry.Contacts{}, Touch: &telemetry.Touch{}, Log: slog.New(slog.DiscardHandler)}}
+	return &Leader{Config: Config{Replica: r, Contacts: &telemetry.Contacts{}, Touch: &telemetry.Touch{},
+		Log: slog.New(slog.DiscardHandler)}}
 }
 
 // TestATimeLimitIsKept runs a job for its time limit of one second. It notices a time limit that is

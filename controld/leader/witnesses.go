@@ -136,7 +136,8 @@ func (l *Leader) declareLost(ctx context.Context, told *time.Time) error {
 			wait = append(wait, n.Name)
 			continue
 		}
-		if err := l.proposeQuietly(ctx, fsm.DeclareLost{Node: n.Name, BootID: n.BootID, Newest: v.Chosen().Last}); err != nil {
+		c := fsm.DeclareLost{Node: n.Name, BootID: n.BootID, Newest: v.Chosen().Last}
+		if err := l.proposeQuietly(ctx, c); err != nil {
 			return err
 		}
 		l.Log.Info("nothing runs any more on a node that is down", "node", n.Name)

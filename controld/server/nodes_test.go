@@ -100,8 +100,8 @@ func leading(t *testing.T, n int, between *links) *Server {
 	go leader.Watch(t.Context())
 	leader.StartClock()
 	leader.StartLeading()
-	s := &Server{Config: Config{Replica: leader, Contacts: &telemetry.Contacts{}, Touch: &telemetry.Touch{}, Log: slog.New(slog.DiscardHandler)},
-		alive: t.Context()}
+	s := &Server{Config: Config{Replica: leader, Contacts: &telemetry.Contacts{}, Touch: &telemetry.Touch{},
+		Log: slog.New(slog.DiscardHandler)}, alive: t.Context()}
 	s.Contacts.Restart(time.Now())
 	return s
 }

@@ -119,9 +119,10 @@ type Candidate struct {
 	Up     bool
 }
 
-// Choose returns the nodes that should be witnesses, in order; nil if the nodes are too few. nodes are in order of their
-// names. Up to most of them all are, so that the set does not change with what fails. Of more nodes those that
-// are witnesses already stay if they are up, and the others are taken from the domains that have fewest.
+// Choose returns the nodes that should be witnesses, in order; nil if the nodes are too few. nodes are in
+// order of their names. Up to most of them all are, so that the set does not change with what fails. Of
+// more nodes those that are witnesses already stay if they are up, and the others are taken from the
+// domains that have fewest.
 func Choose(nodes []Candidate, now *Set, most int) []string {
 	if len(nodes) < Fewest {
 		return nil

@@ -42,7 +42,7 @@ const (
 type Order struct {
 	Op     Op     `json:"op"`
 	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
-	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate, OpRenew and OpExtend
+	Lease  int64  `json:"lease,omitempty"`  // its end, CLOCK_BOOTTIME in ns, with OpCreate, OpRenew and OpExtend
 	Signal int    `json:"signal,omitempty"` // with OpSignal and OpPlainSignal, and the next two: see [Signal]
 	To     string `json:"to,omitempty"`
 	Early  bool   `json:"early,omitempty"`

@@ -96,7 +96,8 @@ func (b *bench) restoreBackup(ctx context.Context, c *lab.Cluster, file string, 
 		return err
 	}
 	begin := time.Now()
-	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "rota-controld"), "restore", file, "--name", d.Name, "--data-dir", d.Data)
+	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "rota-controld"), "restore", file, "--name", d.Name,
+		"--data-dir", d.Data)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("rota-controld restore: %w: %s", err, out)
 	}

@@ -194,7 +194,8 @@ func TestAnOutageEndsNoTraining(t *testing.T) {
 		a   api.Attempt
 		bad bool
 	}{{api.Attempt{}, false}, {api.Attempt{End: end(125), Cause: model.CauseLease}, true},
-		{api.Attempt{End: end(110), Cause: model.CauseNodeLost}, true}, {api.Attempt{End: end(110), Cause: model.CauseFailed}, false},
+		{api.Attempt{End: end(110), Cause: model.CauseNodeLost}, true},
+		{api.Attempt{End: end(110), Cause: model.CauseFailed}, false},
 		{api.Attempt{End: end(140), Cause: model.CauseLease}, false}} {
 		if got := endedBy(outage, &c.a); got != c.bad {
 			t.Errorf("%+v: %v", c.a, got)

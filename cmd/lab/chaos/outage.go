@@ -22,7 +22,8 @@ func quiet(windows []window) []window {
 	var all []window
 	for _, w := range windows {
 		near := func(o window) bool {
-			return slices.Contains(onNodes, o.kind) && o.to.After(w.from.Add(-beforeOutage)) && o.from.Before(w.to.Add(afterOutage))
+			return slices.Contains(onNodes, o.kind) && o.to.After(w.from.Add(-beforeOutage)) &&
+				o.from.Before(w.to.Add(afterOutage))
 		}
 		if w.kind == allDown && !slices.ContainsFunc(windows, near) {
 			all = append(all, w)

@@ -44,7 +44,8 @@ func sampleJobs() []api.Job {
 	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", model.OutOfMemory,
 		rotatest.At("2026-11-21T09:10:00Z")
 	dead.Signal, dead.Nodes, dead.Reason = model.SignalOOM, []string{"gpu02"},
-		api.Reason{Code: "OutOfMemory", Text: "it ran out of memory: the kernel killed tail (process 475) for memory; the limit is 200MiB"}
+		api.Reason{Code: "OutOfMemory", Text: "it ran out of memory: " +
+			"the kernel killed tail (process 475) for memory; the limit is 200MiB"}
 	return []api.Job{running, waiting, long, done, dead}
 }
 

@@ -24,6 +24,7 @@ func TestWhoseFailureDecides(t *testing.T) {
 		j.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 	}
 	ignored := func(j *model.Job, _ *model.Attempt) { j.Spec.Groups[0].OnWorkerFailure = model.OnFailureIgnore }
+	lostShim := func(w *model.Worker) { w.State = model.WorkerFailed }
 	both := func(a, b edit) edit { return func(j *model.Job, at *model.Attempt) { a(j, at); b(j, at) } }
 	for name, c := range map[string]struct {
 		change edit
@@ -32,7 +33,7 @@ func TestWhoseFailureDecides(t *testing.T) {
 	}{
 		"it failed first":                        {func(*model.Job, *model.Attempt) {}, true, true},
 		"it heard the signal":                    {first(func(w *model.Worker) { w.Own = false }), false, false},
-		"its shim was lost":                      {first(func(w *model.Worker) { w.State = model.WorkerFailed }), false, false},
+		"its shim was lost":                      {first(lostShim), false, false},
 		"it was never executed":                  {first(func(w *model.Worker) { w.Unbegun = true }), false, false},
 		"it succeeded":                           {first(func(w *model.Worker) { w.ExitCode = 0 }), false, false},
 		"nothing stops it":                       {func(_ *model.Job, a *model.Attempt) { a.Stop = nil }, false, false},
