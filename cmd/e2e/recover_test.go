@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,7 +79,7 @@ func TestALostMajorityIsRecovered(t *testing.T) {
 	refused := func() error {
 		cl, _, err := old.Cluster(w.ctx)
 		if err != nil || cl.Leader == "" || cl.Generation != nil {
-			return fmt.Errorf("the old controllers: %+v, %v", cl, err)
+			return errors.Join(err, fmt.Errorf("the old controllers: %+v", cl))
 		}
 		return nil
 	}

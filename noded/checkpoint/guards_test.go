@@ -91,8 +91,8 @@ func TestWhatASourceAnswers(t *testing.T) {
 			s.Close()
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, ErrGone) != (c.want == ErrGone) ||
-			errors.Is(err, ErrRefused) != (c.want == ErrRefused) {
+		if err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, ErrGone) != errors.Is(c.want, ErrGone) ||
+			errors.Is(err, ErrRefused) != errors.Is(c.want, ErrRefused) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
