@@ -472,7 +472,7 @@ func TestUpdateReachesMembers(t *testing.T) {
 		TimeLimit: &limit}).([]model.ControlResult)[0].Err)
 	w.ok(w.make(id, 3, "n1"))
 	for n, want := range []int{80, 80, 50, 80} {
-		if j := w.job(id + model.JobID(n)); j.Priority != want || (j.Limit == 1234) != (want == 80) {
+		if j := w.job(id + model.JobID(n)); int(j.Priority) != want || (j.Limit == 1234) != (want == 80) {
 			t.Errorf("task %d has priority %d and limit %d", n, j.Priority, j.Limit)
 		}
 	}

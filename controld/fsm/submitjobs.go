@@ -225,7 +225,7 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 	j.LayOut()
 	j.PerCore = m.v.GPUEquivalentPerCore(j)
 	if spec.Priority != nil {
-		j.Priority = *spec.Priority
+		j.Priority = int32(*spec.Priority)
 	}
 	if spec.Hold {
 		j.Hold, j.Reason = model.HeldByUser, model.Reason{Code: model.ReasonHeldUser}

@@ -151,7 +151,7 @@ func TestWhatAnUpdateMayAsk(t *testing.T) {
 	id := w.submit(1, 1)
 	for _, priority := range []int{0, jobspec.MaxPriority} {
 		w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Priority: ptr(priority)}))
-		if got := w.job(id).Priority; got != priority {
+		if got := w.job(id).Priority; int(got) != priority {
 			t.Errorf("priority %d, not %d", got, priority)
 		}
 	}

@@ -88,7 +88,7 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 		return fmt.Errorf("update job %d: %w", id, err)
 	}
 	if c.Priority != nil {
-		next.Priority = *c.Priority
+		next.Priority = int32(*c.Priority)
 	}
 	if c.Comment != nil {
 		next.Comment = c.Comment

@@ -84,16 +84,18 @@ type Ledger struct {
 
 // Job is one job in the state. A *Job never changes once it is stored: Apply replaces it.
 type Job struct {
-	ID       JobID           `json:"id"`
-	Owner    Identity        `json:"owner"`
-	Account  string          `json:"account"`
-	Queue    string          `json:"queue"`
-	Class    jobspec.Class   `json:"class"`
-	Priority int             `json:"priority"`
-	Limit    jobspec.Seconds `json:"limit"` // per attempt
-	Spec     *jobspec.Job    `json:"spec"`
-	Workers  int             `json:"workers"` // of the gang; of an elastic job see [Job.Size]
-	Request  Request         `json:"request"` // of each worker
+	ID       JobID         `json:"id"`
+	Owner    Identity      `json:"owner"`
+	Account  string        `json:"account"`
+	Queue    string        `json:"queue"`
+	Class    jobspec.Class `json:"class"`
+	Priority int32         `json:"priority"`
+	// SpecBytes is how many bytes its specification counts for, see [MeasureSpec]; 0 of a child.
+	SpecBytes int32           `json:"spec_bytes,omitempty"`
+	Limit     jobspec.Seconds `json:"limit"` // per attempt
+	Spec      *jobspec.Job    `json:"spec"`
+	Workers   int             `json:"workers"` // of the gang; of an elastic job see [Job.Size]
+	Request   Request         `json:"request"` // of each worker
 
 	State    JobState `json:"state"`
 	Hold     Hold     `json:"hold,omitempty"`
@@ -143,8 +145,6 @@ type Job struct {
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]
 	// says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`
-	// SpecBytes is how many bytes its specification counts for, see [MeasureSpec]; 0 of a child.
-	SpecBytes int32 `json:"spec_bytes,omitempty"`
 
 	// Failures are the ends of attempts that failed by the user's own code within the restart window,
 	// oldest first.

@@ -22,6 +22,9 @@ type Text struct {
 	Digest Digest
 	Text   string
 	Refs   int // jobs that have it, counted once for each task
+	// jobs of user HeldBy that have it, for the user's bytes
+	HeldBy uint32
+	Held   int32
 }
 
 // Texts is what was taken out of a job's specification: see [Job.FullSpec]. It never changes.

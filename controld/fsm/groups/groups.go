@@ -99,7 +99,7 @@ func (q *Queue) Find(k model.GroupKey) *Group {
 
 // KeyOf returns the key of a pending job's group.
 func KeyOf(j *model.Job) model.GroupKey {
-	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority,
+	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: int(j.Priority),
 		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel(),
 		Licenses: jobspec.LicenseText(j.Spec.Licenses)}
 }

@@ -54,7 +54,7 @@ func (l *line) changed(old *model.Job) *model.Job {
 	case 2:
 		j.State = model.Completed
 	case 3:
-		j.Priority = l.IntN(3)
+		j.Priority = int32(l.IntN(3))
 	case 4:
 		j.Hold = []model.Hold{model.NotHeld, model.HeldByUser}[l.IntN(2)]
 	case 5:

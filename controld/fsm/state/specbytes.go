@@ -10,8 +10,9 @@ import (
 // heldBytes counts the bytes of the specifications of all jobs in the state, also of jobs that have ended, by
 // user. A script counts once for each user whose jobs have it.
 type heldBytes struct {
-	users   map[uint32]int64
-	scripts map[userScript]int // how many jobs of the user have it
+	users map[uint32]int64
+	// how many jobs of a user have a script, beyond those that the script itself counts
+	scripts map[userScript]int
 }
 
 type userScript struct {
@@ -40,16 +41,38 @@ func (h *heldBytes) scriptsOf(j *model.Job, by int) {
 		if t == nil {
 			continue
 		}
-		key := userScript{j.Owner.UID, t}
-		before := h.scripts[key]
-		if before+by == 0 {
-			delete(h.scripts, key)
-			h.add(key.uid, -int64(len(t.Text)))
-			continue
+		uid := j.Owner.UID
+		before := h.count(uid, t)
+		h.setCount(uid, t, before+by)
+		switch {
+		case before == 0:
+			h.add(uid, int64(len(t.Text)))
+		case before+by == 0:
+			h.add(uid, -int64(len(t.Text)))
 		}
-		if h.scripts[key] = before + by; before == 0 {
-			h.add(key.uid, int64(len(t.Text)))
-		}
+	}
+}
+
+// count returns how many jobs of a user have a script.
+func (h *heldBytes) count(uid uint32, t *model.Text) int {
+	if t.Held > 0 && t.HeldBy == uid {
+		return int(t.Held)
+	}
+	return h.scripts[userScript{uid, t}]
+}
+
+// setCount stores a count: in the script itself for the user that came first, since most scripts are of one
+// user.
+func (h *heldBytes) setCount(uid uint32, t *model.Text, n int) {
+	key := userScript{uid, t}
+	_, apart := h.scripts[key]
+	switch {
+	case !apart && (t.Held == 0 || t.HeldBy == uid):
+		t.HeldBy, t.Held = uid, int32(n)
+	case n == 0:
+		delete(h.scripts, key)
+	default:
+		h.scripts[key] = n
 	}
 }
 
@@ -104,7 +127,7 @@ func (s *State) BytesOf(uid uint32, jobs []*model.Job) int64 {
 				}
 				seen[script] = true
 				t := s.texts.Find(script)
-				if s.held == nil || t == nil || s.held.scripts[userScript{uid, t}] == 0 {
+				if s.held == nil || t == nil || s.held.count(uid, t) == 0 {
 					n += int64(len(script))
 				}
 			}
@@ -118,20 +141,36 @@ func (s *State) checkBytes(note func(error)) {
 	if s.held == nil {
 		return
 	}
-	want, all := newHeldBytes(), int64(0)
+	want, all, scripts := newHeldBytes(), int64(0), map[userScript]int{}
 	for j := range s.v.Jobs() {
-		if n := j.Bytes(); n != 0 {
-			want.add(j.Owner.UID, n)
-		}
-		want.scriptsOf(j, 1)
+		want.add(j.Owner.UID, j.Bytes())
 		if j.SpecBytes < 0 || j.Parent != 0 && j.SpecBytes != 0 {
 			note(fmt.Errorf("job %d, a child of %d: its specification counts for %d bytes", j.ID, j.Parent, j.SpecBytes))
+		}
+		if j.Texts == nil || j.Parent != 0 {
+			continue
+		}
+		for _, t := range j.Texts.Scripts {
+			if t != nil {
+				scripts[userScript{j.Owner.UID, t}]++
+			}
+		}
+	}
+	for key, n := range scripts {
+		want.add(key.uid, int64(len(key.text.Text)))
+		if got := s.held.count(key.uid, key.text); got != n {
+			note(fmt.Errorf("%d jobs of user %d have script %x, not %d", n, key.uid, key.text.Digest, got))
+		}
+	}
+	for key, n := range s.held.scripts {
+		if scripts[key] == 0 {
+			note(fmt.Errorf("%d jobs of user %d are said to have a script that none has", n, key.uid))
 		}
 	}
 	for _, n := range want.users {
 		all += n
 	}
-	if !maps.Equal(s.held.users, want.users) || !maps.Equal(s.held.scripts, want.scripts) || s.v.specBytes != all {
+	if !maps.Equal(s.held.users, want.users) || s.v.specBytes != all {
 		note(fmt.Errorf("users hold %v bytes of specifications, %d in all; made anew %v, %d", s.held.users, s.v.specBytes,
 			want.users, all))
 	}

@@ -267,7 +267,7 @@ func TestASnapshotIsWholeOrRefused(t *testing.T) {
 		{"a job without a number", swap(`{"job":{"id":1,`, `{"job":{"id":0,`), "job 0: its number"},
 		{"a job whose number was not given", swap(`{"job":{"id":9,`, `{"job":{"id":10,`), "job 10: its number"},
 		{"a job twice", swap(`{"job":{"id":9,`, `{"job":{"id":8,`), "job 8: its number"},
-		{"an end that was not given", swap(`"seq":1,`, `"seq":2,`), "job 2: its number"},
+		{"an end that was not given", swap(`"seq":1}`, `"seq":2}`), "job 2: its number"},
 		{"a job that breaks a rule", swap(`"count":2,`, `"count":-2,`), "job 1"},
 		{"a job in a state that there is not", swap(`"state":"PD"`, `"state":"??"`), "no such state"},
 		{"a worker on an unknown node", swap(`"index":1,"node":"n2"`, `"index":1,"node":"n9"`), "job 1 worker 1: its place"},

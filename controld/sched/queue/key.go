@@ -44,7 +44,7 @@ func (k *Key) compare(o *Key) int {
 
 // KeyOf returns the sort key of a job by the function compare.
 func KeyOf(j *model.Job) Key {
-	return Key{class: ClassRank(j.Class), first: FirstRank(j), priority: j.Priority, Job: j.ID}
+	return Key{class: ClassRank(j.Class), first: FirstRank(j), priority: int(j.Priority), Job: j.ID}
 }
 
 // Keep replaces the key by another one that comes before it, and reports whether it did.

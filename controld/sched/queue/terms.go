@@ -23,7 +23,7 @@ type Terms struct {
 
 // Terms returns what decides the place of a job, as far as the hooks of the order tell.
 func (o *Order) Terms(j *model.Job) Terms {
-	t := Terms{Class: j.Class, OwnRoom: j.OwnRoomFirst, Priority: j.Priority, Service: j.Attained()}
+	t := Terms{Class: j.Class, OwnRoom: j.OwnRoomFirst, Priority: int(j.Priority), Service: j.Attained()}
 	if o == nil {
 		return t
 	}

@@ -35,7 +35,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, GID: j.Owner.GID,
 		Account: j.Account, Queue: j.Queue, Class: j.Class,
-		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(v, why), Priority: j.Priority,
+		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(v, why), Priority: int(j.Priority),
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
 		Elapsed:   elapsed(j, at, now),
