@@ -153,11 +153,12 @@ func (w *world) noOverlap(path string) {
 	w.t.Helper()
 	b, err := os.ReadFile(path)
 	w.must(err)
-	latest := ""
+	latest := 0
 	for line := range strings.Lines(string(b)) {
-		attempt, _, _ := strings.Cut(line, " ")
-		if attempt < latest {
-			w.t.Errorf("attempt %s beats after attempt %s: %s", attempt, latest, line)
+		text, _, _ := strings.Cut(line, " ")
+		attempt, err := strconv.Atoi(text)
+		if err != nil || attempt < latest {
+			w.t.Errorf("attempt %s beats after attempt %d: %s", text, latest, line)
 		}
 		latest = max(latest, attempt)
 	}

@@ -65,8 +65,8 @@ type Daemon struct {
 	ended  chan struct{}
 }
 
-// Start starts every daemon and waits until a leader is known and all nodes are up. Stop must be
-// called also after an error.
+// Start starts every daemon and waits until a leader is known, all controllers vote and all nodes are up.
+// Stop must be called also after an error.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Options: o, cgroup: fmt.Sprintf("/rota-lab-%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
 	if err := c.prepare(ctx); err != nil {
@@ -77,7 +77,38 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 			return c, err
 		}
 	}
-	return c, c.Ready(ctx)
+	if err := c.Ready(ctx); err != nil {
+		return c, err
+	}
+	return c, c.vote(ctx)
+}
+
+// vote waits until all controllers vote: before that the loss of one may be the loss of a majority.
+func (c *Cluster) vote(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		voters := 0
+		info, _, err := client.Cluster(ctx)
+		if err == nil {
+			for _, m := range info.Controllers {
+				if m.Voter {
+					voters++
+				}
+			}
+		}
+		if voters >= c.Options.Controllers {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err, fmt.Errorf("%d of %d controllers vote", voters, c.Options.Controllers))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // prepare lays out machines, addresses and command lines.
