@@ -159,12 +159,12 @@ func (s *State) checkBytes(note func(error)) {
 	for key, n := range scripts {
 		want.add(key.uid, int64(len(key.text.Text)))
 		if got := s.held.count(key.uid, key.text); got != n {
-			note(fmt.Errorf("%d jobs of user %d have script %x, not %d", n, key.uid, key.text.Digest, got))
+			note(fmt.Errorf("specifications of %d jobs of user %d have script %x, not of %d", n, key.uid, key.text.Digest, got))
 		}
 	}
 	for key, n := range s.held.scripts {
 		if scripts[key] == 0 {
-			note(fmt.Errorf("%d jobs of user %d are said to have a script that none has", n, key.uid))
+			note(fmt.Errorf("specifications of %d jobs of user %d are said to have a script that none has", n, key.uid))
 		}
 	}
 	for _, n := range want.users {
