@@ -129,7 +129,7 @@ func TestAnArchiveHasAllOfALog(t *testing.T) {
 		t.Errorf("a snapshot that cannot be read: %v", err)
 	}
 	if err := a.Read(Start{Index: 3, id: "none"}, (&list{}).Restore); err == nil {
-		t.Error("a snapshot that there is not is read")
+		t.Error("a missing snapshot is read")
 	}
 	again, err := OpenArchive(dir) // two may read
 	if err != nil {

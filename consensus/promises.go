@@ -42,6 +42,7 @@ func before(termA, indexA, termB, indexB uint64) bool {
 	return termA < termB || termA == termB && indexA < indexB
 }
 
+// String implements fmt.Stringer, for logs and errors.
 func (m mark) String() string {
 	return fmt.Sprintf("entry %d of term %d, term %d, vote in term %d", m.Last, m.LastTerm, m.Term, m.Vote)
 }

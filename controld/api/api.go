@@ -40,7 +40,7 @@ type List[T any] struct {
 	Next       string `json:"next,omitempty"` // value of page for the following page
 	// only what has changed since the index that was asked after, what has ended included
 	Delta bool `json:"delta,omitempty"`
-	// what the list cannot have although it was asked for, a sentence each
+	// parts that were asked for and are missing from the list, a sentence each
 	Warnings []string `json:"warnings,omitempty"`
 }
 

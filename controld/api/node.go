@@ -31,8 +31,8 @@ type Generation struct {
 type AcceptGeneration struct {
 	BootID     string `json:"boot_id"`
 	Generation string `json:"generation"`
-	// Known are the workers that the node knows of, as job.attempt.worker: those that run, and those
-	// of which it has a result, output or a checkpoint.
+	// Known are the workers that the node knows of, as job.attempt.worker: each runs there, or
+	// has left a result, output or a checkpoint.
 	Known []string `json:"known"`
 	// Live are those whose containers are here, or whose results.
 	Live []string `json:"live"`

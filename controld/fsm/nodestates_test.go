@@ -108,7 +108,7 @@ func TestWhichPortsStayTaken(t *testing.T) {
 	}
 }
 
-// TestWhoIsRefusedOfANode: a command for an earlier boot, and one for a node or a state that there is not.
+// TestWhoIsRefusedOfANode: a command for an earlier boot, and one for an unknown node or state.
 func TestWhoIsRefusedOfANode(t *testing.T) {
 	for name, c := range map[string]struct {
 		command SetNodeState

@@ -174,7 +174,7 @@ func TestArrayEnds(t *testing.T) {
 }
 
 // TestWhatFollowsAnIncompleteArray takes one element out of arrays, while it waits or runs, by a user or because
-// others are better. It notices dependents that take an array for successful of which an element is missing, and
+// others are better. It notices dependents that start although an element of the array is missing, and
 // arrays that count a pruned element as missing.
 func TestWhatFollowsAnIncompleteArray(t *testing.T) {
 	const goes = model.Pending

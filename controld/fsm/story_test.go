@@ -170,8 +170,8 @@ func TestReportsOfOldAttemptsChangeNothing(t *testing.T) {
 	w.state(id, model.Configuring)
 }
 
-// TestUsageIsKept shows that what a worker has used is kept with its end, and that of a report of what
-// no worker can have used the rest counts.
+// TestUsageIsKept shows that the usage of a worker is kept with its end. If a report has an impossible usage,
+// the rest of the report counts.
 func TestUsageIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

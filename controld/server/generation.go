@@ -184,7 +184,7 @@ func acceptGeneration(x *exchange, req *api.AcceptGeneration) (*api.Generation, 
 	return x.generationFor(n.Name), nil
 }
 
-// summarise leaves of what a node knows what the state does not know.
+// summarise fills a command with the jobs and attempts that a node knows and the state does not.
 func summarise(v *state.View, req *api.AcceptGeneration, c *fsm.AcceptGeneration) error {
 	highest, unknown := map[model.JobID]int{}, map[model.JobID]bool{}
 	for _, text := range req.Known {

@@ -140,6 +140,9 @@ of the user's jobs, and no other role. The same holds for a user that a compute 
 coordinators use a login node, a controller or a token, and no token of scope "all" is made through a compute node. No
 user may speak for another one: only members of the cluster pass requests of their users on.
 
+"POST /v1/backup" answers root alone, by the socket of the controller: a backup has the scripts and environments of
+all users. Every other admin is refused.
+
 The column "in a job" is for processes of jobs, which ask by the socket in their container. Their node vouches for
 the job, which must run there. Such a process has role user, and owner, whatever else its user is; "its own job" says
 that another job is refused, also one of the same user. For a task of an array its own job is the task. It sees details

@@ -69,11 +69,13 @@ func openKernelLog() io.ReadCloser {
 // rawFile is a descriptor that is read without the runtime's poller: /dev/kmsg is always ready for it.
 type rawFile int
 
+// Read implements io.Reader. Without a record to read its error is EAGAIN.
 func (f rawFile) Read(b []byte) (int, error) {
 	n, err := unix.Read(int(f), b)
 	return max(0, n), err
 }
 
+// Close implements io.Closer.
 func (f rawFile) Close() error { return unix.Close(int(f)) }
 
 // watch has the kills of a cgroup counted.

@@ -78,7 +78,7 @@ type program struct {
 	checkpoint bool   // the job says that it saves its progress
 	once       bool   // the job must not be started again
 	finished   bool   // the program says that it is finished
-	zero       string // what the job says that exit code 0 means after it had to leave
+	zero       string // exit_zero: the meaning of exit code 0 after the job had to leave
 }
 
 const (

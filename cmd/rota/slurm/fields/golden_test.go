@@ -20,11 +20,11 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 const (
-	oddMemory = 5*jobspec.GiB + 257*jobspec.MiB + 4099 // of which no unit leaves a whole number
+	oddMemory = 5*jobspec.GiB + 257*jobspec.MiB + 4099 // no whole number in any unit
 	oddTime   = 86400 + 2*3600 + 3*60 + 4
 )
 
-// oddJobs are jobs of which no number is round, and none is that of another member.
+// oddJobs are jobs without round numbers. No two fields have the same number.
 func oddJobs() []api.Job {
 	one, nought := 1, 0
 	uid := uint32(4_000_003)
@@ -116,8 +116,8 @@ func table[T any](b *bytes.Buffer, fields []Field[T], rows []T) {
 	}
 }
 
-// TestOddRows writes everything that can be said of jobs and their steps whose numbers are not round: read
-// what changes in testdata.
+// TestOddRows writes every field of jobs and steps whose numbers are not round. Compare the changes in
+// testdata with sacct and squeue before you accept them.
 func TestOddRows(t *testing.T) {
 	for name, past := range map[string]bool{"jobs.txt": false, "pastjobs.txt": true} {
 		var b bytes.Buffer
