@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,16 @@ func startWithin(t *testing.T, limit time.Duration, o lab.Options) *world {
 	w.client, err = w.Client()
 	w.must(err)
 	return w
+}
+
+// configFile writes a configuration file for controllers, and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cluster.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (w *world) must(err error) {

@@ -69,11 +69,7 @@ func waits(until string) string {
 
 // under is a configuration with a policy. That which resizes most readily is elastic.
 func under(t *testing.T, policy string) string {
-	path := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(path, fmt.Appendf(nil, "policy %q {}\n", policy), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return configFile(t, fmt.Sprintf("policy %q {}\n", policy))
 }
 
 // An elastic job has the whole machine, makes room when a second job needs its least, and grows

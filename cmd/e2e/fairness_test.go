@@ -19,11 +19,8 @@ import (
 // shares runs a cluster under policy rota, with parameters of it and accounts.
 func shares(t *testing.T, o lab.Options, parameters, accounts string) *world {
 	t.Helper()
-	config := filepath.Join(t.TempDir(), "cluster.hcl")
 	text := "policy \"rota\" {\n" + parameters + "\n}\n" + accounts
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, text)
 	o.Controllers, o.Controld, o.Cores = 1, []string{"--config", config}, 32
 	w := start(t, o)
 	w.policy("rota")

@@ -19,10 +19,7 @@ const brisk = "policy \"rota\" {\n  min_turn = \"1s\"\n  min_runtime = \"1s\"\n}
 // are free, until the one small job that can save its state moves to the other's node, where it
 // goes on.
 func TestASmallJobMovesForALargeOne(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(config, []byte(brisk), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, brisk)
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2, GPUs: 4, Controld: []string{"--config", config}})
 	w.policy("rota")
 	dir := w.scratch("move")

@@ -25,10 +25,7 @@ const outageLease = `lease {
 // the witnesses: the job goes on there, and starts nowhere else, until they meet again. Last the node is cut
 // off from all others: its job ends there and starts elsewhere.
 func TestAnOutageOfTheControllersEndsNoJob(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(config, []byte(outageLease), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, outageLease)
 	w := start(t, lab.Options{Controllers: 1, Nodes: 3, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})
 	dir := w.scratch("outage")
 	beats := filepath.Join(dir, "heartbeat")

@@ -26,10 +26,7 @@ lease {
 // A node is cut off for longer than its lease. Its job stops there, by itself, before it starts
 // elsewhere; then the node comes back.
 func TestACutOffNodeStopsItsJobBeforeAnotherStartsIt(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(config, []byte(shortLease), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, shortLease)
 	w := start(t, lab.Options{Controllers: 1, Nodes: 3, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})
 	dir := w.scratch("cut")
 	example, err := filepath.Abs("../../examples/train.hcl")

@@ -27,10 +27,7 @@ const recoveryLease = `lease {
 // starts before most nodes follow it, and the job goes on in its attempt. The others come back with
 // the log from before, have a majority of their own, and get no node and no job.
 func TestALostMajorityIsRecovered(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(config, []byte(recoveryLease), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, recoveryLease)
 	w := start(t, lab.Options{Controllers: 3, Nodes: 3, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})
 	dir := w.scratch("recovered")
 	beats := filepath.Join(dir, "beats")
