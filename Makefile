@@ -123,9 +123,9 @@ bench: build ## measure; writes bench.json and prints a table
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-bench ./cmd/lab/bench
 	bin/rota-bench -out bench.json
 
-papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
+papers: build ## write the tables of cmd/lab/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-papers ./cmd/lab/papers
-	bin/rota-papers docs/papers.md $(if $(SECTION),"$(SECTION)")
+	bin/rota-papers cmd/lab/papers.md $(if $(SECTION),"$(SECTION)")
 
 families: N      = 12
 families: POLICY = rota

@@ -55,8 +55,8 @@ var tunableText = regexp.MustCompile(`^(\w+), in ([^:]+): (.+) Reason: (.+) Evid
 // docLink matches a link to another declaration.
 var docLink = regexp.MustCompile(`\[([\w.]+)\]`)
 
-// evidencePage matches evidence that is a section of a page.
-var evidencePage = regexp.MustCompile(`^docs/([\w/-]+\.md), "(.+)"$`)
+// evidencePage matches evidence that is a section of a page of measurements.
+var evidencePage = regexp.MustCompile(`^cmd/lab/([\w-]+\.md), "(.+)"$`)
 
 // tunableRows returns name, default, unit, effect, reason and evidence of each field of Tunables.
 func tunableRows(t *testing.T, file string) (rows [][6]string) {
@@ -89,11 +89,11 @@ func tunableRows(t *testing.T, file string) (rows [][6]string) {
 		}
 		row := [6]string{name, values[name], m[2], m[3], m[4], m[5]}
 		if page := evidencePage.FindStringSubmatch(m[5]); page != nil && !hasSection(t, page[1], page[2]) {
-			t.Errorf("%s: docs/%s has no section %q", name, page[1], page[2])
+			t.Errorf("%s: cmd/lab/%s has no section %q", name, page[1], page[2])
 		}
 		for i := 2; i < len(row); i++ {
 			row[i] = docLink.ReplaceAllString(strings.ReplaceAll(row[i], "|", `\|`), "`$1`")
-			row[i] = evidencePage.ReplaceAllString(row[i], "[$1]($1), \"$2\"")
+			row[i] = evidencePage.ReplaceAllString(row[i], "[$1](../cmd/lab/$1), \"$2\"")
 			if row[i] = strings.TrimSuffix(row[i], "."); i == 3 || i == 4 {
 				row[i] = strings.ToUpper(row[i][:1]) + row[i][1:]
 			}
@@ -106,7 +106,7 @@ func tunableRows(t *testing.T, file string) (rows [][6]string) {
 // hasSection reports whether a page has a section under a title, or one that begins with it in
 // bold.
 func hasSection(t *testing.T, page, title string) bool {
-	text, err := os.ReadFile("../../docs/" + page)
+	text, err := os.ReadFile("../../cmd/lab/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}

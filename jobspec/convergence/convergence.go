@@ -45,7 +45,7 @@ func (c Class) Weight() int64 {
 type Tunables struct {
 	// Interval, in ms: a job is evaluated so often. Reason: the reports of an interval are averaged,
 	// and a log entry follows from a change only. Evidence: the paper's own setting, and
-	// docs/papers.md, "SpeCon".
+	// cmd/lab/papers.md, "SpeCon".
 	Interval int64
 	// AlphaWall, in the range of the metric so far by second: what changes faster is progressing.
 	// Reason: it is all that is known of a job whose share of a processor is not. Evidence: the
@@ -53,7 +53,7 @@ type Tunables struct {
 	AlphaWall float64
 	// AlphaProcessor is the same by second of processor time that the job received. Reason: a job that
 	// waits for its turn does not converge. Evidence: five jobs share a worker in the paper's runs, so
-	// that it is the same bound there; docs/papers.md, "SpeCon".
+	// that it is the same bound there; cmd/lab/papers.md, "SpeCon".
 	AlphaProcessor float64
 	// MinReports, in reports: before there are so many a job has no class. Reason: with fewer there is
 	// no second change to compare with the first.

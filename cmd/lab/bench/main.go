@@ -1,7 +1,7 @@
 // Command rota-bench measures Rota beside a peer or a physical limit, in one run on one machine,
 // and writes the results as JSON. It judges no number but one: no acknowledged job may be lost with
-// a killed leader. docs/benchmarks.md says what the numbers mean. It needs root, since jobs run in
-// real containers.
+// a killed leader. cmd/lab/benchmarks.md says what the numbers mean. It needs root, since jobs run
+// in real containers.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command rota-papers runs the commands in docs/papers.md and writes its tables. In the document,
-// the commands of a table stand before it, in a code block of the language sh. A comment after them
+// Command rota-papers runs the commands in cmd/lab/papers.md and writes its tables. In the
+// document, the commands of a table stand before it, in a code block of the language sh. A comment after them
 // defines the columns; see [block]. So readers see what was run. A section whose trace is missing
 // keeps its table, and the program names it.
 package main
@@ -50,7 +50,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	if flags.NArg() == 0 {
-		return fmt.Errorf("name a document: rota-papers docs/papers.md")
+		return fmt.Errorf("name a document: rota-papers cmd/lab/papers.md")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -1,6 +1,6 @@
 // Package table is a map from numbers to values with free views: copy on write over pages, so that
 // a view of a table costs nothing and a write copies one page at most. It knows nothing of what it
-// keeps. See the measured design in docs/benchmarks.md.
+// keeps. See the measured design in cmd/lab/benchmarks.md.
 package table
 
 import (

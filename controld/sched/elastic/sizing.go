@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// How much each worker must do for a size to be worth its room. Evidence: docs/papers.md, "Elastic
-// jobs with measured speeds".
+// How much each worker must do for a size to be worth its room. Evidence: cmd/lab/papers.md,
+// "Elastic jobs with measured speeds".
 const (
 	WorthPM     = 800 // thousandths of the work that each worker does at best which each must do
 	IdleWorthPM = 650 // the same for workers that take room which is idle

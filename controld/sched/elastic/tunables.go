@@ -5,19 +5,19 @@ package elastic
 type Tunables struct {
 	// UnseenServiceMS, in ms of one GPU: a job needs so much at least, if none like it has
 	// completed. Reason: a first guess; it doubles with what a job has had. Evidence:
-	// docs/papers.md, "Elastic jobs with measured speeds".
+	// cmd/lab/papers.md, "Elastic jobs with measured speeds".
 	UnseenServiceMS int64
 	// WorthPower, in power: what further workers do counts by this power when room is divided, how
 	// much the job needs by the first. Reason: workers that do little for a short job are missed by
-	// all others. Evidence: docs/papers.md, "Elastic jobs with measured speeds".
+	// all others. Evidence: cmd/lab/papers.md, "Elastic jobs with measured speeds".
 	WorthPower int
 	// LeftPart, in parts: a job that has had what others like it had in all still needs one part of
 	// that. Reason: it may run longer than they did. Evidence: a round number, chosen without
 	// measurement.
 	LeftPart int64
 	// UnseenLoss, in millionths: each further worker costs all so much, as long as no speed was
-	// measured. Reason: usual scaling of data-parallel training. Evidence: docs/papers.md, "Elastic
-	// jobs with measured speeds".
+	// measured. Reason: usual scaling of data-parallel training. Evidence: cmd/lab/papers.md,
+	// "Elastic jobs with measured speeds".
 	UnseenLoss int64
 	// FasterPM, in thousandths: a size is worth more than a smaller one only if the job is faster by
 	// this. Reason: measurements differ by about as much. Evidence: a round number, chosen without
@@ -25,11 +25,11 @@ type Tunables struct {
 	FasterPM int64
 	// ClusterPart, in parts of the cluster: one job grows to one part of the GPUs, or cores, at
 	// most, but to what one node holds in any case. Reason: leaves room to others. Evidence:
-	// docs/papers.md, "Elastic jobs with measured speeds".
+	// cmd/lab/papers.md, "Elastic jobs with measured speeds".
 	ClusterPart int64
 	// GainPM, in thousandths: a job must get faster by so much with more workers to keep them, if
-	// the policy block does not say. Reason: tipping point of the paper. Evidence: docs/papers.md,
-	// "Elastic jobs on Kubeflow".
+	// the policy block does not say. Reason: tipping point of the paper. Evidence:
+	// cmd/lab/papers.md, "Elastic jobs on Kubeflow".
 	GainPM int64
 	// UsualLoss, in millionths: each further worker costs all so much for a job whose speed is known
 	// at one size only: n workers are as fast as n/(1+c(n-1)) of one. Reason: usual scaling of

@@ -15,14 +15,14 @@ type Tunables struct {
 	ReconsiderMS model.Instant
 	// MinRuntimeMS, in ms: a job runs undisturbed for so long, if the policy block does not say;
 	// under policy rota a trial-and-error job takes the room of one that has run for less if
-	// nothing else helps. Reason: most short jobs end by then. Evidence: docs/papers.md, "Fair
+	// nothing else helps. Reason: most short jobs end by then. Evidence: cmd/lab/papers.md, "Fair
 	// share".
 	MinRuntimeMS int64
 	// MaxTaken, in jobs: so many leave for one at most. Reason: bounds the time of a cycle.
 	// Evidence: a round number, chosen without measurement.
 	MaxTaken int
 	// GraceWeight, in seconds of lost work: what a second of grace costs. Reason: room that comes
-	// late is worth less. Evidence: docs/papers.md, "The weight s of grace".
+	// late is worth less. Evidence: cmd/lab/papers.md, "The weight s of grace".
 	GraceWeight int64
 }
 

@@ -5,7 +5,7 @@ package preempt
 type Tunables struct {
 	// GraceWeight, in thousandths of the greatest size: the weight of the longest grace period in
 	// the cost, if the policy block does not say. Reason: room that comes late is worth less.
-	// Evidence: docs/papers.md, "The weight s of grace".
+	// Evidence: cmd/lab/papers.md, "The weight s of grace".
 	GraceWeight int64
 	// OnceWeight, in thousandths of the greatest size: what it costs to end a job that must not be
 	// started again. Reason: such a job leaves last, after those that lose all their work. Evidence:

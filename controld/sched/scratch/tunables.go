@@ -4,8 +4,8 @@ package scratch
 type Tunables struct {
 	// MaxStarts, in starts: a cycle under policies rota, fairshare and standard ends after so many,
 	// and the next one goes on at once. Reason: while a cycle decides, nothing that arrives meanwhile
-	// is considered, and its plan is committed only when it is over. Evidence: docs/benchmarks.md,
-	// "Starts of one cycle".
+	// is considered, and its plan is committed only when it is over. Evidence:
+	// cmd/lab/benchmarks.md, "Starts of one cycle".
 	MaxStarts int
 }
 
