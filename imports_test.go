@@ -254,7 +254,7 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
 		why: "a workload is a function of its seed",
 	},
-	"controld/sim/specon": {
+	"cmd/lab/specon": {
 		ours: []string{"controld/model", "controld/sched/introspect", "jobspec/convergence"}, pure: true,
 		why: "an experiment of a paper is repeatable from its seed",
 	},
@@ -270,6 +270,8 @@ var rules = map[string]rule{
 			"go.etcd.io/bbolt", "github.com/klauspost/compress"},
 		why: "it replicates bytes and knows nothing of jobs",
 	},
+	"consensus/powertest": {third: []string{"golang.org/x/sys"},
+		why: "it cuts the power of disks for tests, whatever is on them"},
 	"consensus/consensustest": {
 		ours: []string{"consensus"}, why: "it runs members of consensus for tests",
 	},
@@ -481,9 +483,12 @@ var rules = map[string]rule{
 	},
 }
 
+// laboratory is the folder of the module that measures and tests the product from outside.
+const laboratory = "cmd/lab"
+
 // trees are rules for all packages below a directory that have no row of their own.
 var trees = map[string]string{
-	"cmd/":      "commands may import anything",
+	"cmd/":      "commands, and the laboratory that runs them, may import anything",
 	"examples/": "examples use the standard library, as a user's program would",
 }
 
@@ -519,11 +524,12 @@ var technologies = []struct {
 	{"modernc.org/sqlite", []string{"controld/history"}, "the database is behind history"},
 	{"mvdan.cc/sh/v3", []string{"jobspec/script/shell"}, "shell scripts are parsed in one place"},
 	{"gonum.org/v1/plot", []string{"cmd/lab/plot"}, "plots are drawn by one program, which no package ships"},
+	{"github.com/anishathalye/porcupine", []string{"cmd/lab/chaos"}, "histories are checked in one place"},
 	{"github.com/danielgtaylor/huma", []string{"controld", "controld/..."},
 		"the OpenAPI library is too slow to load in the command"},
 	{module + "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota/...", "cmd/lab/..."},
 		"only rota sim and measurement tools simulate"},
-	{module + "cmd/lab", nil, "the product does not import measurement tools"},
+	{module + laboratory, []string{laboratory, laboratory + "/..."}, "the product does not import the laboratory"},
 }
 
 // impure packages of the standard library do what a pure function cannot repeat.
@@ -535,9 +541,6 @@ var impure = map[string]string{
 	"math/rand": "a hidden random source", "crypto/rand": "a random source", "runtime": "the machine it runs on",
 	"unsafe": "memory layout",
 }
-
-// pinned keeps modules in go.mod that no package imports yet.
-const pinned = "cmd/warm"
 
 // listed is what go list says about one package.
 type listed struct {
@@ -554,11 +557,7 @@ func (l listed) name() string {
 }
 
 func TestImports(t *testing.T) {
-	packages := list(t)
-	if len(packages) < 3 {
-		t.Fatalf("go list found %d packages; the test would prove nothing", len(packages))
-	}
-	for _, p := range packages {
+	for _, p := range append(list(t, "."), list(t, laboratory)...) {
 		for _, problem := range violations(p) {
 			t.Error(problem)
 		}
@@ -594,12 +593,13 @@ func TestViolations(t *testing.T) {
 		{"daemons apart", "noded", module + "controld/api", module + "controld", "noded reaches controld"},
 		{"simulator in production", "cmd/rota-controld", "fmt", module + "controld/sim", "reaches controld/sim"},
 		{"simulator in the command", "cmd/rota", "fmt", module + "controld/sim", ""},
-		{"both daemons in the end-to-end tests", "cmd/e2e", "fmt", module + "controld " + module + "noded", ""},
-		{"trace readers in a test of both daemons", "cmd/e2e", module + "controld/sim/trace", "",
+		{"both daemons in the end-to-end tests", "cmd/lab/e2e", "fmt", module + "controld " + module + "noded", ""},
+		{"trace readers in a daemon", "cmd/rota-noded", module + "controld/sim/trace", "",
 			"only rota sim and measurement tools simulate"},
+		{"one measurement tool in another", "cmd/lab/chaos", module + "cmd/lab/training", "", ""},
 		{"simulator in a measurement tool", "cmd/lab/papers", module + "controld/sim", "", ""},
 		{"measurement tool in the command", "cmd/rota", module + "cmd/lab/figures", "",
-			"does not import measurement tools"},
+			"does not import the laboratory"},
 		{"unknown package", "helpers", "fmt", "", "has no row"},
 		{"one group of commands in another", "cmd/rota/views", module + "cmd/rota/submit", "", "groups of commands"},
 		{"a package of one group in another", "cmd/rota/views", module + "cmd/rota/slurm/tool", "", "groups of commands"},
@@ -624,9 +624,6 @@ func TestViolations(t *testing.T) {
 
 func violations(p listed) []string {
 	name := p.name()
-	if name == pinned {
-		return nil
-	}
 	problems := reaches(name, p.Deps)
 	r, ok := rules[name]
 	if !ok && !inTree(name) {
@@ -674,8 +671,8 @@ func impurity(name string, r rule, path string) string {
 	if !r.pure {
 		return ""
 	}
-	if path == "math/rand/v2" && !strings.HasPrefix(name, "controld/sim") {
-		return fmt.Sprintf("%s may not import math/rand/v2: only the simulator draws numbers, from a seed", name)
+	if path == "math/rand/v2" && !strings.HasPrefix(name, "controld/sim") && name != laboratory+"/specon" {
+		return fmt.Sprintf("%s may not import math/rand/v2: only simulators draw numbers, from a seed", name)
 	}
 	if what := impure[path]; what != "" {
 		return fmt.Sprintf("%s is pure and may not import %s: it brings in %s", name, path, what)
@@ -732,11 +729,12 @@ func matches(name string, patterns []string) bool {
 	})
 }
 
-func list(t *testing.T) []listed {
+// list asks go for the packages of the module in dir.
+func list(t *testing.T, dir string) []listed {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
-	cmd.Stderr = &stderr
+	cmd.Dir, cmd.Stderr = dir, &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, &stderr)
@@ -746,6 +744,9 @@ func list(t *testing.T) []listed {
 		var p listed
 		err := dec.Decode(&p)
 		if errors.Is(err, io.EOF) {
+			if len(packages) < 3 {
+				t.Fatalf("go list found %d packages in %s; the test would prove nothing", len(packages), dir)
+			}
 			return packages
 		}
 		if err != nil {

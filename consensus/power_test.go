@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/cmd/lab/powertest"
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/consensus/powertest"
 )
 
 // TestAPowerCutLosesNothingAcknowledged notices a raft log without fsync: a proposal was answered,

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rota-hpc/rota/cmd/lab/powertest"
+	"github.com/rota-hpc/rota/consensus/powertest"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 

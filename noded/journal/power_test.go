@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rota-hpc/rota/cmd/lab/powertest"
+	"github.com/rota-hpc/rota/consensus/powertest"
 )
 
 // kept opens the journal in dir and fails the test for every entry that is not there.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 )
 
 const dateJob = `job "date" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 )
 
 // with calls use with a cluster of its own, on loopback, and stops the cluster afterwards. Its

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )

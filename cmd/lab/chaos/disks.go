@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 	"github.com/rota-hpc/rota/controld/api"
 )
 

@@ -1,4 +1,5 @@
 // Command cover measures which statements the tests run, and writes the table of docs/testing.md.
+// Run in the root of the product's module, it knows the module of the laboratory too.
 // `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
 //
 // A package's own tests are counted, and so are those of the packages named beside it: what is
@@ -47,46 +48,70 @@ func run(page, timeout string, patterns []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	module, err := output("go", "list", "-m")
+	module, err := output(".", "go", "list", "-m")
 	if err != nil {
 		return err
 	}
 	module = strings.TrimSpace(module)
-	list, err := output("go", append([]string{"list", "-f", "{{.ImportPath}} {{len .GoFiles}} " +
-		"{{len .TestGoFiles}} {{len .XTestGoFiles}}"}, patterns...)...)
-	if err != nil {
-		return err
-	}
 	measured := coverage{}
 	var all []string
-	for line := range strings.Lines(list) {
-		var name string
-		var files, inside, outside int
-		if _, err := fmt.Sscan(line, &name, &files, &inside, &outside); err != nil {
-			return fmt.Errorf("go list: %q: %w", line, err)
-		}
-		if files == 0 {
-			continue
-		}
-		all = append(all, name)
-		if inside+outside == 0 {
-			continue
-		}
-		if err := measured.run(name, module, timeout, dir); err != nil {
+	for root, patterns := range byModule(patterns) {
+		list, err := output(root, "go", append([]string{"list", "-f", "{{.ImportPath}} {{len .GoFiles}} " +
+			"{{len .TestGoFiles}} {{len .XTestGoFiles}}"}, patterns...)...)
+		if err != nil {
 			return err
+		}
+		for line := range strings.Lines(list) {
+			var name string
+			var files, inside, outside int
+			if _, err := fmt.Sscan(line, &name, &files, &inside, &outside); err != nil {
+				return fmt.Errorf("go list: %q: %w", line, err)
+			}
+			if files == 0 {
+				continue
+			}
+			all = append(all, name)
+			if inside+outside == 0 {
+				continue
+			}
+			if err := measured.run(root, name, module, timeout, dir); err != nil {
+				return err
+			}
 		}
 	}
 	return rewrite(page, module, all, measured)
 }
 
-// run adds what the tests of a package run, and the processes of their own that they start.
-func (c coverage) run(name, module, timeout, dir string) error {
+// laboratory is the folder of the module of the laboratory, in that of the product.
+const laboratory = "cmd/lab"
+
+// byModule sorts patterns of packages, as from the root of the product, by the module's folder. What
+// stands for the laboratory and more, such as ./..., goes to both.
+func byModule(patterns []string) map[string][]string {
+	sorted := map[string][]string{}
+	for _, pattern := range patterns {
+		name := path.Clean(pattern)
+		if inside, ok := strings.CutPrefix(name+"/", laboratory+"/"); ok {
+			sorted[laboratory] = append(sorted[laboratory], "./"+strings.TrimSuffix(inside, "/"))
+			continue
+		}
+		sorted["."] = append(sorted["."], pattern)
+		if above, ok := strings.CutSuffix(name, "..."); ok && strings.HasPrefix(laboratory+"/", above) {
+			sorted[laboratory] = append(sorted[laboratory], "./...")
+		}
+	}
+	return sorted
+}
+
+// run adds what the tests of a package run, and the processes of their own that they start. root is
+// the folder of the package's module.
+func (c coverage) run(root, name, module, timeout, dir string) error {
 	profile, processes := filepath.Join(dir, "profile"), filepath.Join(dir, "processes")
 	if err := errors.Join(os.RemoveAll(processes), os.Mkdir(processes, 0o700),
 		os.Setenv("GOCOVERDIR", processes)); err != nil {
 		return err
 	}
-	text, err := output("go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
+	text, err := output(root, "go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
 	if err != nil {
 		return fmt.Errorf("%w:\n%s", err, text)
 	}
@@ -96,15 +121,16 @@ func (c coverage) run(name, module, timeout, dir string) error {
 	if files, err := os.ReadDir(processes); err != nil || len(files) == 0 {
 		return err
 	}
-	if _, err := output("go", "tool", "covdata", "textfmt", "-i="+processes, "-o="+profile); err != nil {
+	if _, err := output(root, "go", "tool", "covdata", "textfmt", "-i="+processes, "-o="+profile); err != nil {
 		return err
 	}
 	return c.read(name, profile)
 }
 
-// output runs a program and returns what it prints.
-func output(name string, args ...string) (string, error) {
+// output runs a program in a folder and returns what it prints.
+func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {

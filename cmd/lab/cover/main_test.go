@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,5 +47,27 @@ func TestTheTableKeepsWhatWasNotMeasured(t *testing.T) {
 	write(page, "no table")
 	if err := rewrite(page, "m", nil, measured); err == nil {
 		t.Error("a page without a table is rewritten")
+	}
+}
+
+// TestByModule: a pattern that covers both modules goes to both, and none is lost.
+func TestByModule(t *testing.T) {
+	for _, test := range []struct{ pattern, product, laboratory string }{
+		{"./...", "./...", "./..."},
+		{"./cmd/...", "./cmd/...", "./..."},
+		{"./cmd/lab/...", "", "./..."},
+		{"./cmd/lab", "", "./"},
+		{"./cmd/lab/cover", "", "./cover"},
+		{"./cmd/labels/...", "./cmd/labels/...", ""},
+		{"./consensus", "./consensus", ""},
+	} {
+		got := byModule([]string{test.pattern})
+		if strings.Join(got["."], " ") != test.product || strings.Join(got[laboratory], " ") != test.laboratory {
+			t.Errorf("%s: %v", test.pattern, got)
+		}
+	}
+	both := byModule([]string{"./consensus", "./cmd/lab/cover"})
+	if modules := slices.Sorted(maps.Keys(both)); !slices.Equal(modules, []string{".", laboratory}) {
+		t.Errorf("modules %v", modules)
 	}
 }

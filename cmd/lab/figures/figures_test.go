@@ -101,9 +101,8 @@ func TestMedian(t *testing.T) {
 
 func TestIsProduct(t *testing.T) {
 	for name, want := range map[string]bool{
-		"cmd/rota": true, "controld/fsm": true, "noded/gpu/gputest": false, "cmd/lab/figures": false, "cmd/lab": false,
-		"cmd/labels":  true,
-		"cmd/e2e/lab": false, "examples/trainer": false, "": false,
+		"cmd/rota": true, "controld/fsm": true, "noded/gpu/gputest": false,
+		"examples/trainer": false, "examples": false, "": false,
 	} {
 		if got := isProduct(name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

@@ -2,8 +2,8 @@
 // other: lines and tokens by package, the files of each package's largest reference cycle, the
 // types with most methods, and the length of function names.
 //
-// Tests are not counted, nor are examples, measurement tools (cmd/lab) and packages that only tests
-// use.
+// Tests are not counted, nor are examples and packages that only tests use. The laboratory is a
+// module of its own.
 package main
 
 import (

@@ -88,12 +88,8 @@ func productPackages(dir string) ([]*source, error) {
 
 // isProduct reports whether a package is part of what users run.
 func isProduct(name string) bool {
-	for _, apart := range []string{"cmd/e2e", "cmd/lab", "cmd/warm", "examples"} {
-		if name == apart || strings.HasPrefix(name, apart+"/") {
-			return false
-		}
-	}
-	return name != "" && !strings.HasSuffix(path.Base(name), "test") // the root holds no code; gputest is for tests
+	// The root holds no code, and packages such as gputest are for tests.
+	return name != "" && !strings.HasPrefix(name+"/", "examples/") && !strings.HasSuffix(path.Base(name), "test")
 }
 
 // list runs go list over the packages of a module and all that they import.

@@ -23,9 +23,13 @@ type source struct {
 	starts bool     // its tests start their own program again, whose statements no profile has
 }
 
-// findPackage asks go for one package.
+// findPackage asks go for one package. The pattern is an import path or, from the working directory,
+// ./DIR. The folder of the package decides about the module, because the laboratory has its own.
 func findPackage(pattern string) (*source, error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles", pattern)
+	if info, err := os.Stat(pattern); err == nil && info.IsDir() {
+		cmd.Dir, cmd.Args[len(cmd.Args)-1] = pattern, "."
+	}
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {

@@ -160,7 +160,9 @@ func (s *suites) overlay(m *mutant, text []byte) (string, error) {
 func (s *suites) build(ctx context.Context, p *source, flags ...string) (binary, output string, err error) {
 	binary = filepath.Join(s.dir, "tests")
 	args := append([]string{"test", "-c", "-o", binary}, flags...)
-	b, err := exec.CommandContext(ctx, "go", append(args, p.path)...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "go", append(args, p.path)...)
+	cmd.Dir = p.dir
+	b, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("build the tests of %s: %w", p.path, err)
 	}

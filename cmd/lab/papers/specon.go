@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/sim/specon"
+	"github.com/rota-hpc/rota/cmd/lab/specon"
 )
 
 // speconGroup is what became of a run under one policy, in the form of rota sim.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
+	"github.com/rota-hpc/rota/cmd/lab/training"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
+	"github.com/rota-hpc/rota/cmd/lab/training"
 	"github.com/rota-hpc/rota/controld/model"
 )
 

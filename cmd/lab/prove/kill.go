@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 )
 
 // takeOver is from the kill of a leader until another one is known.

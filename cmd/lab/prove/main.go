@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/lab"
 )
 
 // The cluster.

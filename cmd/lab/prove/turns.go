@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/cmd/e2e/lab"
-	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
+	"github.com/rota-hpc/rota/cmd/lab"
+	"github.com/rota-hpc/rota/cmd/lab/training"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
