@@ -63,3 +63,27 @@ func TestTheLastWordOutlivesTheFile(t *testing.T) {
 		t.Errorf("%v, %v, finished %t", info, err, sup.saidFinished())
 	}
 }
+
+// TestAFileThatWasEmptied: what is written after that is read from its begin.
+func TestAFileThatWasEmptied(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after string
+		want          bool
+	}{
+		"shorter than before":   {strings.Repeat("{\"step\":1}\n", 9), "{\"finished\":true}\n", true},
+		"as it was":             {"{\"step\":1}\n", "{\"step\":2}\n", false},
+		"what was read is past": {"{\"step\":1}\n", "{\"step\":1}\n{\"finished\":true}\n", true},
+	} {
+		dir := t.TempDir()
+		path := container.ProgressPath(dir)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		one := &task{dir: dir}
+		for _, text := range []string{c.before, c.after} {
+			check(t, os.WriteFile(path, []byte(text), 0o600))
+			one.readFinished()
+		}
+		if one.finished.found.Load() != c.want {
+			t.Errorf("%s: finished %t", name, !c.want)
+		}
+	}
+}

@@ -155,3 +155,23 @@ func TestOrderIsKept(t *testing.T) {
 		}
 	}
 }
+
+// TestHowLongTheOrderIsKept: up to its bound, to the byte.
+func TestHowLongTheOrderIsKept(t *testing.T) {
+	for over, kept := range map[int]bool{0: true, 1: false} {
+		dir := t.TempDir()
+		order := openLogOrder(dir)
+		f, err := openLog(dir, container.LogFiles{}, "", "stdout", rootAccess{})
+		check(t, err)
+		f.order = order
+		f.write([]byte("x\n"))
+		order.last.Stream = "stderr" // so that the next line takes as much as this one
+		order.size = maxOrder - order.size + over
+		f.write([]byte("x\n"))
+		if _, err := os.Stat(filepath.Join(dir, container.OrderFile)); (err == nil) != kept || (order.file != nil) != kept {
+			t.Errorf("%d bytes beyond the bound: %v", over, err)
+		}
+		order.close()
+		f.file.Close()
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
@@ -86,6 +87,20 @@ func TestWhatTheKernelSaysOfAKill(t *testing.T) {
 		"a shell and one": {kills: "2", log: []string{killsShell, shellIsDead, killsTail, tailIsDead}, own: "1024",
 			want:   tail + "the limit is 1KiB",
 			beside: killed + "bash (process 478) for memory; the node had no more memory"},
+		"of a step that is not named": {kills: "1", path: "/lab/n1/6.1.0/step.0", own: "1048576", above: "2097152",
+			want: killed + "a process for memory; the step's limit is 1MiB"},
+		"without a limit of its own, and not named": {kills: "1", own: "max", above: "2097152",
+			want: killed + "a process for memory; the limit of its worker is 2MiB"},
+		"two that are named": {kills: "2", log: []string{killsTail, tailIsDead, strings.ReplaceAll(killsTail, "475", "479")},
+			own: "1024", want: killed + "2 processes, first tail (process 475), for memory; the limit is 1KiB"},
+		"a cgroup whose name ends like it": {kills: "1", log: []string{strings.Replace(killsTail, "task_memcg=/lab/n1/6.1.0",
+			"task_memcg=/lab/n1/16.1.0", 1)}, own: "1024", want: killed + "a process for memory; the limit is 1KiB"},
+		"two shells and none of its own": {kills: "2", log: []string{killsShell, shellIsDead,
+			strings.ReplaceAll(killsShell, "478", "480"), strings.ReplaceAll(shellIsDead, "478", "480")}, own: "1024",
+			beside: killed + "2 processes, first bash (process 480), for memory; the node had no more memory"},
+		"more shells than are counted": {kills: "1", log: []string{killsShell, shellIsDead,
+			strings.ReplaceAll(killsShell, "478", "480"), strings.ReplaceAll(shellIsDead, "478", "480")}, own: "1024",
+			beside: killed + "2 processes, first bash (process 480), for memory; the node had no more memory"},
 		"a shell of an old kernel": {kills: "1", log: []string{killsShell}, own: "1024",
 			want: killed + "bash (process 478) for memory; the node had no more memory"},
 	} {
@@ -168,5 +183,57 @@ func TestNotesInTheOutput(t *testing.T) {
 	}
 	if launch.BesideScore(100) == 100 {
 		t.Error("processes beside the ranks cannot be told from them")
+	}
+}
+
+// TestWhatIsSaidOnce: a kill is told once, and the next one again. Without the log none is named.
+func TestWhatIsSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	kills := func(n string) { check(t, os.WriteFile(dir+"/memory.events", []byte("oom_kill "+n+"\n"), 0o600)) }
+	says := kernelSays{killsTail, tailIsDead}
+	k := &memoryKills{score: 100, log: io.ReadCloser(&says)}
+	k.watch("/lab/n1/6.1.0", map[string]string{"": dir})
+	for _, c := range []struct{ kills, want string }{
+		{"0", ""}, {"1", "tail (process 475)"}, {"1", ""}, {"2", "2 processes, first tail"}, {"2", ""},
+	} {
+		kills(c.kills)
+		if got, _ := k.sayings(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("after %s kills it says %q, not %q", c.kills, got, c.want)
+		}
+	}
+	k.close()
+	k.close() // the log is closed once
+	kills("3")
+	if got, _ := k.sayings(); !strings.Contains(got, "3 processes, first tail") {
+		t.Errorf("when the log is closed it says %q", got)
+	}
+	for text, want := range map[string]jobspec.Bytes{"": 0, "max": 0, "0": 0, "1024": 1024,
+		"4611686018427387902": 1<<62 - 2,
+		"4611686018427387903": 0, "9223372036854771712": 0} {
+		check(t, os.WriteFile(dir+"/limit", []byte(text+"\n"), 0o600))
+		if got := limitIn(dir + "/limit"); got != want {
+			t.Errorf("%q is a limit of %d bytes", text, got)
+		}
+	}
+	if limitIn(dir+"/none") != 0 {
+		t.Error("what is not there is a limit")
+	}
+	v1 := &memoryKills{path: "/x", cgroups: map[string]string{"memory": dir}}
+	check(t, os.WriteFile(dir+"/memory.limit_in_bytes", []byte("3072\n"), 0o600))
+	if got := v1.limit("", false); got != "the limit is 3KiB" {
+		t.Errorf("with version 1: %q", got)
+	}
+	for _, text := range []string{"oom-kill:task_memcg=/x", "oom-kill:a,task_memcg=/x,task=y",
+		"oom-kill:a,task_memcg=/x,task=y,pid=z",
+		"oom:a,task_memcg=/x,task=y,pid=1"} {
+		if _, _, ok := parseKill(text); ok {
+			t.Errorf("%q is a kill", text)
+		}
+	}
+	for _, text := range []string{"a: Killed process x (y) oom_score_adj:1", "a: Killed process 1 (y) oom_score_adj:x",
+		"a: Killed process 1 (y)", "Killed process 1 (y) oom_score_adj:1"} {
+		if _, _, ok := parseScore(text); ok {
+			t.Errorf("%q has a score", text)
+		}
 	}
 }

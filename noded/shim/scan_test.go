@@ -234,3 +234,33 @@ func TestAFindingOnAFullDiskIsTriedAgain(t *testing.T) {
 		t.Errorf("%d bytes", len(b))
 	}
 }
+
+// TestHowManyLinesAreScanned: so many of a second, and not one more; the bound holds for each second anew.
+func TestHowManyLinesAreScanned(t *testing.T) {
+	for before, found := range map[int]bool{linesPerSecond - 1: true, linesPerSecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "needle"}}})
+			l := s.task("").stream("stdout")
+			time.Sleep(time.Second) // the bubble's time
+			l.write([]byte(strings.Repeat("x\n", before) + "needle\n"))
+			if got := linesOf(t, container.FindingsPath(dir)); (len(got) == 1) != found {
+				t.Errorf("line %d of a second is scanned: %t", before+1, !found)
+			}
+		})
+	}
+	// without a step that is waited for, no line but the newest of a second is kept
+	synctest.Test(t, func(t *testing.T) {
+		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`,
+			Metric: "loss"}})
+		l := s.task("").stream("stdout")
+		l.write([]byte("s1\ns2 0.5\ns3 0.5\n"))
+		if got := linesOf(t, container.StepsPath(dir)); len(got) != 1 {
+			t.Errorf("kept %q", got)
+		}
+		time.Sleep(time.Second) // the bubble's time
+		l.write([]byte("s4\n"))
+		if got := linesOf(t, container.StepsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"step":4`) {
+			t.Errorf("kept %q", got)
+		}
+	})
+}

@@ -296,11 +296,11 @@ func (s *session) take(c *stream.Conn, f stream.Frame) error {
 	case stream.Stdin, stream.StdinEnd:
 		return s.enqueue(c, f)
 	case stream.Signal:
-		n := container.SignalNumber(string(f.Data))
-		if n == 0 {
+		n := unix.SignalNum(string(f.Data))
+		if n == 0 { // not SIGTERM instead, as in a job file: no user has asked for the end of the programs
 			return fmt.Errorf("there is no signal %q", f.Data)
 		}
-		s.signal(f.Task, unix.Signal(n))
+		s.signal(f.Task, n)
 	case stream.Window:
 		rows, columns, err := f.Window()
 		if err != nil {

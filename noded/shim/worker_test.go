@@ -141,6 +141,14 @@ func specOf(root container.Root, cgroup, run, script string) *specs.Spec {
 	return spec
 }
 
+// bindAt has a container show a directory of the machine, with what is mounted in it.
+func bindAt(target, source string) func(*specs.Spec) {
+	return func(s *specs.Spec) {
+		s.Mounts = append(s.Mounts, specs.Mount{Destination: target, Type: "bind", Source: source,
+			Options: []string{"rbind", "nosuid", "nodev"}})
+	}
+}
+
 // supervised starts the supervisor of a worker, with a lease that ends in term (0: never).
 func (w *liveWorker) supervised(term time.Duration) *liveWorker {
 	w.t.Helper()
