@@ -129,9 +129,16 @@ func TestABackupIsRestored(t *testing.T) {
 		!strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("into the directory of a controller: %v", err)
 	}
+	cutOff := filepath.Join(dir, "restoring", "history.db") // a restore before was killed
+	if err := os.MkdirAll(cutOff, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	r, err := restored(t, s, full, dir, passphrase)
 	if err != nil || r.Generation.Number != 1 || r.Live != 1 || r.Waiting != 1 || r.Nodes != 1 {
 		t.Fatalf("restored: %+v, %v", r, err)
+	}
+	if _, err := os.Stat(filepath.Dir(cutOff)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of the restore is left: %v", err)
 	}
 
 	s.cfg.DataDir = dir

@@ -136,10 +136,17 @@ func (a *writer) add(name string, size int64, r io.Reader) error {
 	return nil
 }
 
-// Read verifies a backup as a whole, and hands its state and its history to functions on the way; nil
-// leaves them out. The error wraps ErrNotABackup if the file is none, was cut off or was changed; what
-// the functions have made is of no use then.
-func Read(path string, state, history func(io.Reader) error) (m Manifest, sealed []byte, err error) {
+// Uses takes the parts of a backup on the way, in this order. A nil function leaves its part out.
+type Uses struct {
+	Manifest func(Manifest) error // its error is returned as it is
+	State    func(io.Reader) error
+	History  func(io.Reader) error
+}
+
+// Read verifies a backup as a whole, and hands its parts to functions on the way. The error wraps
+// ErrNotABackup if the file is no backup, was cut off or was changed: results of the functions are of no
+// use then.
+func Read(path string, u Uses) (m Manifest, sealed []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return m, nil, err
@@ -151,10 +158,15 @@ func Read(path string, state, history func(io.Reader) error) (m Manifest, sealed
 	}
 	defer z.Close()
 	r := &reader{tar: tar.NewReader(z), sums: map[string]string{}}
-	if m, err = r.manifest(); err == nil {
-		sealed, err = r.parts(m, state, history)
+	if m, err = r.manifest(); err != nil {
+		return m, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err != nil {
+	if u.Manifest != nil {
+		if err := u.Manifest(m); err != nil {
+			return m, nil, err
+		}
+	}
+	if sealed, err = r.parts(m, u); err != nil {
 		return m, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, sealed, nil
@@ -180,11 +192,11 @@ func (r *reader) manifest() (m Manifest, err error) {
 	return m, nil
 }
 
-func (r *reader) parts(m Manifest, state, history func(io.Reader) error) (sealed []byte, err error) {
-	if err := r.pass(entryState, state); err != nil {
+func (r *reader) parts(m Manifest, u Uses) (sealed []byte, err error) {
+	if err := r.pass(entryState, u.State); err != nil {
 		return nil, err
 	}
-	if err := r.pass(entryHistory, history); err != nil {
+	if err := r.pass(entryHistory, u.History); err != nil {
 		return nil, err
 	}
 	if m.Keys {

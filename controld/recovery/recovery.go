@@ -29,6 +29,12 @@ import (
 // other controllers. The next recovery goes beyond it.
 const SeenFile = "generation-seen"
 
+// Names in a data directory.
+const (
+	raftDir     = "raft"
+	historyFile = "history.db"
+)
+
 // auditKept is how many entries of the audit log stay when one is added here.
 const auditKept = 1_000_000
 
@@ -67,7 +73,7 @@ func Recover(ctx context.Context, o Options) (*Result, error) {
 	if err := checkFormat(o.DataDir); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(o.DataDir, "raft")
+	dir := filepath.Join(o.DataDir, raftDir)
 	fresh := dir + ".recovered"
 	if err := os.RemoveAll(fresh); err != nil {
 		return nil, err
@@ -247,7 +253,7 @@ func checkFormat(dataDir string) error {
 
 // audit enters into the controller's audit log what was done.
 func audit(ctx context.Context, o Options, r *Result, what string) error {
-	h, err := history.Open(filepath.Join(o.DataDir, "history.db"))
+	h, err := history.Open(filepath.Join(o.DataDir, historyFile))
 	if err != nil {
 		return fmt.Errorf("generation %s is made, and is not in the audit log: %w", r.Generation, err)
 	}

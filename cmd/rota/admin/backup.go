@@ -71,7 +71,7 @@ func saveBackup(ctx context.Context, client *api.Client, req api.BackupRequest, 
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return m, fmt.Errorf("write %s: %w", path, err)
 	}
-	if m, _, err = backup.Read(f.Name(), nil, nil); err != nil {
+	if m, _, err = backup.Read(f.Name(), backup.Uses{}); err != nil {
 		return m, fmt.Errorf("what the controller sent is not whole; see its log: %w", err)
 	}
 	if force {
