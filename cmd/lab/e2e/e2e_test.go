@@ -82,6 +82,10 @@ func start(t *testing.T, o lab.Options) *world {
 	return startWithin(t, 4*time.Minute, o)
 }
 
+// long reports whether tests are to try every combination, as make race has them do. Else the whole
+// package takes about ten minutes on two cores.
+func long() bool { return os.Getenv("ROTA_TEST_LONG") != "" }
+
 // besides are the tests that others may run beside.
 var besides sync.Map
 

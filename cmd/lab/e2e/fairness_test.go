@@ -75,7 +75,10 @@ func (w *world) running(ids []string) (n int) {
 // second one gets half of the cluster once the others have run for as long as jobs run undisturbed,
 // whatever their priority, and keeps it.
 func TestALateUserGetsHalf(t *testing.T) {
-	for _, priority := range []int{50, 90} {
+	for _, priority := range []int{90, 50} {
+		if priority == 50 && !long() {
+			continue
+		}
 		t.Run(fmt.Sprintf("the first jobs have priority %d", priority), func(t *testing.T) {
 			lateUserGetsHalf(t, priority)
 		})
@@ -141,6 +144,9 @@ func (w *world) finish(dir string, ids []string) {
 // the other, and each has about half of the time. What is free beside the smaller one is used by a
 // job that fits there.
 func TestIndivisibleJobsTakeTurns(t *testing.T) {
+	if !long() {
+		t.Skip("takes over a minute: set ROTA_TEST_LONG, as make race does")
+	}
 	bob, alice, account := users(t)
 	w := shares(t, lab.Options{Nodes: 1, GPUs: 4}, "min_runtime = \"3s\"\n cost_worth = 1", account)
 	dir := w.scratch("turns")

@@ -67,6 +67,9 @@ func TestAControllerThatLostItsDisk(t *testing.T) {
 		w.allVote()
 		whole()
 	})
+	if !long() {
+		return // package consensus has the other two in random histories
+	}
 	t.Run("old, and its machine was booted", func(t *testing.T) {
 		hurt(func() error { return w.all(c2.OldDisk(), c2.Boot()) })
 		w.must(c2.Start())
