@@ -183,12 +183,12 @@ var rules = map[string]rule{
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate",
 			"controld/sched/fit", "controld/sched/queue",
 			"controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
-		why: "what every policy is: hooks of the phases of a cycle",
+		why: "what every policy is: its phases of a cycle and its answers",
 	},
 	"controld/sched/fairshare": {
 		ours: []string{"controld/sched/drf",

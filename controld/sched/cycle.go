@@ -24,17 +24,16 @@
 //
 // # Policies
 //
-// The rules above are policy standard. A policy is a value with hooks, listed in policies.go: see
-// package policy. Policies that take room from running jobs do so in one way. A plan keeps the room
+// The rules above are policy standard. A policy is a value with a method for each of its phases,
+// listed in policies.go: see package policy. Policies that take room from running jobs do so in one way. A plan keeps the room
 // for the job that is to get it, by a reservation for a preemptor, which goes before all others. It
 // asks the victims to leave, each with the job's name. The state refuses such a stop when that job
 // does not wait any more. A job that has left for one that is gone goes first when it is back.
 //
 // # Steering
 //
-// Operators pause parts of scheduling (package steering). policy.Rules.Run leaves out the phases
-// that they forbid, policies ask scratch.State.May, and scratch.State.Act drops what is forbidden
-// all the same. In a dry run the plan is made as if displacements were paused, and carries what a
+// Operators pause parts of scheduling (package steering). The cycle leaves out the phases that they
+// forbid, policies ask scratch.State.May, and scratch.State.Act drops what is forbidden all the same. In a dry run the plan is made as if displacements were paused, and carries what a
 // second cycle without the dry run would have asked of running jobs.
 //
 // # Packages
@@ -54,7 +53,11 @@ package sched
 import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/introspect"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Cycle decides what to do at now, given everything in v. The plan may be empty: see
@@ -63,5 +66,67 @@ import (
 // later than now, at which another cycle could decide otherwise although nothing has changed by
 // then; 0 if there is none. To run many cycles, keep a [Cache].
 func Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
-	return new(Cache).Cycle(v, now, p)
+	return planOf(v, now, p, new(memory))
+}
+
+// decide is one scheduling cycle: the phases in order, as docs/policy.md shows them. Each phase tries
+// things out on the scratch state and appends actions to its plan; no phase looks back. told is what
+// operators have told the scheduler, m the memory that the cycle may overwrite. Beside the scratch
+// state decide returns the policy at work, which explains the plan.
+func decide(v *state.View, now model.Instant, p model.Policy, told *steering.Steering,
+	m *memory) (*scratch.State, *policy.Answers) {
+	t := scratch.New(v, now, p, &m.room)
+	t.Steering = told
+	m.limit(t)
+	defer m.candidates.EndCycle()
+
+	// 1. Expire: end attempts, reservations and waiting jobs whose time is over. It comes before the
+	// policy looks at the room, because reservations that end here bind no job any more.
+	policy.Expire(t, &m.due)
+	rules := policyNamed(p.Name).begin(t, m)
+	sharing := introspect.New(t, rules.Answers())
+
+	// 2. Resume: suspended jobs go on where there is room, before new jobs take it. If an operator
+	// has paused all of scheduling, the cycle ends here: jobs that hold memory must not hang.
+	sharing.Resume()
+	if told.Paused(steering.All) != nil {
+		return t, rules.Answers()
+	}
+
+	// 3. Shrink: elastic jobs give up workers for jobs that would start with next to nothing.
+	if t.May(steering.Preemption) {
+		rules.Shrink()
+	}
+
+	// 4. Serve: start what fits, in order, and reserve room for blocked queue heads.
+	rules.Serve()
+
+	// 5. Resize: give elastic jobs that have just started more of the free room. If a start has
+	// freed room that was reserved, or the cycle has started as many jobs as it may, jobs that were
+	// not tried may fit in the next cycle: then nothing is taken from running jobs in this one.
+	rules.Resize()
+	if t.EndsEarly() {
+		return t, rules.Answers()
+	}
+
+	// 6. Take turns: jobs that share nodes pause for jobs that have had less.
+	sharing.TakeTurns()
+
+	// 7. Preempt: ask the cheapest running jobs to leave for jobs that still wait. Moves that an
+	// operator has paused were only tried: the room that was kept for them is given back.
+	if t.May(steering.Preemption) {
+		rules.Preempt()
+	}
+	if !t.May(steering.Migration) {
+		withdrawMigrations(t)
+	}
+
+	// 8. Grow: running elastic jobs get workers in room that nothing else wants.
+	if t.May(steering.Growth) {
+		rules.Grow()
+	}
+
+	// 9. Move: running and suspended jobs go on elsewhere for their own sake, in room that is left.
+	sharing.Move()
+	return t, rules.Answers()
 }

@@ -9,12 +9,14 @@ import (
 
 // Reused returns how many pages of attempts the last cycle took over from the one before: of
 // candidates, and of ends.
-func (d *Cache) Reused() (candidates, ends int) { return d.candidates.Reused(), d.due.Size() }
+func (c *Cache) Reused() (candidates, ends int) {
+	return c.memory.candidates.Reused(), c.memory.due.Size()
+}
 
 // AtMost returns a cache whose cycles end after n starts.
-func AtMost(n int) *Cache { return &Cache{maxStarts: n} }
+func AtMost(n int) *Cache { return &Cache{memory{maxStarts: n}} }
 
 // Reason returns why a job waits, as a cycle with this cache sees it.
-func (d *Cache) Reason(v *state.View, now model.Instant, p model.Policy, id model.JobID) model.Reason {
-	return d.reasons(v, now, p).Reason(id)
+func (c *Cache) Reason(v *state.View, now model.Instant, p model.Policy, id model.JobID) model.Reason {
+	return reasonsWith(v, now, p, &c.memory).Reason(id)
 }

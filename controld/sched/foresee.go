@@ -22,11 +22,10 @@ type Foreseen struct {
 // first that asks a job to leave decides. Nothing of them is carried out, so that what ends or starts
 // meanwhile is not foreseen.
 func Foresee(v *state.View, now model.Instant, p model.Policy, first, last model.JobID) Foreseen {
-	var d Cache
+	m := new(memory)
 	settings := v.Steering().WithoutDryRun()
 	for at, n := now, 0; n <= foreseeCycles; n++ {
-		t, _ := d.decideUnder(settings, v, at, p)
-		d.candidates.EndCycle()
+		t, _ := decide(v, at, p, settings, m)
 		out := Foreseen{After: at - now, DryRun: v.Steering().Setting(steering.DryRun) != nil}
 		for _, x := range displacements(t) {
 			if x.For >= first && x.For <= last {

@@ -18,8 +18,8 @@ const sharedRules = 1
 // namedPolicy is a set of rules for scheduling, known by a name.
 type namedPolicy struct {
 	name    string
-	version int                                       // raised when its own rules decide differently
-	begin   func(*scratch.State, *Cache) policy.Rules // the rules in one cycle
+	version int                                         // raised when its own rules decide differently
+	begin   func(*scratch.State, *memory) policy.Policy // the policy at work in one cycle
 }
 
 // rules is the version that plans carry. It grows with either number, so that no two versions of a
@@ -28,8 +28,8 @@ func (p *namedPolicy) rules() int { return sharedRules + p.version }
 
 // plain makes a policy of a function that has one phase and needs no memory of earlier cycles.
 func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
-	return namedPolicy{name, version, func(t *scratch.State, _ *Cache) policy.Rules {
-		return policy.Rules{Serve: func() { serve(t) }}
+	return namedPolicy{name, version, func(t *scratch.State, _ *memory) policy.Policy {
+		return policy.ServeOnly(func() { serve(t) })
 	}}
 }
 
@@ -38,8 +38,8 @@ func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
 // [model.NewPolicy].
 var policies = []namedPolicy{
 	plain("standard", 1, place.Standard),
-	{"rota", 2, func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
-	{"fairshare", 1, func(t *scratch.State, _ *Cache) policy.Rules { return fairshare.Rules(t) }},
+	{"rota", 2, func(t *scratch.State, m *memory) policy.Policy { return rota.New(t, &m.candidates, &m.headroom) }},
+	{"fairshare", 1, func(t *scratch.State, _ *memory) policy.Policy { return fairshare.New(t) }},
 	plain("fifo", 1, baseline.FIFO),
 	plain("backfill", 1, baseline.Backfill),
 	plain("easy", 1, baseline.EASY),
@@ -47,10 +47,10 @@ var policies = []namedPolicy{
 	plain("srtf", 1, baseline.LeastRemaining),
 	plain("las", 1, baseline.LAS),
 	plain("spread", 1, baseline.Spread),
-	{"fitgpp", 2, func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
-	{"lrtp", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
-	{"rand", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.Random(t, &d.candidates) }},
-	{"elastic", 1, func(t *scratch.State, _ *Cache) policy.Rules { return baseline.Elastic(t) }},
+	{"fitgpp", 2, func(t *scratch.State, m *memory) policy.Policy { return baseline.FitGpp(t, &m.candidates) }},
+	{"lrtp", 1, func(t *scratch.State, m *memory) policy.Policy { return baseline.LRTP(t, &m.candidates) }},
+	{"rand", 1, func(t *scratch.State, m *memory) policy.Policy { return baseline.Random(t, &m.candidates) }},
+	{"elastic", 1, func(t *scratch.State, _ *memory) policy.Policy { return baseline.Elastic(t) }},
 	plain("static", 1, baseline.Static),
 	plain("dragon", 1, baseline.Dragon),
 }

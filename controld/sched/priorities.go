@@ -30,7 +30,7 @@ func Priorities(v *state.View, now model.Instant, p model.Policy) []Priority {
 			t.Holders[r.Job] = r
 		}
 	}
-	rules := policyNamed(p.Name).begin(t, new(Cache))
+	answers := policyNamed(p.Name).begin(t, new(memory)).Answers()
 	var ready, aside []*model.Job
 	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {
@@ -42,10 +42,10 @@ func Priorities(v *state.View, now model.Instant, p model.Policy) []Priority {
 		}
 	}
 	switch {
-	case rules.Compare != nil:
-		slices.SortFunc(ready, rules.Compare)
+	case answers.Compare != nil:
+		slices.SortFunc(ready, answers.Compare)
 	default:
-		rules.Order.Sort(ready)
+		answers.Order.Sort(ready)
 	}
 	slices.SortFunc(aside, func(a, b *model.Job) int { return cmp.Compare(a.ID, b.ID) })
 	list := make([]Priority, 0, len(ready)+len(aside))
@@ -54,10 +54,10 @@ func Priorities(v *state.View, now model.Instant, p model.Policy) []Priority {
 		if i < len(ready) {
 			out.Position = i + 1
 		}
-		if rules.Terms != nil {
-			out.Terms = rules.Terms(j)
+		if answers.Terms != nil {
+			out.Terms = answers.Terms(j)
 		} else {
-			out.Terms = rules.Order.Terms(j)
+			out.Terms = answers.Order.Terms(j)
 		}
 		list = append(list, out)
 	}

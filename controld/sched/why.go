@@ -34,10 +34,10 @@ func ExplainShare(v *state.View, now model.Instant, p model.Policy, account stri
 }
 
 func reasonsAt(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
-	return new(Cache).reasons(v, now, p)
+	return reasonsWith(v, now, p, new(memory))
 }
 
-func (d *Cache) reasons(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
-	after, rules := d.decide(v, now, p)
-	return explain.New(scratch.New(v, now, p, new(fit.Room)), after, rules)
+func reasonsWith(v *state.View, now model.Instant, p model.Policy, m *memory) *explain.Reasons {
+	after, answers := decide(v, now, p, v.Steering(), m)
+	return explain.New(scratch.New(v, now, p, new(fit.Room)), after, answers)
 }

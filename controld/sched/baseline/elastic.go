@@ -22,16 +22,13 @@ const elasticDepth = 256
 // with the least while others of its rank wait. Where there is no room, jobs of a lower rank give
 // up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
 // did not get faster.
-func Elastic(t *scratch.State) policy.Rules {
-	s := &elasticPolicy{State: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
-	return policy.Rules{Serve: s.serve, Resize: func() {
-		s.goBack()
-		s.grow()
-	}}
+func Elastic(t *scratch.State) policy.Policy {
+	return &elasticPolicy{State: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
 }
 
 // elasticPolicy is policy elastic at work.
 type elasticPolicy struct {
+	policy.Idle
 	*scratch.State
 	running  []*elastic.Job
 	forecast *reserve.Forecast
@@ -55,8 +52,8 @@ func (s *elasticPolicy) line() []*model.Job {
 	return list[:min(len(list), elasticDepth)]
 }
 
-// serve starts what fits and makes way for what does not.
-func (s *elasticPolicy) serve() {
+// Serve starts what fits and makes way for what does not.
+func (s *elasticPolicy) Serve() {
 	line := s.line()
 	for i, j := range line {
 		alone := true // no other job of its rank or above waits
@@ -176,6 +173,12 @@ func (s *elasticPolicy) protect(j *model.Job, served bool) {
 		return
 	}
 	s.Reserve(r)
+}
+
+// Resize gives jobs the room that is idle, and takes back workers that were of no use.
+func (s *elasticPolicy) Resize() {
+	s.goBack()
+	s.grow()
 }
 
 // goBack takes from jobs the workers with which they did not get faster.

@@ -32,14 +32,14 @@ type fitgppPolicy struct {
 
 // FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
 // draws one at random, and again at the next instant if the job still does not fit.
-func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Rules {
+func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Policy {
 	return newFitGpp(t, cache, (*fitgppPolicy).cheapest)
 }
 
 func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *model.Job,
-	*fit.Gang) bool) policy.Rules {
+	*fit.Gang) bool) policy.Policy {
 	p := &fitgppPolicy{starter: newStarter(t), cache: cache, choose: choose}
-	return policy.Rules{Serve: p.serve}
+	return policy.ServeOnly(p.serve)
 }
 
 // serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes

@@ -10,7 +10,7 @@ import (
 
 // LRTP takes those with most of their time limit left, which is what it is told of how long they
 // run.
-func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
+func LRTP(t *scratch.State, cache *preempt.Cache) policy.Policy {
 	return newFitGpp(t, cache, func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool {
 		return p.until(j, g, func() *preempt.Candidate {
 			var best *preempt.Candidate

@@ -9,7 +9,7 @@ import (
 )
 
 // Random takes them by chance.
-func Random(t *scratch.State, cache *preempt.Cache) policy.Rules {
+func Random(t *scratch.State, cache *preempt.Cache) policy.Policy {
 	return newFitGpp(t, cache, func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool {
 		return p.until(j, g, func() *preempt.Candidate { return p.drawn(j, p.mayTake) })
 	})

@@ -52,7 +52,7 @@ func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	v := victimRules{Reasons: r, j: j, minRun: fairshare.MinRuntime(t)}
 	v.fair = fairshare.NewAccounts(&queue.Order{State: t})
 	// where jobs also leave by the order of service, an equal part is no quota to take back
-	v.fair.QuotaOnly = slices.Contains(r.rules.Causes, model.CauseOrder)
+	v.fair.QuotaOnly = slices.Contains(r.answers.Causes, model.CauseOrder)
 	if v.by = v.cause(); v.by == "" {
 		return nil
 	}
@@ -92,17 +92,17 @@ func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 
 // overLimit reports whether a limit of its account or user keeps a job from starting.
 func (r *Reasons) overLimit(j *model.Job) bool {
-	if r.rules.Reason != nil {
-		if why, own := r.rules.Reason(j); own && why.Code == model.ReasonTELimit {
+	if r.answers.Reason != nil {
+		if why, own := r.answers.Reason(j); own && why.Code == model.ReasonTELimit {
 			return true
 		}
 	}
-	return r.rules.Limit != nil && r.rules.Limit(j).Code != model.ReasonNone
+	return r.answers.Limit != nil && r.answers.Limit(j).Code != model.ReasonNone
 }
 
 // cause returns the rule by which others could leave for a job, "" if there is none.
 func (v *victimRules) cause() model.Cause {
-	knows := func(c model.Cause) bool { return slices.Contains(v.rules.Causes, c) }
+	knows := func(c model.Cause) bool { return slices.Contains(v.answers.Causes, c) }
 	switch {
 	case v.j.Class == jobspec.TE && knows(model.CauseTE):
 		return model.CauseTE
@@ -132,8 +132,8 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	if rule := v.sparesBE(run); rule != "" {
 		return rule
 	}
-	if v.rules.Spares != nil {
-		return v.rules.Spares(v.j, run, v.by)
+	if v.answers.Spares != nil {
+		return v.answers.Spares(v.j, run, v.by)
 	}
 	return ""
 }

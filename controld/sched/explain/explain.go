@@ -36,16 +36,16 @@ type Step struct {
 // Reasons compares what could be had when the cycle began with what it decided.
 type Reasons struct {
 	before, after *scratch.State
-	rules         *policy.Rules
+	answers       *policy.Answers
 	of            map[model.Shape]model.Reason
 	first         model.JobID // the first job that the cycle starts
 	keeper        model.JobID // the first job that the cycle reserves for
 }
 
-// New compares the scratch state before a cycle with that after it, and the rules by which it
-// decided.
-func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
-	r := &Reasons{before: before, after: after, rules: rules, of: map[model.Shape]model.Reason{}}
+// New compares the scratch state before a cycle with that after it, by the answers of the policy
+// that decided.
+func New(before, after *scratch.State, answers *policy.Answers) *Reasons {
+	r := &Reasons{before: before, after: after, answers: answers, of: map[model.Shape]model.Reason{}}
 	for _, a := range after.Actions {
 		if a.Start != nil && r.first == 0 {
 			r.first = a.Start.Job
@@ -84,8 +84,8 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 		e.After = r.afterPreemption(j)
 	}
 	e.Advice = advice(t, j, t.View.NameOf(id), e.Reason)
-	if e.Advice == "" && r.rules.Advice != nil {
-		e.Advice = r.rules.Advice(j)
+	if e.Advice == "" && r.answers.Advice != nil {
+		e.Advice = r.answers.Advice(j)
 	}
 	return e
 }
@@ -129,8 +129,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	if why, known := r.ofPreemption(j); known {
 		return why
 	}
-	if r.rules.Limit != nil {
-		if why := r.rules.Limit(j); why.Code != model.ReasonNone {
+	if r.answers.Limit != nil {
+		if why := r.answers.Limit(j); why.Code != model.ReasonNone {
 			return why
 		}
 	}
@@ -291,8 +291,8 @@ func count(sieves []sieve, nodes int, of string) []Step {
 // of.
 func (r *Reasons) ahead(j *model.Job) int {
 	n, t, compare := 0, r.after, queue.Compare
-	if r.rules.Order != nil {
-		compare = r.rules.Order.Compare
+	if r.answers.Order != nil {
+		compare = r.answers.Order.Compare
 	}
 	for g := range t.View.QueueGroups() {
 		if g.Key.Held {

@@ -16,8 +16,8 @@ func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 		why.For, why.Until = r.leaving(own)
 		return why, true
 	}
-	if r.rules.Reason != nil {
-		if why, own := r.rules.Reason(j); own {
+	if r.answers.Reason != nil {
+		if why, own := r.answers.Reason(j); own {
 			return why, true
 		}
 	}
@@ -34,7 +34,7 @@ func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 // spared reports whether the policy would look for jobs to ask to leave for a trial-and-error job,
 // but for what operators have told the scheduler.
 func (r *Reasons) spared(j *model.Job) bool {
-	if j.Class != jobspec.TE || r.rules.Preempt == nil || r.after.May(steering.Preemption) {
+	if j.Class != jobspec.TE || len(r.answers.Causes) == 0 || r.after.May(steering.Preemption) {
 		return false
 	}
 	g := r.before.Gang(j)

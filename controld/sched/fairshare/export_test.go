@@ -23,7 +23,7 @@ func NewPolicy(f *Accounts) *Policy { return newPolicy(f) }
 func (f *fairsharePolicy) FormLine() { f.line(f.frontScan(&f.seen, f.first)) }
 
 // Place starts what fits.
-func (f *fairsharePolicy) Place() { f.place() }
+func (f *fairsharePolicy) Place() { f.Serve() }
 
 // Open returns the jobs that fit.
 func (f *fairsharePolicy) Open() *LeafQueue { return f.open }

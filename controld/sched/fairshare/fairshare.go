@@ -12,18 +12,17 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Rules serves trial-and-error jobs before best-effort jobs. Within a class, the account comes
+// New returns policy fairshare for one cycle. It serves trial-and-error jobs before best-effort jobs. Within a class, the account comes
 // first that would be least saturated with its next job, and within it the user for which that is
 // so. The jobs of a user are served by priority and age. Accounts and users below their entitlement
 // get room back from those that hold more than their share: see reclaim.go.
-func Rules(t *scratch.State) policy.Rules {
-	f := newPolicy(NewAccounts(&queue.Order{State: t}))
-	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf, Compare: f.compare,
-		Causes: []model.Cause{model.CauseReclaim}}
+func New(t *scratch.State) policy.Policy {
+	return newPolicy(NewAccounts(&queue.Order{State: t}))
 }
 
 // fairsharePolicy is policy fairshare in one cycle.
 type fairsharePolicy struct {
+	policy.Idle
 	*Accounts
 	open  *leafQueue              // jobs that fit as far as is known
 	heads *leafQueue              // the first blocked job of each leaf
@@ -35,9 +34,17 @@ func newPolicy(f *Accounts) *fairsharePolicy {
 	return &fairsharePolicy{Accounts: f, open: newLeafQueue(f), heads: newLeafQueue(f), first: queue.Firsts[*drf.Node]{}}
 }
 
-// place starts what fits, in the order of shares, and sees to it that no head is passed without
+// Answers is what the policy tells users.
+func (f *fairsharePolicy) Answers() *policy.Answers {
+	return &policy.Answers{Limit: f.LimitOf, Compare: f.compare, Causes: []model.Cause{model.CauseReclaim}}
+}
+
+// Preempt reclaims room for accounts and users below their entitlement.
+func (f *fairsharePolicy) Preempt() { f.Reclaim() }
+
+// Serve starts what fits, in the order of shares, and sees to it that no head is passed without
 // bound.
-func (f *fairsharePolicy) place() {
+func (f *fairsharePolicy) Serve() {
 	f.line(f.frontScan(&f.seen, f.first))
 	b := reserve.NewBypass(&reserve.HeadRules{
 		Order:  f.Order,
@@ -56,7 +63,7 @@ func (f *fairsharePolicy) place() {
 		if c == nil {
 			return
 		}
-		f.serve(b, c, leaf)
+		f.startBest(b, c, leaf)
 	}
 }
 
@@ -69,9 +76,9 @@ func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *
 	f.CatchUp()
 }
 
-// serve starts the best open job if it fits and no limit is in the way, and moves on to the next of
+// startBest starts the best open job if it fits and no limit is in the way, and moves on to the next of
 // its group.
-func (f *fairsharePolicy) serve(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
+func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
 	if f.Limited(leaf, c.Job) {
 		f.open.pop(leaf)
 		return

@@ -12,7 +12,7 @@ import (
 
 // begin starts the jobs for which others have paused, once their room is free, whatever stands in
 // front of them in the queue: that is how a new job soon shows whether it learns.
-func (s *sharing) begin() {
+func (s *Sharing) begin() {
 	cfg := s.View.Config()
 	for _, r := range s.View.Reservations() {
 		j := s.View.Job(r.Job)
@@ -36,7 +36,7 @@ func (s *sharing) begin() {
 // relieve makes room for blocked heads that have waited for so long that room is kept for them:
 // what runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out
 // for ever.
-func (s *sharing) relieve() {
+func (s *Sharing) relieve() {
 	for _, r := range s.View.Reservations() {
 		if s.Holders[r.Job] != r || r.ForPreemptor || s.Started[r.Job] > 0 || s.AwaitsVictims(r.Job) {
 			continue
@@ -57,7 +57,7 @@ func (s *sharing) relieve() {
 
 // onNodesOf returns the units that have to pause so that all that is reserved comes free, none if
 // that is not enough.
-func (s *sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
+func (s *Sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
 	j := s.View.Job(r.Job)
 	for _, c := range r.Claims {
 		_, node := s.View.Node(c.Node)
@@ -90,14 +90,14 @@ func (s *sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
 }
 
 // yields reports whether a unit takes turns and may pause for a job.
-func (s *sharing) yields(u *unit, j *model.Job) bool {
+func (s *Sharing) yields(u *unit, j *model.Job) bool {
 	_, asked := s.Stopping[u.id()]
 	return !asked && u.rank >= queue.ClassRank(j.Class) && !s.measuring(u) &&
 		s.View.Config().SharingOf(u.runs[0].Job).Oversubscribe > 1
 }
 
 // admit begins jobs that wait, in order, on nodes where others pause for them.
-func (s *sharing) admit() {
+func (s *Sharing) admit() {
 	list := s.waiting()
 	if len(list) == 0 {
 		return
@@ -135,7 +135,7 @@ type waiter struct {
 }
 
 // waiting lists the jobs that would take turns and have found no room, in order.
-func (s *sharing) waiting() (list []waiter) {
+func (s *Sharing) waiting() (list []waiter) {
 	cfg := s.View.Config()
 	for at, head := range s.View.QueueHeads() {
 		if head.Held {
@@ -190,7 +190,7 @@ type setOnNode struct {
 }
 
 // loads returns the load of every node that is up, in order of the nodes.
-func (s *sharing) loads() []*load {
+func (s *Sharing) loads() []*load {
 	nodes := s.View.Nodes()
 	at := make([]*load, len(nodes))
 	list := make([]*load, 0, len(nodes))
@@ -241,7 +241,7 @@ func (s *sharing) loads() []*load {
 // choose returns the node on which a job begins although it has no free room, and the units that
 // pause for it there; nil if there is none. A node with jobs of the same width is preferred, so
 // that narrow jobs do not spread over the nodes that wide ones need.
-func (s *sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
+func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
 	most := int64(s.View.Config().SharingOf(j).Oversubscribe)
 	needs := j.Request.Active.GPUs
 	able := make([]*load, 0, len(loads))
@@ -267,7 +267,7 @@ func (s *sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 }
 
 // isFor is 1 for a node where room is kept for a job, which has moved there, else 0.
-func (s *sharing) isFor(node int, j *model.Job) int {
+func (s *Sharing) isFor(node int, j *model.Job) int {
 	if r := s.Holders[j.ID]; r != nil && slices.ContainsFunc(r.Claims,
 		func(c model.Claim) bool { return c.Node == s.View.Nodes()[node].Name }) {
 		return 1
@@ -277,7 +277,7 @@ func (s *sharing) isFor(node int, j *model.Job) int {
 
 // pausing returns the units of a node that have to pause for a job of one worker to fit there:
 // those that have had the most service. Nil: it does not fit.
-func (s *sharing) pausing(j *model.Job, node int) []*unit {
+func (s *Sharing) pausing(j *model.Job, node int) []*unit {
 	n := s.survey()[node]
 	if n == nil {
 		return nil
@@ -301,7 +301,7 @@ func (s *sharing) pausing(j *model.Job, node int) []*unit {
 }
 
 // beginOn keeps room on a node for a job and has others pause there for it.
-func (s *sharing) beginOn(j *model.Job, g *fit.Gang, node int, victims []*unit) {
+func (s *Sharing) beginOn(j *model.Job, g *fit.Gang, node int, victims []*unit) {
 	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
 	r := s.NewReservation(j.ID, claims, s.Now+model.PauseWithin)
 	r.ForPreemptor = true

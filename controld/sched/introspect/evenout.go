@@ -18,11 +18,11 @@ import (
 // for several times as long as a move takes it.
 
 // evenOut has jobs that take turns move to nodes where there are fewer.
-func (s *sharing) evenOut() {
+func (s *Sharing) evenOut() {
 	if !s.crowded() {
 		return
 	}
-	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
+	e := &evening{Sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
 		sets: map[setOnNode]bool{}}
 	e.survey()
 	for range min(Limits.EvenPerCycle, s.movesLeft()-e.moved) {
@@ -36,7 +36,7 @@ func (s *sharing) evenOut() {
 }
 
 // crowded reports whether a job that may move shares a node with one that is suspended.
-func (s *sharing) crowded() bool {
+func (s *Sharing) crowded() bool {
 	cfg := s.View.Config()
 	for _, n := range s.survey() {
 		if n != nil && len(n.suspended) > 0 && slices.ContainsFunc(slices.Concat(n.suspended, n.active),
@@ -48,7 +48,7 @@ func (s *sharing) crowded() bool {
 }
 
 // planned returns how many jobs move for their own sake by the plan so far.
-func (s *sharing) planned() (n int) {
+func (s *Sharing) planned() (n int) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		if a.Move != nil || a.Stop != nil && a.Stop.Cause == model.CauseMigrate && a.Stop.For == 0 {
@@ -60,7 +60,7 @@ func (s *sharing) planned() (n int) {
 
 // evening is what is known while jobs are evened out.
 type evening struct {
-	*sharing
+	*Sharing
 	sizes  []int64
 	seats  []Seat
 	gangs  map[model.JobID]*movable // jobs that could move but for the time
@@ -175,7 +175,7 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 
 // movedEnough reports whether a job has moved as often as it may in a day, or in vain. It wakes the
 // cycle when that is forgotten.
-func (s *sharing) movedEnough(j *model.Job) bool {
+func (s *Sharing) movedEnough(j *model.Job) bool {
 	moves, vain, first := 0, false, model.Instant(0)
 	for i := range j.Attempts {
 		for _, t := range j.Attempts[i].Trials {
@@ -244,7 +244,7 @@ func (e *evening) wake() {
 // Weights of the jobs of an account change one at a time, when each goes on. Until all have changed
 // it may get less than before, and not more. A job that leaves leaves the others too much or too
 // little for one turn at most.
-func (s *sharing) weight(u *unit) int {
+func (s *Sharing) weight(u *unit) int {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	if !Limits.Weigh || len(u.runs) > 1 || slices.ContainsFunc(u.nodes, func(at int) bool { return at != u.nodes[0] }) {
 		return 0 // a set, or a gang on several nodes

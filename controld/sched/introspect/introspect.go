@@ -14,48 +14,58 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Add puts the phases of this package beside those of a policy, as far as the configuration and the
-// state ask for them.
-func Add(t *scratch.State, rules *policy.Rules) {
-	shares := t.View.Config().Shares()
-	if !shares && !t.View.AnySuspended() {
-		return
-	}
-	order := rules.Order
-	if order == nil {
-		order = &queue.Order{State: t}
-	}
-	s := &sharing{State: t, order: order, limit: rules.Limit}
-	rules.Resume = func() {
-		if t.May(steering.All) {
-			s.begin()
-		}
-		s.resume()
-	}
-	if shares {
-		rules.TakeTurns = s.share
-	}
-	if t.View.Config().Migrates() && t.May(steering.Migration) {
-		rules.Move = func() {
-			s.move(rules.Keeps)
-			s.evenOut()
-		}
-	}
-}
-
-// sharing is what jobs share in one cycle.
-type sharing struct {
+// Sharing is the phases of this package in one cycle, beside those of any policy: jobs that can be
+// suspended go on, take turns and move, as far as the configuration and the state ask for them.
+type Sharing struct {
 	*scratch.State
 	order *queue.Order
-	limit func(*model.Job) model.Reason // see [policy.Rules]; nil: there is none
+	limit func(*model.Job) model.Reason // see [policy.Answers]; nil: there is none
+	keeps func(*fit.Room) bool          // see [policy.Answers]; nil: the policy keeps no room free
 	nodes []*shared                     // by position; nil until it is needed, and where no unit is
 	// of units that go on in this cycle, in hundredths; nil until it is needed
 	weights map[model.JobID]int
 	spare   *fit.Room // see besideTE
+	shares  bool      // the configuration lets jobs share nodes
 }
 
-// share lets jobs take turns and packs them.
-func (s *sharing) share() {
+// New returns the phases for one cycle, in which a policy orders and limits jobs as its answers say.
+func New(t *scratch.State, of *policy.Answers) *Sharing {
+	s := &Sharing{State: t, order: of.Order, limit: of.Limit, keeps: of.Keeps, shares: t.View.Config().Shares()}
+	if s.order == nil {
+		s.order = &queue.Order{State: t}
+	}
+	return s
+}
+
+// none reports whether no job shares anything, so that no phase has anything to do.
+func (s *Sharing) none() bool { return !s.shares && !s.View.AnySuspended() }
+
+// Resume starts the jobs for which others have paused and has suspended jobs go on.
+func (s *Sharing) Resume() {
+	if s.none() {
+		return
+	}
+	if s.May(steering.All) {
+		s.begin()
+	}
+	s.resume()
+}
+
+// Move has jobs go on elsewhere: those for which that is worth it, and those of nodes that have more
+// than others.
+func (s *Sharing) Move() {
+	if s.none() || !s.View.Config().Migrates() || !s.May(steering.Migration) {
+		return
+	}
+	s.move()
+	s.evenOut()
+}
+
+// TakeTurns lets jobs take turns and packs them.
+func (s *Sharing) TakeTurns() {
+	if !s.shares {
+		return
+	}
 	s.dropEnding()
 	if s.May(steering.Slicing) {
 		s.relieve()
@@ -76,7 +86,7 @@ func (s *sharing) share() {
 }
 
 // dropEnding leaves out the units that the policy has asked to leave since the survey was made.
-func (s *sharing) dropEnding() {
+func (s *Sharing) dropEnding() {
 	ending := s.Ending()
 	if len(ending) == 0 {
 		return
@@ -110,7 +120,7 @@ type shared struct {
 }
 
 // survey lists the units on every node.
-func (s *sharing) survey() []*shared {
+func (s *Sharing) survey() []*shared {
 	if s.nodes != nil {
 		return s.nodes
 	}
@@ -132,7 +142,7 @@ func (s *sharing) survey() []*shared {
 
 // rank works out the turns of units and sorts them: the higher class first, then the one that has
 // had the least service.
-func (s *sharing) rank(units []*unit) {
+func (s *Sharing) rank(units []*unit) {
 	for _, u := range units {
 		u.turn, u.rank = 0, queue.ClassRank(u.runs[0].Job.Class)
 		for _, run := range u.runs {
@@ -156,7 +166,7 @@ func (u *unit) single() *estimate.LiveAttempt {
 	return u.runs[0]
 }
 
-func (s *sharing) enter(run *estimate.LiveAttempt) {
+func (s *Sharing) enter(run *estimate.LiveAttempt) {
 	a := run.Attempt
 	at := make([]int, len(a.Workers))
 	for i := range a.Workers {
@@ -222,7 +232,7 @@ func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 // resume has suspended units go on where there is room, those first that have had the least
 // service, before other jobs of their class start. What others leave for a waiting job is not theirs,
 // nor what an account is entitled to; what is kept for blocked heads is.
-func (s *sharing) resume() {
+func (s *Sharing) resume() {
 	if !s.View.AnySuspended() {
 		return
 	}
@@ -244,7 +254,7 @@ func (s *sharing) resume() {
 
 // besideTE returns the room that the trial-and-error jobs leave that wait and find room, nil if there
 // are none: it is what best-effort units may take.
-func (s *sharing) besideTE() (room *fit.Room) {
+func (s *Sharing) besideTE() (room *fit.Room) {
 	for at, head := range s.View.QueueHeads() {
 		if head.Held || !head.TE {
 			continue
@@ -273,7 +283,7 @@ func (s *sharing) besideTE() (room *fit.Room) {
 // collect keeps what is free for units that paused for another job and have waited for as long as a
 // blocked head does until it gets a reservation: jobs that start past them would keep them from going
 // on, and they cannot go on elsewhere. It holds for this cycle, and is found again by the next.
-func (s *sharing) collect() {
+func (s *Sharing) collect() {
 	for node, n := range s.survey() {
 		if n == nil {
 			continue
@@ -304,17 +314,17 @@ func (s *sharing) collect() {
 }
 
 // limited reports whether a limit of its account or user keeps a job from holding GPUs now.
-func (s *sharing) limited(j *model.Job) bool {
+func (s *Sharing) limited(j *model.Job) bool {
 	return s.limit != nil && s.limit(j).Code != model.ReasonNone
 }
 
 // anyLimited is limited for the jobs of a unit.
-func (s *sharing) anyLimited(u *unit) bool {
+func (s *Sharing) anyLimited(u *unit) bool {
 	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.limited(r.Job) })
 }
 
 // mayGoOn reports whether a unit leaves to others on its nodes what units pause for.
-func (s *sharing) mayGoOn(u *unit) bool {
+func (s *Sharing) mayGoOn(u *unit) bool {
 	for i, node := range u.nodes {
 		if slices.Contains(u.nodes[:i], node) {
 			continue
@@ -367,7 +377,7 @@ func needsOn(u *unit, node int) (needs model.Vector) {
 }
 
 // goOn plans that a unit goes on, if it finds room.
-func (s *sharing) goOn(u *unit) bool {
+func (s *Sharing) goOn(u *unit) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	workers := make([]fit.Suspended, 0, len(a.Workers))
 	at := make([]int, 0, len(a.Workers))
@@ -404,7 +414,7 @@ func (s *sharing) goOn(u *unit) bool {
 
 // putBeside plans that a suspended attempt goes on beside another one on its GPU, if what it needs
 // besides finds room.
-func (s *sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.LiveAttempt, expected int64) bool {
+func (s *Sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.LiveAttempt, expected int64) bool {
 	needs := run.Job.RequestOf(0).WithShare(0)
 	if !s.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {
 		return false
@@ -416,7 +426,7 @@ func (s *sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.
 }
 
 // suspend plans that a unit pauses for a job.
-func (s *sharing) suspend(n *shared, u *unit, cause model.Cause, beneficiary model.JobID) {
+func (s *Sharing) suspend(n *shared, u *unit, cause model.Cause, beneficiary model.JobID) {
 	for _, run := range u.runs {
 		s.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause, For: beneficiary}})
 		s.Stopping[run.Job.ID] = beneficiary

@@ -31,16 +31,15 @@ import (
 
 // mover moves jobs in one cycle.
 type mover struct {
-	*sharing
-	keeps  func(*fit.Room) bool // the headroom of the policy is left in a room; nil: it has none
+	*Sharing
 	ending map[model.JobID]bool // jobs that the plan stops, resizes or moves
 	left   int                  // how many more jobs may move now
 	loads  []*load              // nil until they are needed
 }
 
 // move moves jobs that are worth it.
-func (s *sharing) move(keeps func(*fit.Room) bool) {
-	m := &mover{sharing: s, keeps: keeps, ending: s.Ending(), left: s.movesLeft()}
+func (s *Sharing) move() {
+	m := &mover{Sharing: s, ending: s.Ending(), left: s.movesLeft()}
 	if m.left == 0 || len(s.Started) > 0 {
 		return
 	}
@@ -56,7 +55,7 @@ func (s *sharing) move(keeps func(*fit.Room) bool) {
 }
 
 // movesLeft returns how many jobs may move now.
-func (s *sharing) movesLeft() int {
+func (s *Sharing) movesLeft() int {
 	most := min(Limits.MovesPerHour, estimate.MovesKept)
 	const hour = 60 * 60 * 1000
 	l := s.View.Statistics()
@@ -89,7 +88,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 }
 
 // moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
-func (s *sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
+func (s *Sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
 	return restartOf(j) + preempt.UnsavedMS(j, a, s.Now) + preempt.ExpectedGrace(s.State, j)
 }
 
@@ -246,7 +245,7 @@ func (m *mover) moveElsewhere(u *unit, node int) bool {
 
 // sendTo tells a job of one worker to go on on another node, and keeps room for it there, where it
 // begins in free room or takes its turn.
-func (s *sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
+func (s *Sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
 	s.Stop(j, a, model.CauseMigrate, 0)
 	g := s.Gang(j)
 	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
@@ -257,7 +256,7 @@ func (s *sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
 // loadOf returns the load of a node, nil if it is not up.
 func (m *mover) loadOf(node int) *load {
 	if m.loads == nil {
-		m.loads = m.sharing.loads()
+		m.loads = m.Sharing.loads()
 	}
 	for _, l := range m.loads {
 		if l.node == node {

@@ -11,7 +11,7 @@ import (
 
 // pack tries suspended jobs on the GPUs of others, the job that uses least of a GPU first, on the
 // GPU of which least is used. Only the rates that the node measures say whether they stay.
-func (s *sharing) pack(node int, n *shared) {
+func (s *Sharing) pack(node int, n *shared) {
 	guests := s.guests(n)
 	if len(guests) == 0 {
 		return
@@ -35,7 +35,7 @@ func (s *sharing) pack(node int, n *shared) {
 
 // guests are the suspended jobs of a node that may share a GPU, in order of how much they use of
 // one.
-func (s *sharing) guests(n *shared) (list []*unit) {
+func (s *Sharing) guests(n *shared) (list []*unit) {
 	cfg := s.View.Config()
 	for _, u := range n.suspended {
 		if run := u.single(); run != nil && run.Attempt.Profile != nil && cfg.SharingOf(run.Job).Pack {
@@ -50,7 +50,7 @@ func (s *sharing) guests(n *shared) (list []*unit) {
 
 // hosts are the units of a node on one GPU that others may join, in the same order. What a set
 // makes of its GPU must have been measured before another job joins it.
-func (s *sharing) hosts(n *shared) (list []*unit) {
+func (s *Sharing) hosts(n *shared) (list []*unit) {
 	cfg := s.View.Config()
 	for _, u := range n.active {
 		_, asked := s.Stopping[u.id()]
@@ -89,7 +89,7 @@ func (u *unit) gpu() int { return u.runs[0].Attempt.Workers[0].GPUs[0] }
 // expected is what it may bring to put a job on the GPU of others, as [model.Trial.Expected]: as if
 // jobs slowed each other only when together they want more than the GPU. 0: they may not be put
 // together, or have been in vain.
-func (s *sharing) expected(node int, host, guest *unit) int64 {
+func (s *Sharing) expected(node int, host, guest *unit) int64 {
 	memory, sum, before := jobspec.Bytes(0), int64(len(host.runs)+1)*1000, int64(0)
 	for _, r := range slices.Concat(host.runs, guest.runs) {
 		memory += r.Attempt.Profile.Memory
@@ -118,7 +118,7 @@ func (s *sharing) expected(node int, host, guest *unit) int64 {
 
 // separate has jobs pause that share a GPU and should not: those for which it has brought nothing,
 // and those that it slows down where a GPU has come free.
-func (s *sharing) separate(node int, n *shared) {
+func (s *Sharing) separate(node int, n *shared) {
 	free := s.Room.Available(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 && len(n.leaving) == 0 && !n.busy
 	for _, u := range n.active {
 		if len(u.runs) < 2 {
@@ -142,13 +142,13 @@ func (s *sharing) separate(node int, n *shared) {
 }
 
 // measuring reports whether it is being measured what the attempts of a unit make of their GPU.
-func (s *sharing) measuring(u *unit) bool {
+func (s *Sharing) measuring(u *unit) bool {
 	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.measuredBy(r.Attempt) > s.Now })
 }
 
 // measuredBy returns until when an attempt that is tried on a GPU is left there to be measured: a
 // rate that has not come by then does not come.
-func (s *sharing) measuredBy(a *model.Attempt) model.Instant {
+func (s *Sharing) measuredBy(a *model.Attempt) model.Instant {
 	if !a.OnTrial() {
 		return 0
 	}

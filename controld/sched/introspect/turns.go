@@ -8,7 +8,7 @@ import (
 )
 
 // rotate has units pause whose time is over, for those that have had less service.
-func (s *sharing) rotate(node int, n *shared) {
+func (s *Sharing) rotate(node int, n *shared) {
 	if len(n.leaving) > 0 || n.busy || s.promised(node) {
 		return
 	}
@@ -41,7 +41,7 @@ func (s *sharing) rotate(node int, n *shared) {
 }
 
 // ownGPUs returns the GPUs of a node that a suspended unit must have to go on, by bit; 0: any will do.
-func (s *sharing) ownGPUs(u *unit, node int) (own uint64) {
+func (s *Sharing) ownGPUs(u *unit, node int) (own uint64) {
 	if !s.View.Nodes()[node].PinsGPUs {
 		return 0
 	}
@@ -74,7 +74,7 @@ func bitsOf(gpus []int) (mask uint64) {
 func wholeGPUs(mask uint64) int64 { return int64(bits.OnesCount64(mask)) * model.WholeGPU }
 
 // promised reports whether others leave room on a node to a job that waits.
-func (s *sharing) promised(node int) bool {
+func (s *Sharing) promised(node int) bool {
 	name := s.View.Nodes()[node].Name
 	for _, r := range s.Holders {
 		if r.ForPreemptor && slices.ContainsFunc(r.Claims, func(c model.Claim) bool { return c.Node == name }) {
@@ -87,7 +87,7 @@ func (s *sharing) promised(node int) bool {
 // due picks units that have had their time and more service than another one, so that what they give
 // back covers what it lacks: those first that have had the most. If it must have certain GPUs, own,
 // only these count. It also wakes the cycle when the time of the next one is over.
-func (s *sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (victims []*unit, gain model.Vector) {
+func (s *Sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (victims []*unit, gain model.Vector) {
 	for _, v := range slices.Backward(active) {
 		held := heldGPUs(v)
 		if v.rank < u.rank || own != 0 && held&own == 0 {
@@ -111,7 +111,7 @@ func (s *sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (
 
 // overAt returns when a unit has had its time, and more service than another one. Turns of all
 // nodes end at whole multiples of [Tunables.TurnsEvery], or in the first cycle after it.
-func (s *sharing) overAt(v, u *unit) model.Instant {
+func (s *Sharing) overAt(v, u *unit) model.Instant {
 	over := model.Instant(0)
 	for _, run := range v.runs {
 		a := run.Attempt

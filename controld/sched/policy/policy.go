@@ -1,41 +1,69 @@
-// Package policy says what a scheduling policy is: [Rules], a value with one hook for each phase of
-// a cycle. The first phase, [Expire], is the same for all policies.
+// Package policy says what a scheduling policy is: [Policy], the phases that it adds to a cycle, and
+// [Answers], what it tells users about its decisions. The phases that are the same under every
+// policy are [Expire] and those of package introspect.
 package policy
 
 import (
-	"slices"
-
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
-	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
-	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Rules is a policy at work in one cycle. Each hook is a phase or answers a question; one that is
-// nil does nothing.
-type Rules struct {
-	// The phases, in the order in which they run.
-	Resume func() // has suspended attempts go on where there is room
-	Shrink func() // takes workers from elastic jobs for jobs that wait, before anything starts
-	Serve  func() // starts what fits, in order, and reserves room for blocked heads
-	Resize func() // changes the sizes of jobs by what has started
-	// lets jobs that still wait, and those that are suspended, have their turn: others pause for them
-	TakeTurns func()
-	Preempt   func() // asks running jobs to leave for jobs that still wait
-	Grow      func() // gives running jobs the room that is left
-	Move      func() // has running and suspended jobs go on elsewhere for their own sake
+// Policy is a scheduling policy at work in one cycle. The cycle calls the phases in this order, each
+// once at most: see controld/sched/cycle.go.
+type Policy interface {
+	Shrink()  // takes workers from elastic jobs for jobs that wait, before anything starts
+	Serve()   // starts what fits, in order, and reserves room for blocked queue heads
+	Resize()  // changes the sizes of jobs by what has started
+	Preempt() // asks running jobs to leave for jobs that still wait
+	Grow()    // gives running jobs the room that is left
+	Answers() *Answers
+}
 
+// Idle is a policy whose phases do nothing and that answers nothing. A policy embeds it and writes
+// the methods that it needs.
+type Idle struct{}
+
+// Shrink does nothing.
+func (Idle) Shrink() {}
+
+// Serve does nothing.
+func (Idle) Serve() {}
+
+// Resize does nothing.
+func (Idle) Resize() {}
+
+// Preempt does nothing.
+func (Idle) Preempt() {}
+
+// Grow does nothing.
+func (Idle) Grow() {}
+
+// Answers says nothing.
+func (Idle) Answers() *Answers { return &Answers{} }
+
+// ServeOnly is a policy whose only phase is a function that starts jobs.
+func ServeOnly(serve func()) Policy { return serveOnly{serve: serve} }
+
+type serveOnly struct {
+	Idle
+	serve func()
+}
+
+// Serve calls the function.
+func (p serveOnly) Serve() { p.serve() }
+
+// Answers are what a policy tells users, and the phases of sharing, about how it decides. Nothing
+// that the policy itself decides depends on them. A function that is nil has nothing to say.
+type Answers struct {
 	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
 	Causes []model.Cause
 
-	// whether what the policy keeps free for jobs to come is there in a copy of the room; nil: nothing
-	// is
+	// whether the room that the policy keeps free for jobs to come is free in a copy of the room; nil:
+	// the policy keeps none
 	Keeps func(*fit.Room) bool
 
-	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
 	// the order of jobs in which accounts come first whatever their jobs are; nil: that of Order
 	Compare func(a, b *model.Job) int
@@ -45,58 +73,6 @@ type Rules struct {
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
 	Advice func(*model.Job) string               // what else a user should know, "" if nothing
 	// why the policy spares a running job from leaving for one that waits, by the rule for a cause, ""
-	// if it does not: what the rules do not say that hold under every policy
+	// if it does not: only rules that do not hold under every policy
 	Spares func(waiting *model.Job, running *estimate.LiveAttempt, by model.Cause) string
-}
-
-// Run runs the phases. When a start has freed room that was reserved, or the cycle has started as
-// many jobs as it may, nothing is taken from running jobs: jobs that were not tried may fit in the
-// next cycle. What an operator has paused is left out, and a dry run leaves out what displaces
-// jobs.
-func (r *Rules) Run(t *scratch.State) {
-	if t.Steering.Paused(steering.All) != nil {
-		if r.Resume != nil {
-			r.Resume()
-		}
-		return
-	}
-	run := func(phase func(), may bool) {
-		if phase != nil && may {
-			phase()
-		}
-	}
-	run(r.Resume, true)
-	preempts := t.May(steering.Preemption)
-	run(r.Shrink, preempts)
-	run(r.Serve, true)
-	run(r.Resize, true)
-	if t.EndsEarly() {
-		return
-	}
-	run(r.TakeTurns, true)
-	run(r.Preempt, preempts)
-	if !t.May(steering.Migration) {
-		withdrawMigrations(t)
-	}
-	run(r.Grow, t.May(steering.Growth))
-	run(r.Move, t.May(steering.Migration))
-}
-
-// withdrawMigrations takes back the room that was kept in this cycle for jobs for which others
-// would have moved: the moves themselves were dropped.
-func withdrawMigrations(t *scratch.State) {
-	t.Actions = slices.DeleteFunc(t.Actions, func(a fsm.Action) bool {
-		r := a.Reserve
-		if r == nil || !r.ForPreemptor || !t.Unmoved[r.Job] {
-			return false
-		}
-		t.Room.Unclaim(r.Job)
-		delete(t.Holders, r.Job)
-		if before := t.View.Reservation(r.Job); before != nil && before.Until > t.Now {
-			t.Room.Claim(before)
-			t.Holders[r.Job] = before
-		}
-		t.Revision++
-		return true
-	})
 }

@@ -16,36 +16,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
-	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
 )
-
-// Rules returns the phases of the policy. It starts what fits, in order: others pass a blocked job
-// within bounds, and some room stays free for the trial-and-error jobs that usually come. Then it
-// makes room for jobs that still wait: for trial-and-error jobs, for accounts and users below their
-// part, and for jobs that come first in order, with the cheapest jobs that may leave and for which
-// that is worth it.
-func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
-	p := newRota(t, rooms)
-	m := newPreemptor(p, candidates)
-	r := policy.Rules{
-		Serve: p.serve, Preempt: m.makeRoom,
-		Causes: []model.Cause{model.CauseTE, model.CauseReclaim, model.CauseOrder},
-		Order:  &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise, Spares: p.spares, Terms: p.termsOf,
-	}
-	if p.spare != nil {
-		r.Keeps = p.spare.keptIn
-	}
-	if s := newElasticPhases(p); s != nil {
-		m.Elastic = s.running
-		r.Shrink, r.Resize, r.Grow = s.shrinkForWaiting, s.enlargeStarts, s.grow
-	}
-	return r
-}
 
 // rotaPolicy is policy rota in one cycle.
 type rotaPolicy struct {

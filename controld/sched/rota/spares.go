@@ -24,7 +24,7 @@ func (t *rotaPolicy) termsOf(j *model.Job) queue.Terms {
 }
 
 // spares says which rule of this policy's own spares a running job from leaving for one that waits:
-// see [policy.Rules]. Nothing is decided by it.
+// see [policy.Answers]. Nothing is decided by it.
 func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Cause) string {
 	o := run.Job
 	switch by {

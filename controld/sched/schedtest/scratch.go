@@ -27,8 +27,7 @@ func Expired(v *state.View, now model.Instant) *scratch.State {
 // OrderOn returns how the configuration's policy orders jobs.
 func OrderOn(t *scratch.State) *queue.Order {
 	if t.Policy.Name == "rota" {
-		rules := rota.Rules(t, &preempt.Cache{}, &rota.Cache{})
-		return rules.Order
+		return rota.New(t, &preempt.Cache{}, &rota.Cache{}).Answers().Order
 	}
 	return &queue.Order{State: t}
 }

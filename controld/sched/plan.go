@@ -9,23 +9,35 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
+// planOf runs a cycle and returns its plan, with what a dry run adds to it, and the instant at which
+// another cycle is due.
+func planOf(v *state.View, now model.Instant, p model.Policy, m *memory) (fsm.CommitPlan, model.Instant) {
+	t, _ := decide(v, now, p, v.Steering(), m)
+	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), At: now, Rules: RulesVersion(p.Name), Actions: t.Actions,
+		Rotated: t.RotationChecked}, t.NextWake()
+	if v.Steering().Setting(steering.DryRun) == nil {
+		m.dry = nil
+		return plan, wake
+	}
+	return withDryRun(plan, wake, v, p, m)
+}
+
 // withDryRun adds to a plan what the cycle would have done to running jobs if there were no dry
-// run. That is found by a second cycle on the same view, of which nothing else is used: so the plan
+// run. A second cycle on the same view finds that, and nothing else of it is used: so the plan
 // is the same as if displacements were paused, whatever the policy does with room that it expects.
 // Only what is new is added, so that a cycle that finds the same again writes nothing into the log.
-func (d *Cache) withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, now model.Instant,
-	p model.Policy) (fsm.CommitPlan, model.Instant) {
-	if d.dry == nil {
-		d.dry = &Cache{maxStarts: d.maxStarts}
+func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p model.Policy,
+	m *memory) (fsm.CommitPlan, model.Instant) {
+	if m.dry == nil {
+		m.dry = &memory{maxStarts: m.maxStarts}
 	}
-	t, _ := d.dry.decideUnder(v.Steering().WithoutDryRun(), v, now, p)
+	t, _ := decide(v, plan.At, p, v.Steering().WithoutDryRun(), m.dry)
 	would := displacements(t)
-	d.dry.candidates.EndCycle()
 	plan.Rotated = plan.Rotated || t.RotationChecked // the order is checked as often as without a dry run
 	if next := t.NextWake(); next != 0 && (wake == 0 || next < wake) {
 		wake = next
 	}
-	_, fresh := steering.Record(v.Steering().Displacements, would, model.Stamp{At: now}, v.MayDisplace)
+	_, fresh := steering.Record(v.Steering().Displacements, would, model.Stamp{At: plan.At}, v.MayDisplace)
 	if len(fresh) > 0 {
 		plan.Would = would
 	}
