@@ -91,7 +91,7 @@ var rules = map[string]rule{
 		why: "which configurations were in force is a list"},
 	"controld/fsm": {
 		ours: []string{"controld/fsm/state", "controld/fsm/steering", "controld/fsm/versions",
-			"jobspec", "controld/model", "controld/witness", "controld/fsm/grid",
+			"jobspec", "controld/model", "controld/model/witness", "controld/fsm/grid",
 
 			"controld/fsm/lifecycle", "controld/fsm/admission",
 		}, pure: true,
@@ -99,7 +99,7 @@ var rules = map[string]rule{
 	},
 	"controld/fsm/state": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/witness", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
+			"jobspec", "controld/model", "controld/model/witness", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
 			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec/hostlist",
@@ -279,7 +279,7 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/duration", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
-	"controld/witness": {
+	"controld/model/witness": {
 		pure: true,
 		why:  "what may happen in an outage of the controllers is proven, so it is a function",
 	},
@@ -299,12 +299,12 @@ var rules = map[string]rule{
 	"controld/api/serve": {ours: []string{"controld/api/identity"},
 		why: "both daemons listen and serve HTTP in the same way"},
 	"controld/api": {ours: []string{"controld/api/pki", "controld/api/stream", "jobspec", "controld/model",
-		"controld/witness"},
+		"controld/model/witness"},
 		why: "the command imports it and must start in milliseconds"},
 	"controld/api/stream": {why: "the shim has it too, so that it knows frames and no HTTP"},
 	"controld/history": {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"},
 		why: "it stores finished jobs and decides nothing"},
-	"controld/telemetry": {ours: []string{"controld/model", "controld/witness"},
+	"controld/telemetry": {ours: []string{"controld/model", "controld/model/witness"},
 		why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
 		ours: []string{"controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/earlystop/judge"},
@@ -330,7 +330,7 @@ var rules = map[string]rule{
 	},
 	"controld/leader": {
 		ours: []string{
-			"consensus", "controld/api/clock", "controld/model", "controld/witness", "controld/fsm", "controld/fsm/state",
+			"consensus", "controld/api/clock", "controld/model", "controld/model/witness", "controld/fsm", "controld/fsm/state",
 			"controld/sched", "controld/member", "controld/history", "controld/replica",
 			"controld/peers", "controld/telemetry", "controld/earlystop",
 		},
@@ -472,7 +472,7 @@ var rules = map[string]rule{
 	"packaging/python": {why: "it is the module that jobs import, as text"},
 	"noded": {
 		ours: []string{
-			"jobspec", "jobspec/hostlist", "controld/model", "controld/witness", "controld/api", "controld/api/pki",
+			"jobspec", "jobspec/hostlist", "controld/model", "controld/model/witness", "controld/api", "controld/api/pki",
 			"controld/api/serve", "controld/api/identity", "controld/api/stream", "controld/member",
 			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
@@ -591,6 +591,11 @@ func TestViolations(t *testing.T) {
 			"the log's storage"},
 		{"subtree of a technology's owner", "cmd/rota-noded", "github.com/spf13/pflag", "", ""},
 		{"daemons apart", "noded", module + "controld/api", module + "controld", "noded reaches controld"},
+		{"a part of the other daemon", "noded/logs", module + "controld/api", module + "controld/fsm", "noded/logs reaches"},
+		{"the other daemon", "controld/replica", "fmt", module + "noded/gpu", "the daemons share controld/api"},
+		{"the common ground in both", "noded/logs", module + "controld/api", module + "controld/model/witness", ""},
+		{"a daemon in the common ground", "controld/api", module + "controld/model", module + "controld/history",
+			"knows nothing else of controld"},
 		{"simulator in production", "cmd/rota-controld", "fmt", module + "controld/sim", "reaches controld/sim"},
 		{"simulator in the command", "cmd/rota", "fmt", module + "controld/sim", ""},
 		{"both daemons in the end-to-end tests", "cmd/lab/e2e", "fmt", module + "controld " + module + "noded", ""},
@@ -687,20 +692,40 @@ func reaches(name string, deps []string) []string {
 		except   []string
 		why      string
 	}{
-		{"noded", "controld", nil, "the daemons meet in api and cluster only"},
-		{"noded/...", "controld", nil, "the daemons meet in api and cluster only"},
-		{"controld", "noded", nil, "the daemons meet in api and cluster only"},
-		{"controld/...", "noded", nil, "the daemons meet in api and cluster only"},
 		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota/...", "cmd/lab/..."},
 			"production code does not carry the simulator"},
 	}
-	var problems []string
+	problems := acrossDaemons(name, deps)
 	for _, a := range apart {
 		if a.from != "..." && !matches(name, []string{a.from}) || matches(name, a.except) || name == a.to {
 			continue
 		}
 		if slices.Contains(deps, module+a.to) {
 			problems = append(problems, fmt.Sprintf("%s reaches %s: %s", name, a.to, a.why))
+		}
+	}
+	return problems
+}
+
+// commonGround are packages below controld that both daemons and the command build on: the types,
+// the protocol and the discovery of members. They know nothing else of controld.
+var commonGround = []string{"controld/api", "controld/api/...", "controld/model", "controld/model/...", "controld/member"}
+
+// acrossDaemons finds what a daemon has of the other one, and what the common ground has of a daemon,
+// even through other packages.
+func acrossDaemons(name string, deps []string) (problems []string) {
+	below := func(path, dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }
+	common := matches(name, commonGround)
+	for _, dep := range deps {
+		dep = strings.TrimPrefix(dep, module)
+		control := below(dep, "controld") && !matches(dep, commonGround)
+		switch {
+		case common && control:
+			problems = append(problems, fmt.Sprintf("%s reaches %s: what both daemons share knows nothing else of controld",
+				name, dep))
+		case below(name, "noded") && control, below(name, "controld") && below(dep, "noded"):
+			problems = append(problems, fmt.Sprintf("%s reaches %s: the daemons share %s only", name, dep,
+				strings.Join(commonGround, ", ")))
 		}
 	}
 	return problems

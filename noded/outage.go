@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/noded/container"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // Kind names a command and its version. From the first release on a kind is never reused and keeps

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // KindChooseWitnesses is the kind of [ChooseWitnesses].

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 func witnessSet(number uint64, members ...string) witness.Set {

@@ -20,10 +20,10 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/telemetry"
-	"github.com/rota-hpc/rota/controld/witness"
 )
 
 // Config is what a leader works with.

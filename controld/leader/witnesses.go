@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // lookAtWitnesses is how often a leader looks whether witnesses are to be chosen or nodes are lost; with short

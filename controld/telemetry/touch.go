@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // Touch is how this controller is in touch with nodes while it leads: its round trips with them, by which it

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // snapshotFormat names the form of a snapshot. Every script is written once, before the first job

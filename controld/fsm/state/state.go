@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/texts"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // State is what a replica holds: tables of jobs, nodes and reservations, and the indexes that

@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // View is the state at one index. It never changes: its holder reads it without locks.

@@ -2,7 +2,7 @@ package state
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/witness"
+	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
 // SetChosen replaces the sets of witnesses, without those that no node can have any more.
