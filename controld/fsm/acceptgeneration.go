@@ -13,11 +13,11 @@ var KindAcceptGeneration = newKind("accept-generation/1")
 // AcceptGeneration says that a node follows the present generation, and what it knows of attempts
 // that the state does not know.
 type AcceptGeneration struct {
-	Node       string             `json:"node"`
-	BootID     string             `json:"boot_id"`
-	Generation model.Generation   `json:"generation"`
-	LastJob    model.JobID        `json:"last_job"` // the highest id that the node knows of
-	Ran        []model.RanAttempt `json:"ran,omitempty"`
+	Node       string             `json:"node"`          // the node that follows
+	BootID     string             `json:"boot_id"`       // its boot; a report of another boot is refused
+	Generation model.Generation   `json:"generation"`    // the generation that the node follows now
+	LastJob    model.JobID        `json:"last_job"`      // the highest id that the node knows of
+	Ran        []model.RanAttempt `json:"ran,omitempty"` // all attempts that the node knows of
 	// Missing are workers that have begun in the state, and of which the node has no container and no
 	// result.
 	Missing []MissingWorker `json:"missing,omitempty"`

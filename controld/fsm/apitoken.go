@@ -12,13 +12,13 @@ var KindCreateAPIToken = newKind("create-api-token/1")
 // CreateAPIToken enters a token with which a pipeline acts for a user. Tokens that have expired are
 // dropped, and if the table is full those that were revoked. Its result is the *model.APIToken.
 type CreateAPIToken struct {
-	ID     string           `json:"id"`
-	Name   string           `json:"name,omitempty"`
-	Digest string           `json:"digest"` // of the secret
-	User   model.Identity   `json:"user"`   // that the token acts for
-	By     string           `json:"by"`     // user that makes it
-	Scope  model.TokenScope `json:"scope"`
-	LifeMS int64            `json:"life_ms"` // how long it is valid
+	ID     string           `json:"id"`             // public part of the token
+	Name   string           `json:"name,omitempty"` // given by the user
+	Digest string           `json:"digest"`         // of the secret
+	User   model.Identity   `json:"user"`           // that the token acts for
+	By     string           `json:"by"`             // user that makes it
+	Scope  model.TokenScope `json:"scope"`          // what the token may be used for
+	LifeMS int64            `json:"life_ms"`        // how long it is valid
 }
 
 // Kind implements Command.
@@ -60,7 +60,7 @@ var KindRevokeAPIToken = newKind("revoke-api-token/1")
 // RevokeAPIToken marks a token as revoked, until it expires: its users are told what happened. Its
 // result is the *model.APIToken.
 type RevokeAPIToken struct {
-	ID string `json:"id"`
+	ID string `json:"id"` // public part of the token
 }
 
 // Kind implements Command.

@@ -171,8 +171,11 @@ func commandsPage(t *testing.T) []byte {
 		}
 		name := reflect.TypeOf(c).Name()
 		spec := types[name]
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| field | what it says |\n| --- | --- |\n", row.kind, sentences(spec.doc))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| field | meaning |\n| --- | --- |\n", row.kind, sentences(spec.doc))
 		for _, f := range spec.fields {
+			if f[1] == "" {
+				t.Errorf("%s: the field %s needs a comment that says what it means", name, f[0])
+			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", f[0], f[1])
 		}
 		if len(row.refusals) == 0 {

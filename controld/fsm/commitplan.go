@@ -20,11 +20,11 @@ var KindCommitPlan = newKind("commit-plan/1")
 // BasedOn, At and Rules are all that a cycle knows beside the state, so that it can be run again on
 // the state at BasedOn and must decide the same. Apply does not look at them.
 type CommitPlan struct {
-	BasedOn uint64        `json:"based_on"`       // index of the view
-	At      model.Instant `json:"at"`             // when the cycle decided
-	Rules   int           `json:"rules"`          // the version of the policy's rules
-	Part    int           `json:"part,omitempty"` // of a plan in several entries: which this is, from 0
-	Actions []Action      `json:"actions"`
+	BasedOn uint64        `json:"based_on"`          // index of the view
+	At      model.Instant `json:"at"`                // when the cycle decided
+	Rules   int           `json:"rules"`             // the version of the policy's rules
+	Part    int           `json:"part,omitempty"`    // of a plan in several entries: which this is, from 0
+	Actions []Action      `json:"actions"`           // carried out in order; one that no longer fits is left out
 	Rotated bool          `json:"rotated,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
 	// Would is what the cycle would have done to running jobs but for a dry run.
 	Would []steering.Displacement `json:"would,omitempty"`

@@ -13,9 +13,9 @@ var KindConfirmDead = newKind("confirm-dead/1")
 // are off. Their workers are lost at once, whatever leases they have and whatever their jobs wait for.
 // All nodes are confirmed, or none.
 type ConfirmDead struct {
-	Nodes  []string `json:"nodes"`
-	By     string   `json:"by"` // user
-	Reason string   `json:"reason,omitempty"`
+	Nodes  []string `json:"nodes"`            // all of them must be down
+	By     string   `json:"by"`               // user
+	Reason string   `json:"reason,omitempty"` // given by the operator
 }
 
 // Kind implements Command.

@@ -16,14 +16,14 @@ var KindControlJobs = newKind("control-jobs/1")
 // that its caller may: a job's owner never changes. Its result is []ControlResult, one for each
 // target; one refusal does not stop the rest.
 type ControlJobs struct {
-	Verb    model.Verb `json:"verb"`
-	Targets []Target   `json:"targets"`
+	Verb    model.Verb `json:"verb"`             // cancel, hold, release or requeue
+	Targets []Target   `json:"targets"`          // jobs, or tasks and children of one
 	By      uint32     `json:"by"`               // uid of the caller
 	System  bool       `json:"system,omitempty"` // no user asks: the leader does it by itself
 	// it acts for the operators, as far as jobs of others go: its holds are theirs, and it ends such
 	// holds
 	Admin  bool   `json:"admin"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"` // given by the caller
 	Signal string `json:"signal,omitempty"` // of cancel: in place of the one that the job says
 	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
 	Pruned bool   `json:"pruned,omitempty"` // of cancel: array tasks that are worse than others of their array

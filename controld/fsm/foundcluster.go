@@ -8,7 +8,7 @@ var KindFoundCluster = newKind("found-cluster/1")
 // FoundCluster gives the log the id of its cluster. The first leader proposes it before anything
 // else, so that a log is never taken for that of another cluster.
 type FoundCluster struct {
-	Cluster string `json:"cluster"`
+	Cluster string `json:"cluster"` // id of the cluster, as in its certificates
 }
 
 // Kind implements Command.

@@ -17,9 +17,9 @@ var KindNodeReport = newKind("node-report/1")
 // NodeReport says what became of workers on one node. What belongs to an old attempt, or has been
 // said before, changes nothing.
 type NodeReport struct {
-	Node    string               `json:"node"`
-	BootID  string               `json:"boot_id"`
-	Workers []model.WorkerReport `json:"workers"`
+	Node    string               `json:"node"`            // the node that reports
+	BootID  string               `json:"boot_id"`         // its boot; a report of another boot is refused
+	Workers []model.WorkerReport `json:"workers"`         // news of the workers on the node
 	Steps   []model.StepReport   `json:"steps,omitempty"` // that have ended
 }
 

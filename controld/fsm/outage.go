@@ -13,7 +13,7 @@ var KindChooseWitnesses = newKind("choose-witnesses/1")
 // ChooseWitnesses chooses the next set of witnesses. Earlier sets stay in use until no node with jobs can
 // have them any more.
 type ChooseWitnesses struct {
-	Set witness.Set `json:"set"`
+	Set witness.Set `json:"set"` // the nodes that are witnesses, and the number of the set
 }
 
 // Kind implements Command.
@@ -39,14 +39,14 @@ var KindNoteWitnesses = newKind("note-witnesses/1")
 
 // NoteWitnesses notes which sets of witnesses nodes have stored, so that older ones go out of use.
 type NoteWitnesses struct {
-	Nodes []StoredWitnesses `json:"nodes"`
+	Nodes []StoredWitnesses `json:"nodes"` // which set each node has on disk
 }
 
 // StoredWitnesses is the newest set that a boot of a node has on its disk. It never goes back to an older
 // one.
 type StoredWitnesses struct {
-	Node   string `json:"node"`
-	BootID string `json:"boot_id"`
+	Node   string `json:"node"`    // name of the node
+	BootID string `json:"boot_id"` // boot of the node
 	Number uint64 `json:"number"`
 }
 
@@ -72,9 +72,9 @@ var KindDeclareLost = newKind("declare-lost/1")
 // lease is over, and for longer than any extension lasts the leader was in touch with a majority of each
 // set of witnesses that the node may have.
 type DeclareLost struct {
-	Node   string `json:"node"`
-	BootID string `json:"boot_id"`
-	Newest uint64 `json:"newest"` // number of the newest set that the leader knew of
+	Node   string `json:"node"`    // name of the node
+	BootID string `json:"boot_id"` // boot of the node
+	Newest uint64 `json:"newest"`  // number of the newest set that the leader knew of
 }
 
 // Kind implements Command.

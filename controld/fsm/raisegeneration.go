@@ -12,7 +12,7 @@ var KindRaiseGeneration = newKind("raise-generation/1")
 // RaiseGeneration begins another generation of the cluster, with one controller. It is applied to the
 // state of a controller that does not run, by rota-controld recover and rota-controld restore.
 type RaiseGeneration struct {
-	Generation model.Generation `json:"generation"`
+	Generation model.Generation `json:"generation"` // the new generation, above all that were seen
 	Means      string           `json:"means"`      // see [model.Recovery]
 	Controller string           `json:"controller"` // that becomes a cluster of one
 }

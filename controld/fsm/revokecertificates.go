@@ -12,8 +12,8 @@ var KindRevokeCertificates = newKind("revoke-certificates/1")
 // RevokeCertificates has the controllers refuse every certificate that was issued to a role and name
 // so far. The machine may join again with a token.
 type RevokeCertificates struct {
-	Role string `json:"role"`
-	Name string `json:"name"`
+	Role string `json:"role"` // controller, node or login
+	Name string `json:"name"` // name of the machine
 }
 
 // Kind implements Command.

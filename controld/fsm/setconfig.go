@@ -18,10 +18,10 @@ var KindSetConfig = newKind("set-config/1")
 // SetConfig replaces the replicated configuration, which becomes a new version of it. One that says
 // nothing new makes no version. Its result is the number of the version in force, an int.
 type SetConfig struct {
-	Config model.Config `json:"config"`
+	Config model.Config `json:"config"` // the whole configuration
 
-	By      string `json:"by,omitempty"` // user, or the controller of which it is the file
-	Comment string `json:"comment,omitempty"`
+	By      string `json:"by,omitempty"`      // user, or the controller of which it is the file
+	Comment string `json:"comment,omitempty"` // given by the admin
 	// IfVersion is the version that has to be in force; 0: whichever is.
 	IfVersion int `json:"if_version,omitempty"`
 	// File is the digest of a controller's file that says so, "" for one that an admin applies. What

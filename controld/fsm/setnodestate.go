@@ -13,10 +13,10 @@ var KindSetNodeState = newKind("set-node-state/1")
 // SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has
 // registered anew since.
 type SetNodeState struct {
-	Node   string          `json:"node"`
-	BootID string          `json:"boot_id,omitempty"`
-	State  model.NodeState `json:"state"`
-	Reason string          `json:"reason,omitempty"`
+	Node   string          `json:"node"`              // name of the node
+	BootID string          `json:"boot_id,omitempty"` // if set, the change is for this boot only
+	State  model.NodeState `json:"state"`             // the state to be
+	Reason string          `json:"reason,omitempty"`  // shown to users
 }
 
 // Kind implements Command.

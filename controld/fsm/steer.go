@@ -14,10 +14,10 @@ var KindSteer = newKind("steer/1")
 // Steer turns a switch of the scheduler on or off: a pause of one of its parts, or the dry run. One
 // that is as it should be already stays; a further reason takes the place of the present one.
 type Steer struct {
-	What   steering.Switch `json:"what"`
-	On     bool            `json:"on"`
-	By     string          `json:"by"` // user
-	Reason string          `json:"reason,omitempty"`
+	What   steering.Switch `json:"what"`             // the switch
+	On     bool            `json:"on"`               // to turn it on, or off
+	By     string          `json:"by"`               // user
+	Reason string          `json:"reason,omitempty"` // shown to users
 }
 
 // Kind implements Command.

@@ -20,12 +20,12 @@ var KindSubmitJobs = newKind("submit-jobs/1")
 // kept 24 h or the last million. Its result is []JobID: the id of an array job or pipeline is
 // followed by those of its tasks.
 type SubmitJobs struct {
-	Owner  model.Identity `json:"owner"`
-	Key    string         `json:"key,omitempty"`
+	Owner  model.Identity `json:"owner"`            // user and group of the jobs
+	Key    string         `json:"key,omitempty"`    // idempotency key
 	Digest string         `json:"digest,omitempty"` // of the request body
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
-	Facts  []PastJob      `json:"facts,omitempty"`
-	Admin  bool           `json:"admin,omitempty"` // may depend on jobs of other users
+	Facts  []PastJob      `json:"facts,omitempty"`  // jobs of the history that new jobs depend on
+	Admin  bool           `json:"admin,omitempty"`  // may depend on jobs of other users
 	// Unlimited is set if the owner may have more jobs than [model.Config.MaxSubmitJobs].
 	Unlimited bool `json:"unlimited,omitempty"`
 	// NewAccount is created if the cluster does not have it: the jobs are the first of a Unix group.

@@ -5,7 +5,7 @@ var KindTrimHistory = newKind("trim-history/1")
 
 // TrimHistory drops finished jobs with Seq <= UpTo, which a majority has stored durably.
 type TrimHistory struct {
-	UpTo int64 `json:"up_to"`
+	UpTo int64 `json:"up_to"` // last number that a majority has stored
 }
 
 // Kind implements Command.

@@ -25,15 +25,15 @@ var ErrRaisesLimit = errors.New("its time limit can be shortened while it runs, 
 // its caller may. Its result is []ControlResult, one for each id; one refusal does not stop the
 // rest.
 type UpdateJobs struct {
-	IDs []model.JobID `json:"ids"`
-	By  uint32        `json:"by"` // uid of the caller
+	IDs []model.JobID `json:"ids"` // jobs to change
+	By  uint32        `json:"by"`  // uid of the caller
 	// an operator: beyond the queue's limits, and more time for a job that runs
 	Admin     bool             `json:"admin"`
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`   // 0 to 100
-	Name      *string          `json:"name,omitempty"`
-	Comment   *string          `json:"comment,omitempty"` // "" takes it away
+	Name      *string          `json:"name,omitempty"`       // new name
+	Comment   *string          `json:"comment,omitempty"`    // "" takes it away
 }
 
 // Kind implements Command.

@@ -121,7 +121,7 @@ that the routes are registered with (controld/server/routes.go). A test asks eve
 and over the unix socket, with each of its parameters. [Operating](operating.md#users-and-permissions) says how users
 get their roles.
 
-| role | which callers |
+| role | callers |
 | --- | --- |
 | owner | the user that submitted the job |
 | coordinator | a user that the configuration names for the account, or for an account above it |
@@ -132,49 +132,61 @@ get their roles.
 | unauthenticated, loopback | any process on the controller's machine |
 | unauthenticated | any caller |
 
-A private job of another user answers as if there were no such job. "–" says that the role has no meaning there, an
-empty square that the request is refused. No parameter widens a rule: not "attempt", "worker" or "task" of a log,
-nor "user" or "account" of a list. The column "token" says which scope an API token needs for a route: "all" has
-"submit", which has "read", and "none" is for no token. With scope "read" or "submit" a token has role user, and owner
-of the user's jobs, and no other role. The same holds for a user that a compute node vouches for: operators, admins and
-coordinators use a login node, a controller or a token, and no token of scope "all" is made through a compute node. No
-user may speak for another one: only members of the cluster pass requests of their users on.
+A row without "part" is about the route as a whole. Callers in a role that the row does not list are refused. No
+parameter widens a rule: not "attempt", "worker" or "task" of a log, nor "user" or "account" of a list. A private job
+of another user answers like an unknown job.
 
-"POST /v1/backup" answers root alone, by the socket of the controller: a backup has the scripts and environments of
-all users. Every other admin is refused.
+**Token** is the scope that an API token needs: "all" includes "submit", which includes "read". No token may use a
+route without a scope. With scope "read" or "submit" a token has role user, and owner of the user's jobs, and no other
+role. The same holds for a user for which a compute node vouches: operators, admins and coordinators use a login node,
+a controller or a token, and no token of scope "all" is made through a compute node. Only members of the cluster pass
+requests of their users on: no user may speak for another user.
 
-The column "in a job" is for processes of jobs, which ask by the socket in their container. Their node vouches for
-the job, which must run there. Such a process has role user, and owner, whatever else its user is; "its own job" says
-that another job is refused, also one of the same user. For a task of an array its own job is the task. It sees details
-of no other job. A request that shows an API token counts by that alone.
+**In a job** is for processes of jobs, which ask by the socket in their container. Their node vouches for the job,
+which must run there. Such a process has role user, and owner, and no other role of its user. "Its own job" means that
+any other job is refused, also a job of the same user. For a task of an array its own job is the task. The process sees
+details of no other job. A request that shows an API token counts by that token alone.
+
+"POST /v1/backup" answers root alone, by the socket of the controller, because a backup has the scripts and
+environments of all users. Every other admin is refused.
 
 `
 
 // permissionsPage returns the page: a table with a line for each route and for each part of it.
 func permissionsPage() []byte {
 	var b bytes.Buffer
-	b.WriteString(permissionsHead + "| route | what | parameters | token | in a job |")
-	for _, c := range Columns {
-		fmt.Fprintf(&b, " %s |", c.Role)
-	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+5) + "\n")
+	b.WriteString(permissionsHead + "| route | part | parameters | token | in a job | roles |\n" +
+		"| --- | --- | --- | --- | --- | --- |\n")
 	for _, row := range rows(routes()) {
-		what, params, token, inJob := "use it", []string{}, string(row.route.tokenScope()), row.route.inJobText()
+		part, params, token, inJob := "", []string{}, string(row.route.tokenScope()), row.route.inJobText()
 		if row.part != nil {
-			what, token, inJob = row.part.Name, "", ""
+			part, token, inJob = row.part.Name, "", ""
 		} else {
 			for _, p := range row.route.Query() {
 				params = append(params, "`"+p.Name+"`")
 			}
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s | %s |", row.route.Method, row.route.Path, what,
-			strings.Join(params, " "), token, inJob)
-		for _, c := range Columns {
-			fmt.Fprintf(&b, " %s |", row.text(c))
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s | %s | %s |\n", row.route.Method, row.route.Path, part,
+			strings.Join(params, " "), token, inJob, row.roles())
 	}
 	return b.Bytes()
+}
+
+// roles lists the roles that may use a row.
+func (w row) roles() string {
+	var names []string
+	for _, c := range Columns {
+		switch text := w.text(c); {
+		case text == "" || text == "–":
+		case c.Role == access.Anyone:
+			return "any caller"
+		case text == "yes":
+			names = append(names, c.Role.String())
+		default:
+			names = append(names, c.Role.String()+" ("+text+")")
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // inJobText is what the page has of processes of jobs.
@@ -188,7 +200,7 @@ func (rt *route) inJobText() string {
 	return string(rt.insideJob())
 }
 
-// text is what the page has in a square.
+// text says whether a role may use a row: "" for no, "–" where the role has no meaning.
 func (w row) text(c Column) string {
 	switch {
 	case !w.rule().About.Has(c.Role):

@@ -135,30 +135,35 @@ func TestFlagsOfTheManual(t *testing.T) {
 	const path = "../../../docs/slurm-flags.md"
 	var b strings.Builder
 	b.WriteString("# Flags of Slurm's commands\n\n<!-- Written by go test ./cmd/rota/slurm -update. -->\n\n" +
-		"Every flag of the manual pages of Slurm 22.05.8, and what becomes of it under [Slurm's names](slurm-names.md). A " +
-		"flag that is refused ends the\ncommand with exit code 1 and a message that names it. " +
-		"[batch-scripts.md](batch-scripts.md) says why a flag of `sbatch` is left out or refused,\nand what to write " +
-		"instead. `srun` has two tables: outside of a job, where it has an allocation of its own, and of a " +
-		"step, in a\njob or with `--jobid`.\n")
-	counts, last := map[string]int{}, ""
+		"Every flag of the manual pages of Slurm 22.05.8, and its effect under [Slurm's names](slurm-names.md).\n\n" +
+		"- **" + done + "**: the flag works.\n- **" + warned + "**: the command goes on without the flag, and warns.\n" +
+		"- **" + without + "**: the flag changes nothing here.\n" +
+		"- **" + refused + "**: the command ends with exit code 1 and a message that names the flag.\n\n" +
+		"[batch-scripts.md](batch-scripts.md) says why a flag of `sbatch` is left out or refused, and names\n" +
+		"replacements. `srun` has two tables: outside of a job, where it has an allocation of its own, and of a step,\n" +
+		"in a job or with `--jobid`.\n")
+	counts, flags := map[string]int{}, map[string]map[string][]string{} // by command and verdict
+	var order []string
 	for _, f := range manualFlags(t) {
-		if f.command != last {
-			fmt.Fprintf(&b, "\n## %s\n\n| flag | |\n|---|---|\n", f.command)
-			last = f.command
+		if flags[f.command] == nil {
+			flags[f.command], order = map[string][]string{}, append(order, f.command)
 		}
-		var groups [][]string // names with the same verdict
+		names := map[string][]string{} // by verdict
 		for _, name := range f.names {
-			i := slices.IndexFunc(groups, func(g []string) bool { return verdict(f.command, g[0]) == verdict(f.command, name) })
-			if i < 0 {
-				groups = append(groups, []string{name})
-			} else {
-				groups[i] = append(groups[i], name)
-			}
+			what := verdict(f.command, name)
+			names[what] = append(names[what], name)
 		}
-		for _, g := range groups {
-			what := verdict(f.command, g[0])
+		for what, list := range names {
 			counts[what]++
-			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(g, "`, `"), what)
+			flags[f.command][what] = append(flags[f.command][what], strings.Join(list, "/"))
+		}
+	}
+	for _, name := range order {
+		fmt.Fprintf(&b, "\n## %s\n\n| | flags |\n|---|---|\n", name)
+		for _, what := range []string{done, warned, without, refused} {
+			if list := flags[name][what]; list != nil {
+				fmt.Fprintf(&b, "| %s | `%s` |\n", what, strings.Join(list, "` `"))
+			}
 		}
 	}
 	t.Logf("%d flags are done, %d left out with a warning, %d refused", counts[done], counts[warned], counts[refused])

@@ -2,4 +2,4 @@ package views
 
 import "flag"
 
-var update = flag.Bool("update", false, "rewrite the golden files and docs/from-slurm.md")
+var update = flag.Bool("update", false, "rewrite the golden files")
