@@ -40,11 +40,16 @@ func worker(attempt int) Worker {
 
 func openStore(t *testing.T, node string, from Source) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "checkpoints"), node, from, quiet)
+	s, err := Open(filepath.Join(memoryDir(t), "checkpoints"), node, from, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.removals.Wait)
+	t.Cleanup(func() {
+		s.removals.Wait()
+		if !s.mu.TryLock() {
+			t.Error("the store stays locked")
+		}
+	})
 	return s
 }
 

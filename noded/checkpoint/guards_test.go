@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +33,10 @@ func TestWhatASourceAnswers(t *testing.T) {
 	cluster := pkitest.New(t)
 	var answer func(http.ResponseWriter)
 	path := ""
+	var answering sync.WaitGroup
 	source := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.Add(1)
+		defer answering.Done()
 		path = r.URL.Path
 		answer(w)
 	}))
@@ -48,6 +53,7 @@ func TestWhatASourceAnswers(t *testing.T) {
 			_, _ = w.Write([]byte("content"))
 		}
 	}
+	much := make([]byte, 64<<20) // it waits in the handler until its reader has closed the connection
 	for _, c := range []struct {
 		name   string
 		node   string
@@ -69,6 +75,9 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"it runs", "a", at, problem(409, api.CodeWrongState, "runs"), nil, "runs"},
 		{"no word", "a", at, problem(404, api.CodeNotFound, ""), nil, "404 Not Found"},
 		{"another text", "a", at, func(w http.ResponseWriter) { w.WriteHeader(502) }, nil, "502 Bad Gateway"},
+		{"no size of much", "a", at, func(w http.ResponseWriter) { _, _ = w.Write(much) }, ErrRefused, "how large"},
+		{"a long text", "a", at, func(w http.ResponseWriter) { w.WriteHeader(502); _, _ = w.Write(much) }, nil,
+			"502 Bad Gateway"},
 	} {
 		answer = c.answer
 		client := &Client{Credential: cluster.Member(pki.Node, "x"), Addr: func(string) string { return c.now }}
@@ -95,6 +104,13 @@ func TestWhatASourceAnswers(t *testing.T) {
 			errors.Is(err, ErrRefused) != errors.Is(c.want, ErrRefused) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	closed := make(chan struct{})
+	go func() { answering.Wait(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a connection whose answer was refused stays open")
 	}
 	if _, err := tls.Dial("tcp", at, cluster.Member(pki.Node, "x").ClientOf(pki.Node, "a")); err != nil {
 		t.Error(err)

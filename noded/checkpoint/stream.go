@@ -119,9 +119,10 @@ func walkDir(
 	}
 }
 
-// openSame opens a file or a directory, and makes sure that it is the one that was looked at.
+// openSame opens a file or a directory, and makes sure that it is the one that was looked at. A link is
+// followed below root, and the pipe that has taken the place of a file is not waited for.
 func openSame(root *os.Root, name string, seen fs.FileInfo) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
