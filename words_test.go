@@ -18,7 +18,8 @@ var persons = regexp.MustCompile(`(?i)\b(who|whoever|whom|nobody|somebody|anybod
 var people = regexp.MustCompile(`(?i)noBody reports|nobody is the uid|user "?nobody|nobody:|/nobody|=nobody|"nobody"|` +
 	`\bas nobody\b|\bof nobody\b|"He said|is the user nobody`)
 
-// TestWords refuses words for persons in comments and messages: see docs/glossary.md.
+// TestWords refuses words for persons in comments and messages, because jobs, nodes and accounts are
+// things: rule 2 of docs/glossary.md. TestSentences measures the rest of the prose.
 func TestWords(t *testing.T) {
 	for _, name := range goFiles(t) {
 		if name == "words_test.go" {
