@@ -17,7 +17,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay the random history of one seed")
-	seedsFlag = flag.Int("seeds", 6, "number of random histories")
+	seedsFlag = flag.Int("seeds", 0, "number of random histories; 0: 4, or 12 with ROTA_TEST_LONG")
 )
 
 // seeds yields the seeds of random tests: the one asked for, or the first few.
@@ -25,8 +25,15 @@ func seeds() []uint64 {
 	if *seedFlag != 0 {
 		return []uint64{*seedFlag}
 	}
+	count := *seedsFlag
+	if count == 0 {
+		count = 4
+		if os.Getenv("ROTA_TEST_LONG") != "" {
+			count = 12
+		}
+	}
 	var list []uint64
-	for i := range *seedsFlag {
+	for i := range count {
 		list = append(list, uint64(i+1))
 	}
 	return list
