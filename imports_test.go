@@ -332,7 +332,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"consensus", "controld/api/clock", "controld/model", "controld/model/witness", "controld/fsm", "controld/fsm/state",
 			"controld/sched", "controld/member", "controld/history", "controld/replica",
-			"controld/peers", "controld/telemetry", "controld/earlystop",
+			"controld/peers", "controld/telemetry", "controld/earlystop", "controld/api/pki",
 		},
 		third: []string{"github.com/prometheus", "golang.org/x/sync"},
 		why:   "only the leader proposes by itself; it serves no request",

@@ -112,7 +112,7 @@ func (d *daemon) open() error {
 		Peers: d.peers, History: d.records,
 		Contacts: &d.contacts, Touch: &d.touch, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
-		Metrics: d.metrics, Log: d.log, Fast: serve.Loopback(d.cfg.Gossip),
+		Lacking: d.lacking, Metrics: d.metrics, Log: d.log, Fast: serve.Loopback(d.cfg.Gossip),
 	})
 	return nil
 }
@@ -299,17 +299,17 @@ func (d *daemon) run(ctx context.Context) error {
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
 		History: d.records, Fetching: d.fetchesRecords, Contacts: &d.contacts, Touch: &d.touch, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
-		DataDir:        d.cfg.DataDir,
+		DataDir: d.cfg.DataDir, Lacking: d.lacking, AuthorityState: d.authorityState,
 		NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },
 	})
 	for _, l := range d.listeners {
-		web := serve.NewServer(srv.Handler(), d.log)
+		web := serve.NewServer(identity.Fresh(d.credential, srv.Handler()), d.log)
 		web.ReadTimeout = server.BodyTimeout
 		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
 	for _, part := range []func(context.Context) error{
 		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.reload, d.watchCluster,
-		d.renew, d.followGossipKeys, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
+		d.renew, d.followGossipKeys, d.followAuthority, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
 		func(ctx context.Context) error { return d.storeRecords(ctx, srv.CaughtUp()) },
 	} {
 		g.Go(func() error { return part(ctx) })

@@ -23,7 +23,7 @@ func (d *daemon) followGossipKeys(ctx context.Context) error {
 		}
 		named := make([]pki.NamedKey, len(seen.Keys))
 		for i, k := range seen.Keys {
-			named[i] = pki.NamedKey{Number: k.Number, Text: k.Text}
+			named[i] = pki.NamedKey{Number: k.Number, Text: k.Text, Authority: k.Authority}
 		}
 		keys, err := d.credential.GossipKeysOf(named)
 		if err == nil {

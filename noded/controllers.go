@@ -87,6 +87,18 @@ func (c *controllers) renewCertificate(ctx context.Context, request []byte) ([]b
 	return client.RenewCertificate(ctx, request)
 }
 
+// followAuthority has this member follow replacements of the authority that issues certificates.
+func (c *controllers) followAuthority(ctx context.Context, fast bool) error {
+	every := api.AuthorityEvery
+	if fast {
+		every = api.AuthorityEveryFast
+	}
+	return api.FollowAuthority(ctx, c.credential, func() []string {
+		_, addrs, _ := c.current() // none is known yet
+		return addrs
+	}, every, api.Options{Wrap: c.withGeneration}, c.log)
+}
+
 func (c *controllers) current() (*api.Client, []string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,12 +173,13 @@ func (c *controllers) AcceptGeneration(
 // withGeneration has requests carry the generation of the cluster that this node follows, so that a
 // controller that was left behind by it answers none of them.
 func (c *controllers) withGeneration(next http.RoundTripper) http.RoundTripper {
-	return &generationCarrier{c.lineage, next}
+	return &generationCarrier{c.lineage, c.credential, next}
 }
 
 type generationCarrier struct {
-	lineage *Lineage
-	next    http.RoundTripper
+	lineage    *Lineage
+	credential *pki.Credential
+	next       http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -175,7 +188,17 @@ func (g *generationCarrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Header.Set(api.HeaderGeneration, g.lineage.Current().String())
 	}
-	return g.next.RoundTrip(r)
+	resp, err := g.next.RoundTrip(r)
+	if err == nil && resp.TLS != nil { // the authority may have been replaced since the connection was made
+		if _, err := g.credential.Verify(resp.TLS); errors.Is(err, pki.ErrRevoked) {
+			resp.Body.Close()
+			if t, ok := g.next.(interface{ CloseIdleConnections() }); ok {
+				t.CloseIdleConnections()
+			}
+			return nil, fmt.Errorf("the answer of a controller is not believed: %w", err)
+		}
+	}
+	return resp, err
 }
 
 // mayCopy asks whether another node may have a folder of this node.

@@ -174,6 +174,7 @@ func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	group.Go(func() error { return d.list.Run(running) })
 	group.Go(func() error { return d.control.watchGossip(running, d.list) })
 	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.renewCertificate) })
+	group.Go(func() error { return d.control.followAuthority(running, serve.Loopback(d.cfg.Gossip)) })
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
 	}
@@ -456,7 +457,7 @@ func (d *daemon) run(ctx context.Context) error {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error {
-		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), handler)
+		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), identity.Fresh(d.credential, handler))
 	})
 	d.supervise(group, running, d.agent.Alive, d.agent.status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),

@@ -704,6 +704,8 @@ type Cluster struct {
 	GossipKey *GossipKey `json:"gossip_key,omitempty"`
 	// the nodes that keep jobs in an outage of the controllers; nil: there are none
 	Witnesses *WitnessState `json:"witnesses,omitempty"`
+	// the replacement of the authority that is going on; nil: none is
+	Authority *AuthorityChange `json:"authority,omitempty"`
 }
 
 // WitnessState is the newest set of witnesses.

@@ -71,6 +71,41 @@ func (c *Client) RotateGossipKey(ctx context.Context) (*GossipKey, error) {
 	return post[GossipKey](ctx, c, call{path: "/v1/gossip-key/rotate"}, struct{}{})
 }
 
+// AuthorityChange says how far a replacement of the authority is that issues certificates.
+type AuthorityChange struct {
+	Number int64 `json:"number"` // of replacements that were begun
+	// trusted: the new authority is trusted beside the old one; issues: it issues certificates; "": it is alone
+	Phase string `json:"phase,omitempty"`
+	// what the next phase waits for, as ROLE/NAME: [MaxLacking] at most
+	Lacking []string `json:"lacking,omitempty"`
+	More    int      `json:"more,omitempty"` // that wait beyond Lacking
+}
+
+// MaxLacking bounds the members that AuthorityChange names.
+const MaxLacking = 20
+
+// ReplaceAuthority begins to replace the authority that issues certificates.
+func (c *Client) ReplaceAuthority(ctx context.Context) (*AuthorityChange, error) {
+	return post[AuthorityChange](ctx, c, call{path: "/v1/authority/rotate"}, struct{}{})
+}
+
+// FinishAuthority ends the trust in the old authority, although machines may have no other certificate.
+func (c *Client) FinishAuthority(ctx context.Context) (*AuthorityChange, error) {
+	return post[AuthorityChange](ctx, c, call{path: "/v1/authority/finish"}, struct{}{})
+}
+
+// Authority is what members are to trust, at an index of the state.
+type Authority struct {
+	pki.Trusted
+	Index uint64 `json:"index"`
+}
+
+// Authority asks for what members are to trust.
+func (c *Client) Authority(ctx context.Context) (*Authority, error) {
+	a, _, err := get[Authority](ctx, c, "/v1/authority", nil, Read{})
+	return a, err
+}
+
 // RenewCertificate gets a new certificate for the member that this client speaks for.
 func (c *Client) RenewCertificate(ctx context.Context, request []byte) ([]byte, error) {
 	cert, err := post[Certificate](ctx, c, call{path: "/v1/certificate", repeat: true},

@@ -65,6 +65,8 @@ var commandTable = []row{
 	command[AcceptGeneration](model.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
 	command[RotateGossipKey](model.ErrKeyText, model.ErrKeyChange),
 	command[AdvanceGossipKey](model.ErrKeyPhase),
+	command[ReplaceAuthority](model.ErrSuccession, model.ErrAuthority),
+	command[AdvanceAuthority](model.ErrAuthorityPhase, model.ErrKeyText, model.ErrKeyChange),
 	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 

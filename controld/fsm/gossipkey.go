@@ -12,7 +12,8 @@ var KindRotateGossipKey = newKind("rotate-gossip-key/1")
 // RotateGossipKey begins to replace the key of the gossip. Members accept the new key from now on. The
 // leader goes on with [AdvanceGossipKey].
 type RotateGossipKey struct {
-	Text string `json:"text"` // random; the key is derived of it
+	Text      string `json:"text"`                // random; the key is derived of it
+	Authority string `json:"authority,omitempty"` // and of the key of the authority with this fingerprint
 }
 
 // Kind implements Command.
@@ -20,21 +21,29 @@ func (RotateGossipKey) Kind() Kind { return KindRotateGossipKey }
 
 // apply puts the new key behind the one in use.
 func (c RotateGossipKey) apply(m *Machine) (any, error) {
-	if len(c.Text) == 0 || len(c.Text) > model.MaxKeyText {
+	if len(c.Text) == 0 || len(c.Text) > model.MaxKeyText || len(c.Authority) > model.MaxKeyText {
 		return nil, model.ErrKeyText
 	}
 	t := *m.v.Trust()
+	if err := installGossipKey(&t, c, m.s.At()); err != nil {
+		return nil, err
+	}
+	m.s.SetTrust(&t)
+	return nil, nil
+}
+
+// installGossipKey puts a new key behind the one in use.
+func installGossipKey(t *model.Trust, c RotateGossipKey, at model.Instant) error {
 	now := t.Gossip
 	if now == nil {
 		now = &model.GossipKeys{Keys: []model.GossipKey{{}}}
 	}
 	if now.Phase != model.GossipDone {
-		return nil, model.ErrKeyChange
+		return model.ErrKeyChange
 	}
-	next := model.GossipKey{Number: now.Newest() + 1, Text: c.Text}
-	t.Gossip = &model.GossipKeys{Keys: append(slices.Clone(now.Keys), next), Phase: model.GossipInstalled, Since: m.s.At()}
-	m.s.SetTrust(&t)
-	return nil, nil
+	next := model.GossipKey{Number: now.Newest() + 1, Text: c.Text, Authority: c.Authority}
+	t.Gossip = &model.GossipKeys{Keys: append(slices.Clone(now.Keys), next), Phase: model.GossipInstalled, Since: at}
+	return nil
 }
 
 // KindAdvanceGossipKey is the kind of [AdvanceGossipKey].

@@ -184,6 +184,10 @@ func everything(w *world) {
 	w.must(RevokeCertificates{Role: "node", Name: "n9"})
 	w.must(RotateGossipKey{Text: "a text"})
 	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
+	w.must(ReplaceAuthority{Succession: "certificates"})
+	w.must(AdvanceAuthority{Number: 1, Phase: model.AuthorityTrusted})
+	w.must(AdvanceAuthority{Number: 1, Phase: model.AuthorityIssues, Gossip: RotateGossipKey{Text: "b", Authority: "f"}})
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
 	}

@@ -131,3 +131,61 @@ func TestTheKeyOfTheGossipChangesInThreeSteps(t *testing.T) {
 	w.must(RotateGossipKey{Text: "two"})
 	is(model.GossipInstalled, 1, 2)
 }
+
+// TestTheAuthorityIsReplacedInThreeSteps notices an authority that issues certificates before it is trusted, and an
+// old one that is dropped too early. It notices a second replacement beside the first, and a key of the gossip
+// that stays derived from the old authority's key.
+func TestTheAuthorityIsReplacedInThreeSteps(t *testing.T) {
+	w := newWorld(t)
+	refuse := func(c Command, want error) {
+		t.Helper()
+		before := w.s.View().Trust()
+		if _, err := w.apply(c); !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", c, err, want)
+		}
+		if w.s.View().Trust() != before {
+			t.Errorf("%+v was refused and has changed the state", c)
+		}
+	}
+	is := func(number int64, succession string, phase model.AuthorityPhase) {
+		t.Helper()
+		if a := w.s.View().Trust().Authority; a.Number != number || a.Succession != succession || a.Phase != phase ||
+			a.Since != w.s.View().At() {
+			t.Errorf("%+v instead of %d of %q in phase %q", a, number, succession, phase)
+		}
+	}
+	refuse(AdvanceAuthority{}, model.ErrAuthorityPhase)
+	refuse(ReplaceAuthority{}, model.ErrSuccession)
+	refuse(ReplaceAuthority{Succession: strings.Repeat("x", model.MaxSuccession+1)}, model.ErrSuccession)
+	w.must(ReplaceAuthority{Succession: "lost"})
+	is(1, "lost", model.AuthorityTrusted)
+	w.must(ReplaceAuthority{Succession: "one"}) // nothing was issued
+	is(2, "one", model.AuthorityTrusted)
+	gossip := RotateGossipKey{Text: "text", Authority: "one"}
+	refuse(AdvanceAuthority{Number: 1, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 3, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues, Gossip: gossip}, model.ErrAuthorityPhase)
+	w.at++
+	w.must(AdvanceAuthority{Number: 2, Phase: model.AuthorityTrusted})
+	is(2, "one", model.AuthorityIssues)
+	refuse(ReplaceAuthority{Succession: "two"}, model.ErrAuthority)
+	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
+	last := AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues, Gossip: gossip}
+	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues}, model.ErrKeyText)
+	w.must(RotateGossipKey{Text: "old", Authority: "old"})
+	refuse(last, model.ErrKeyChange)
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
+	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
+	w.at++
+	w.must(last)
+	is(2, "one", model.AuthorityDone)
+	g := w.s.View().Trust().Gossip
+	want := []model.GossipKey{{Number: 1, Text: "old", Authority: "old"}, {Number: 2, Text: "text", Authority: "one"}}
+	if g.Phase != model.GossipInstalled || !slices.Equal(g.Keys, want) {
+		t.Errorf("the key of the gossip is not replaced: %+v", g)
+	}
+	refuse(last, model.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityDone, Gossip: gossip}, model.ErrAuthorityPhase)
+	w.must(ReplaceAuthority{Succession: "two"})
+	is(3, "two", model.AuthorityTrusted)
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/witness"
@@ -42,6 +43,10 @@ type Config struct {
 	Wanted      *model.Config // the replicated configuration to propose; nil leaves what is there
 	KeepRecords int           // finished jobs that stay in the state even when the history has them
 	KeepFor     time.Duration // and for how long at most
+
+	// Lacking returns the controllers and the other members that the next phase of a replacement of the
+	// authority waits for.
+	Lacking func(context.Context, *state.View) (controllers, machines []string)
 
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
@@ -131,7 +136,7 @@ func (l *Leader) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context) error{
 		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
-		l.observe, l.watchGeneration, l.changeGossipKey, l.keepWitnesses,
+		l.observe, l.watchGeneration, l.changeGossipKey, l.replaceAuthority, l.keepWitnesses,
 	} {
 		g.Go(func() error { return loop(ctx) })
 	}

@@ -14,7 +14,7 @@ import (
 // nothing here calls back.
 
 // NodeMeta implements memberlist.Delegate.
-func (l *List) NodeMeta(int) []byte { return l.meta }
+func (l *List) NodeMeta(int) []byte { return *l.meta.Load() }
 
 // NotifyMsg implements memberlist.Delegate. No messages are sent this way.
 func (l *List) NotifyMsg([]byte) {}

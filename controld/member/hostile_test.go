@@ -232,7 +232,7 @@ func TestOldRecords(t *testing.T) {
 	old := c.add(pki.Controller, "c2")
 	c.add(pki.Node, "n1")
 	c.settled()
-	kept, at := slices.Clone(old.meta), old.Addr()
+	kept, at := slices.Clone(*old.meta.Load()), old.Addr()
 	if err := old.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestOldRecords(t *testing.T) {
 		a.send(c.lists, pack(t, msgAlive, claim{Incarnation: 1000 + n, Node: "controld/c2", Meta: kept}.at(at)))
 		// the signature is for another address
 		a.send(c.lists, pack(t, msgAlive, claim{Incarnation: 1000 + n, Node: "controld/c2",
-			Meta: c.lists[len(c.lists)-1].meta}.at(at)))
+			Meta: *c.lists[len(c.lists)-1].meta.Load()}.at(at)))
 		for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end) && !t.Failed(); runtime.Gosched() {
 			c.unharmed("after old records")
 		}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -114,8 +115,13 @@ type List struct {
 	log  *slog.Logger
 	list *memberlist.Memberlist
 	wire *transport // nil without a credential
-	meta []byte
+	meta atomic.Pointer[[]byte]
 	addr string // this member's, as others dial it
+
+	alone struct { // the last warning that no other machine can be reached; of the goroutine of Run
+		text string
+		said time.Time
+	}
 
 	changed chan struct{} // has one element after a change
 	twins   chan string   // address of another member that may have this one's name
@@ -190,9 +196,11 @@ func (l *List) secure(c *memberlist.Config, listening *memberlist.NetTransport) 
 		return fmt.Errorf("gossip: %w", err)
 	}
 	c.AdvertiseAddr, c.AdvertisePort = ip.String(), port
-	if l.meta, err = l.encodeMeta(net.JoinHostPort(c.AdvertiseAddr, strconv.Itoa(port))); err != nil {
+	meta, err := l.encodeMeta(net.JoinHostPort(c.AdvertiseAddr, strconv.Itoa(port)))
+	if err != nil {
 		return err
 	}
+	l.meta.Store(&meta)
 	var inner memberlist.NodeAwareTransport = listening
 	if l.cfg.wrap != nil {
 		inner = l.cfg.wrap(listening)
@@ -348,7 +356,7 @@ func (l *List) rejoin(joined bool) bool {
 	targets := l.targets(time.Now())
 	if len(targets) > 0 {
 		if n, err := l.list.Join(targets); err != nil && n == 0 && len(l.Peers()) == 0 {
-			l.log.Warn("no machine of the cluster can be reached yet; trying again", "join", targets, "error", err)
+			l.warnAlone(targets, err)
 		}
 	}
 	known := len(l.Peers()) > 0
@@ -356,6 +364,17 @@ func (l *List) rejoin(joined bool) bool {
 		l.log.Info("joined the cluster", "peers", len(l.Peers()))
 	}
 	return known || len(targets) == 0
+}
+
+// againEvery is how often the same warning is repeated.
+const againEvery = time.Minute
+
+// warnAlone says why no other machine can be reached, when that changes and once a minute.
+func (l *List) warnAlone(targets []string, err error) {
+	if text := err.Error(); text != l.alone.text || time.Since(l.alone.said) >= againEvery {
+		l.alone.text, l.alone.said = text, time.Now()
+		l.log.Warn("no machine of the cluster can be reached yet; trying again", "join", targets, "error", err)
+	}
 }
 
 // targets returns seeds and remembered addresses, less this member and those alive.

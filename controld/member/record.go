@@ -52,6 +52,19 @@ func (l *List) encodeMeta(addr string) ([]byte, error) {
 	return meta, nil
 }
 
+// resignTimeout is how long the others may take to hear of a new signature.
+const resignTimeout = 5 * time.Second
+
+// Resign signs what this member says of itself again: the authority has been replaced.
+func (l *List) Resign() error {
+	meta, err := l.encodeMeta(l.addr)
+	if err != nil {
+		return err
+	}
+	l.meta.Store(&meta)
+	return l.list.UpdateNode(resignTimeout)
+}
+
 // signedText is what a controller signs.
 func signedText(name, addr string, meta []byte) []byte {
 	return fmt.Appendf(nil, "%s\n%s\n%s", name, addr, meta)

@@ -239,7 +239,7 @@ func (t *transport) dial(a memberlist.Address, timeout time.Duration, kind byte,
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("gossip with %s: %w", a.Addr, err)
+		return nil, fmt.Errorf("gossip with %s: %w", a.Addr, pki.Explain(err))
 	}
 	return c, nil
 }
@@ -302,7 +302,7 @@ func (t *transport) proveToServer(c *tls.Conn) error {
 	}
 	answer := make([]byte, keyIDSize+sha256.Size)
 	if _, err := io.ReadFull(c, answer); err != nil {
-		return fmt.Errorf("%s takes none of this member's keys of the gossip: %w", c.RemoteAddr(), err)
+		return fmt.Errorf("%s takes none of this member's keys of the gossip: %w", c.RemoteAddr(), pki.Explain(err))
 	}
 	return ring.verify(&s, "server", answer)
 }

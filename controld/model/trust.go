@@ -15,7 +15,31 @@ type Trust struct {
 	Revoked []Revocation `json:"revoked,omitempty"` // by role and name, [MaxRevocations] at most
 	// Gossip is how the key of the gossip has changed since the cluster was made; nil: it has not.
 	Gossip *GossipKeys `json:"gossip,omitempty"`
+	// Authority is the last replacement of the authority that issues certificates; nil: there was none.
+	Authority *AuthorityChange `json:"authority,omitempty"`
 }
+
+// AuthorityChange is how the authority that issues certificates is replaced, or was the last time.
+type AuthorityChange struct {
+	Number int64 `json:"number"` // of replacements that were begun
+	// certificates of the new authority and the one before; their keys are on the controllers' disks
+	Succession string         `json:"succession"`
+	Phase      AuthorityPhase `json:"phase,omitempty"`
+	Since      Instant        `json:"since"` // of Phase
+}
+
+// AuthorityPhase is how far a replacement of the authority is.
+type AuthorityPhase string
+
+// Phases of a replacement, in this order.
+const (
+	AuthorityTrusted AuthorityPhase = "trusted" // the new one is trusted beside the old one, and controllers get its key
+	AuthorityIssues  AuthorityPhase = "issues"  // it issues certificates, and members get theirs
+	AuthorityDone    AuthorityPhase = ""        // the old one is no longer trusted
+)
+
+// MaxSuccession bounds the text of a succession, in bytes.
+const MaxSuccession = 16 << 10
 
 // GossipKeys are the keys of the gossip that members accept. They send with the first.
 type GossipKeys struct {
@@ -24,11 +48,12 @@ type GossipKeys struct {
 	Since Instant     `json:"since"`           // of Phase
 }
 
-// GossipKey names one key of the gossip. Controllers derive it of the authority's key and Text, so that the
+// GossipKey names one key of the gossip. Controllers derive it of an authority's key and Text, so that the
 // log has no key. Key 0 came with the cluster, and is in the files of its members.
 type GossipKey struct {
-	Number int64  `json:"number"`
-	Text   string `json:"text,omitempty"`
+	Number    int64  `json:"number"`
+	Text      string `json:"text,omitempty"`
+	Authority string `json:"authority,omitempty"` // fingerprint
 }
 
 // GossipPhase is how far a change of the key is.
@@ -124,4 +149,8 @@ var (
 	ErrKeyChange = errors.New("the key of the gossip is being changed: wait until that is over (rota cluster)")
 	ErrKeyText   = errors.New("a key needs a text of 1 to 64 bytes")
 	ErrKeyPhase  = errors.New("the change of the key is in another phase")
+
+	ErrSuccession     = errors.New("a replacement of the authority needs the new authority's certificates")
+	ErrAuthority      = errors.New("the authority is being replaced: wait until that is over (rota cluster)")
+	ErrAuthorityPhase = errors.New("the replacement of the authority is in another phase (rota cluster)")
 )

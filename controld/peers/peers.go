@@ -29,9 +29,10 @@ const MaxControllers = 5
 
 // The routes between controllers, which the documentation of the API leaves out.
 const (
-	StatePath   = "/v1/internal/state"   // answers with a State
-	RecordsPath = "/v1/internal/records" // answers with finished jobs, from=, to=
-	AuditPath   = "/v1/internal/audit"   // answers with entries of its audit log, as GET /v1/audit selects
+	StatePath   = "/v1/internal/state"         // answers with a State
+	RecordsPath = "/v1/internal/records"       // answers with finished jobs, from=, to=
+	AuditPath   = "/v1/internal/audit"         // answers with entries of its audit log, as GET /v1/audit selects
+	KeyPath     = "/v1/internal/authority-key" // answers with the key of the authority named by authority=
 )
 
 // Limits of a question to another controller.
@@ -146,6 +147,9 @@ type State struct {
 	// of its log; "": 0
 	Generation string             `json:"generation,omitempty"`
 	Voters     []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them
+	// the replacement of the authority whose key is on its disk, and the authority of its own certificate
+	AuthorityKey int64  `json:"authority_key,omitempty"`
+	Issuer       string `json:"issuer,omitempty"`
 }
 
 // StateOf asks a controller for its State.
@@ -166,6 +170,12 @@ func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*
 // Audit asks a controller for entries of its audit log, which it decodes into out.
 func (p *Peers) Audit(ctx context.Context, m member.Peer, query url.Values, out any) error {
 	return p.ask(ctx, m, AuditPath+"?"+query.Encode(), out)
+}
+
+// AuthorityKey asks a controller for the key of the authority with this fingerprint; "" if it has none.
+func (p *Peers) AuthorityKey(ctx context.Context, m member.Peer, authority string) (key string, err error) {
+	err = p.ask(ctx, m, KeyPath+"?authority="+url.QueryEscape(authority), &key)
+	return key, err
 }
 
 // ask sends a GET request to a controller and decodes the JSON that it answers with.

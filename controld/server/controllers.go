@@ -30,6 +30,7 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 			out.Witnesses.OutOfTouch = x.s.Touch.Missing(clock.Boot().Milliseconds(), 0, x.view.Chosen())
 		}
 	}
+	out.Authority = x.presentAuthority()
 	for _, p := range x.s.Peers.All() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft,
 			State: api.ControllerNew})

@@ -131,11 +131,12 @@ func revoke(x *exchange) (*api.Revocation, error) {
 	switch {
 	case !pki.Role(role).Valid():
 		return nil, problem.Invalid("%q is not a role: write one of %v", role, pki.Roles())
-	case role == string(pki.Controller):
-		return nil, problem.Invalid("a controller has the key of the cluster's authority: to expel one, remove it, make a " +
-			"new cluster with rota-controld init, and have the other machines join that")
 	case !member.ValidName(name):
 		return nil, problem.Invalid("%q is not a machine's name", name)
+	case role == string(pki.Controller) && x.takesPart(name):
+		return nil, problem.Invalid("controller %s has a part in the log: stop it, and remove it with rota cluster remove %s; "+
+			"then revoke its certificates, and replace the authority, whose key it has, with rota cluster rotate-authority",
+			name, name)
 	}
 	if _, err := x.propose(fsm.RevokeCertificates{Role: role, Name: name}); err != nil {
 		return nil, err
@@ -144,9 +145,18 @@ func revoke(x *exchange) (*api.Revocation, error) {
 	return &api.Revocation{Role: role, Name: name, Generation: x.view.Trust().Generation(role, name)}, nil
 }
 
+// takesPart reports whether a controller has a part in the log.
+func (x *exchange) takesPart(name string) bool {
+	return slices.ContainsFunc(slices.Concat(x.s.Replica.Members(), x.s.Replica.Learners()),
+		func(m consensus.Member) bool { return m.Name == name })
+}
+
 // rotateGossipKey answers POST /v1/gossip-key/rotate.
 func rotateGossipKey(x *exchange) (*api.GossipKey, error) {
-	if _, err := x.propose(fsm.RotateGossipKey{Text: rand.Text()}); err != nil {
+	if err := x.inStep(); err != nil {
+		return nil, err
+	}
+	if _, err := x.propose(fsm.RotateGossipKey{Text: rand.Text(), Authority: x.s.Credential.Anchor()}); err != nil {
 		return nil, err
 	}
 	x.s.Log.Info("change of the key of the gossip begins", "by", x.caller.User.User)

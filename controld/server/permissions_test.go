@@ -794,6 +794,7 @@ func TestANodeVouchesForOrdinaryUsersOnly(t *testing.T) {
 		{access.Admin, "POST", "/v1/nodes/n1/resume", "{}", 200},
 		{access.Admin, "POST", "/v1/controllers/c9/remove", "", 404},
 		{access.Admin, "POST", "/v1/members/node/n9/revoke", "", 200},
+		{access.Admin, "POST", "/v1/authority/finish", "", 409},
 		{access.Admin, "POST", "/v1/gossip-key/rotate", "", 200},
 		{access.Admin, "POST", "/v1/join-tokens", `{"role":"node"}`, 200},
 		{access.Admin, "POST", "/v1/tokens", `{"user":"daemon"}`, 200},

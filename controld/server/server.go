@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/replica"
@@ -39,7 +40,13 @@ type Config struct {
 	Loopback      bool   // users come by loopback TCP too, see [identity.Guard]
 
 	Credential *pki.Credential // of this controller
-	Users      *identity.Users
+	// Lacking returns the controllers and the other members that the next phase of a replacement of the
+	// authority waits for.
+	Lacking func(context.Context, *state.View) (controllers, machines []string)
+	// AuthorityState says of which replacement this controller has the key, and which authority has issued
+	// its certificate.
+	AuthorityState func() (key int64, issuer string)
+	Users          *identity.Users
 
 	Replica *replica.Replica
 	Peers   *peers.Peers

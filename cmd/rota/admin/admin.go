@@ -32,23 +32,28 @@ func Commands() []*command.Command {
 			Arguments: complete.Subcommand(complete.Words("drain", "resume", "confirm-dead", "kept", "discard"),
 				complete.Nodes)},
 		{Name: "cluster", Usage: "show the controllers and the scheduling policy, and let machines join",
-			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | rotate-key | remove NAME... | " +
-				"backup FILE [--with-keys]", Action: controllers,
+			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | rotate-key | " +
+				"rotate-authority [--finish] | remove NAME... | backup FILE [--with-keys]", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
 				"remove takes the vote away\n" +
 				"once the controller has stopped. A new controller is added automatically.\n" +
 				"join-token prints a token that lets one machine join within 24 hours, as a node, a login node or a controller. " +
-				"revoke has the\ncertificates refused that a node or a login node has; it may join again with a token. " +
+				"revoke has the\ncertificates refused that a machine has; it may join again with a token. " +
 				"rotate-key then replaces the\nkey of the gossip, which every machine has: those that are up get the new one, " +
-				"and others when they return, unless\ntheir certificates were revoked. Admins only.\n" +
+				"and others when they return, unless\ntheir certificates were revoked. " +
+				"rotate-authority replaces the authority that issues certificates, whose key\nevery controller has: the old one is " +
+				"dropped once every controller and every registered node has a certificate of the\nnew one, or at once with " +
+				"--finish, after which machines without one must join again. Admins only.\n" +
 				"backup writes the state, the history and the configuration to FILE, for rota-controld restore: on a " +
 				"controller, as root. It has\nthe scripts and environments of all users.",
 			Flags: command.WithCommon(
 				command.Switch("with-keys", "with backup: the keys of the cluster too, under a passphrase"),
 				&cli.StringFlag{Name: "passphrase-file", Usage: "with backup: read the passphrase from `FILE` (default: ask)"},
+				command.Switch("finish", "with rotate-authority: trust the old authority no more"),
 				command.Switch("force", "with backup: write over FILE if it is there"), &cli.StringFlag{Name: "role", Value: "node",
 					Usage: "`ROLE` of the machine that joins: node, login or controller"}),
-			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "rotate-key", "remove", "backup"),
+			Arguments: complete.Subcommand(
+				complete.Words("join-token", "revoke", "rotate-key", "rotate-authority", "remove", "backup"),
 				completeControllers),
 			Values: map[string]command.Source{"role": complete.Words(joiningRoles...), "passphrase-file": complete.Files}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",

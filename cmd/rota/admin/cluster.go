@@ -39,6 +39,12 @@ func controllers(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseFlags(c, "rota cluster backup", "with-keys", "passphrase-file", "force"); err != nil {
 		return err
 	}
+	if c.Args().First() == "rotate-authority" && len(names) == 0 {
+		return rotateAuthority(env, c)
+	}
+	if err := command.RefuseFlags(c, "rota cluster rotate-authority", "finish"); err != nil {
+		return err
+	}
 	switch verb := c.Args().First(); {
 	case verb == "rotate-key" && len(names) == 0:
 		return rotateKey(env, c)
@@ -137,6 +143,61 @@ func rotateKey(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
+// rotateAuthority begins to replace the authority that issues certificates, or ends that.
+func rotateAuthority(env *command.Env, c *cli.Context) error {
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	change := session.ReplaceAuthority
+	if c.Bool("finish") {
+		change = session.FinishAuthority
+	}
+	a, err := change(c.Context)
+	if err != nil {
+		return err
+	}
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, a)
+	}
+	if !c.Bool("finish") {
+		fmt.Fprintf(env.Stdout, "authority %d is trusted beside the old one; once every controller has its key it issues "+
+			"certificates, and once every machine has one the old authority is dropped (rota cluster shows how far it is)\n",
+			a.Number)
+		return nil
+	}
+	fmt.Fprintf(env.Stdout, "authority %d is the only one that is trusted\n", a.Number)
+	if n := len(a.Lacking) + a.More; n > 0 {
+		fmt.Fprintf(env.Stdout, "%s no certificate of it and must join again with a token\n", lacking(a, "has", "have"))
+	}
+	return nil
+}
+
+// lacking names members, with the verb for one or several.
+func lacking(a *api.AuthorityChange, one, several string) string {
+	text := strings.Join(a.Lacking, ", ")
+	if a.More > 0 {
+		text += fmt.Sprintf(" and %d more", a.More)
+	}
+	if len(a.Lacking) == 1 {
+		return text + " " + one
+	}
+	return text + " " + several
+}
+
+// authorityText says how far a replacement of the authority is.
+func authorityText(a *api.AuthorityChange) string {
+	text := fmt.Sprintf("  authority %d of certificates: %s", a.Number, a.Phase)
+	if len(a.Lacking) == 0 {
+		return text + "\n"
+	}
+	what := "no certificate of it yet"
+	if a.Phase == string(model.AuthorityTrusted) {
+		what = "no key of it yet"
+	}
+	return text + "; " + lacking(a, "has", "have") + " " + what + "\n"
+}
+
 // clusterText writes the controllers, and the policy in the form of a configuration file.
 func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	var b strings.Builder
@@ -152,6 +213,9 @@ func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 		fmt.Fprintf(&b, "  key %d of the gossip: %s\n", k.Number, k.Phase)
 	}
 	b.WriteString(witnessText(cl.Witnesses))
+	if cl.Authority != nil {
+		b.WriteString(authorityText(cl.Authority))
+	}
 	return b.String() + "\n" + config.Text(p)
 }
 

@@ -121,6 +121,37 @@ func TestTheKeyIsReplaced(t *testing.T) {
 	}
 }
 
+// TestTheAuthorityIsReplaced notices a replacement that is not asked for, one that is ended without --finish,
+// and machines without a certificate that are not named.
+func TestTheAuthorityIsReplaced(t *testing.T) {
+	a := cluster(t)
+	a.Give("POST /v1/authority/rotate", api.AuthorityChange{Number: 2, Phase: "trusted"})
+	a.Give("POST /v1/authority/finish", api.AuthorityChange{Number: 2, Lacking: []string{"node/n1", "node/n2"}, More: 3})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	got := s.Run("cluster", "rotate-authority")
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is trusted beside the old one; ") || got.Stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	got = s.Run("cluster", "rotate-authority", "--finish")
+	if got.Code != 0 || got.Stdout != "authority 2 is the only one that is trusted\n"+
+		"node/n1, node/n2 and 3 more have no certificate of it and must join again with a token\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range [][]string{{"rotate-authority", "now"}, {"rotate-key", "--finish"}, {"--finish"}} {
+		if got = s.Run(append([]string{"cluster"}, args...)...); got.Code != exit.Usage {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for phase, want := range map[string]string{
+		"trusted": "  authority 2 of certificates: trusted; controller/c2 has no key of it yet\n",
+		"issues":  "  authority 2 of certificates: issues; controller/c2 has no certificate of it yet\n",
+	} {
+		if got := authorityText(&api.AuthorityChange{Number: 2, Phase: phase, Lacking: []string{"controller/c2"}}); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // TestAJoinTokenForAMachine notices a token of another role, and one that a script cannot read.
 func TestAJoinTokenForAMachine(t *testing.T) {
 	a := cluster(t)
@@ -274,7 +305,7 @@ func TestWhatOperatorsMayComplete(t *testing.T) {
 		{ID: "ffffffffffff", Name: "old", State: "revoked"}}})
 	commands := func() []*command.Command { return append(Commands(), manual.Commands(Commands())...) }
 	for line, want := range map[string]string{
-		"cluster ":              "backup|join-token|remove|revoke|rotate-key",
+		"cluster ":              "backup|join-token|remove|revoke|rotate-authority|rotate-key",
 		"cluster remove ":       "c1|c2\tleader|c3\tunreachable",
 		"cluster --role l":      "login",
 		"token ":                "create|list|revoke",

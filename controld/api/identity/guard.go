@@ -122,6 +122,17 @@ func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *htt
 	})
 }
 
+// Fresh has members that connected with a certificate of an authority that is being replaced connect again
+// after each answer, with their new one.
+func Fresh(c *pki.Credential, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.Outdated(r.TLS) && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Caller identifies the caller of a request. Errors: [ErrUnauthorised], [ErrVouch], and what is
 // wrong with its headers. It does not read the body.
 func (g *Guard) Caller(r *http.Request) (Caller, error) {

@@ -53,16 +53,19 @@ func (ll *linkListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &incoming{Conn: c, config: &tls.Config{GetConfigForClient: ll.link.accept}}, nil
+	return &incoming{Conn: c, credential: ll.link.credential,
+		config: &tls.Config{GetConfigForClient: ll.link.accept}}, nil
 }
 
 // incoming is a connection whose other end has yet to prove itself.
 type incoming struct {
 	net.Conn
-	config *tls.Config
-	once   sync.Once
-	proven net.Conn
-	err    error
+	credential *pki.Credential
+	config     *tls.Config
+	once       sync.Once
+	proven     *tls.Conn
+	err        error
+	trusted    any // what was trusted when the other end was last verified; of the goroutine that reads
 }
 
 // Read implements net.Conn.
@@ -70,7 +73,16 @@ func (c *incoming) Read(b []byte) (int, error) {
 	if c.once.Do(c.prove); c.err != nil {
 		return 0, c.err
 	}
-	return c.proven.Read(b)
+	n, err := c.proven.Read(b)
+	if now := c.credential.TrustVersion(); err == nil && now != c.trusted { // an authority was replaced since
+		s := c.proven.ConnectionState()
+		if _, err := c.credential.Verify(&s); err != nil {
+			c.Conn.Close()
+			return 0, err
+		}
+		c.trusted = now
+	}
+	return n, err
 }
 
 // Write implements net.Conn.

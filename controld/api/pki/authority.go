@@ -27,21 +27,31 @@ func NewAuthority(now time.Time) (*Authority, error) {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	cluster := hex.EncodeToString(id)
+	return newAuthority(cluster, "Rota cluster "+cluster, now)
+}
+
+func newAuthority(cluster, name string, now time.Time) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Rota cluster " + cluster},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLife), IsCA: true, BasicConstraintsValid: true,
-		MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign, URIs: []*url.URL{Member{Cluster: cluster}.uri()},
-	}
+	template := authorityTemplate(cluster, name, now)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the cluster: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	return &Authority{Cert: cert, key: key}, err
+}
+
+// authorityTemplate is the certificate of an authority. It may sign that of its successor, and no other
+// authority.
+func authorityTemplate(cluster, name string, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLife), IsCA: true, BasicConstraintsValid: true,
+		MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign, URIs: []*url.URL{Member{Cluster: cluster}.uri()},
+	}
 }
 
 // Sign issues a certificate for the public key of a signing request, in PEM. Of the request only
@@ -114,7 +124,7 @@ func RequestDigest(request []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// fingerprint identifies the authority of a cluster.
+// fingerprint identifies an authority.
 func fingerprint(ca *x509.Certificate) [sha256.Size]byte { return sha256.Sum256(ca.Raw) }
 
 func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,13 +22,14 @@ import (
 
 // Files of a member's directory.
 const (
-	fileCA      = "ca.pem"     // certificate of the cluster's authority
-	fileCAKey   = "ca.key"     // its key, of controllers
-	fileCert    = "cert.pem"   // certificate of this member
-	fileKey     = "key.pem"    // its key
-	fileGossip  = "gossip.key" // key of the gossip
-	fileSeeds   = "seeds"      // gossip addresses of controllers at the time of joining, a line each
-	fileFounder = "founder"    // this controller makes the cluster's log when it first starts
+	fileCA      = "ca.pem"         // certificates of the cluster's authorities; the first issues certificates
+	fileCAKey   = "ca.key"         // their keys, of controllers
+	fileNext    = "succession.pem" // how the newest authority came after the one before
+	fileCert    = "cert.pem"       // certificate of this member
+	fileKey     = "key.pem"        // its key
+	fileGossip  = "gossip.key"     // key of the gossip
+	fileSeeds   = "seeds"          // gossip addresses of controllers at the time of joining, a line each
+	fileFounder = "founder"        // this controller makes the cluster's log when it first starts
 )
 
 // Dir is where a daemon keeps what makes it a member, below its data directory.
@@ -35,24 +37,27 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "tls") }
 
 // Grant is what a machine gets when it joins.
 type Grant struct {
-	CA        string   `json:"ca"`               // certificate of the authority, in PEM
+	Trusted
 	Cert      string   `json:"cert"`             // certificate of the member, in PEM
-	CAKey     string   `json:"ca_key,omitempty"` // key of the authority, for controllers
+	CAKey     string   `json:"ca_key,omitempty"` // keys of the authorities, for controllers
 	GossipKey []byte   `json:"gossip_key"`       // one key after the other
 	Seeds     []string `json:"seeds"`            // gossip addresses of controllers
 }
 
 // Credential is what one member has on disk, loaded. Its methods may be called from any goroutine.
 type Credential struct {
-	Member    Member
-	Authority *Authority // of controllers; nil for others
-	Seeds     []string
-	Founder   bool
+	Member  Member
+	Seeds   []string
+	Founder bool
 
 	dir     string
-	ca      *x509.Certificate
-	roots   *x509.CertPool
 	key     *ecdsa.PrivateKey
+	mu      sync.Mutex          // held while files and what is trusted change
+	keys    []*ecdsa.PrivateKey // of authorities, on disk
+	trusted atomic.Pointer[trust]
+	renewed sync.Map // digest of the key of a member that has shown a certificate of the newest authority, by name
+	older   sync.Map // whether a member has shown none of it, by name
+	good    sync.Map // certificates that were verified: the digest's [verdict]
 	cert    atomic.Pointer[tls.Certificate]
 	revoked atomic.Pointer[func(Role, string) int64]
 	gossip  atomic.Pointer[[][]byte] // keys; the first is the one to send with
@@ -72,33 +77,13 @@ func Load(dir string) (*Credential, error) {
 	if err := private(dir); err != nil {
 		return nil, err
 	}
-	c := &Credential{dir: dir, roots: x509.NewCertPool()}
+	c := &Credential{dir: dir}
 	for _, load := range []func() error{c.loadAuthority, c.loadOwn, c.loadGossip} {
 		if err := load(); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
-}
-
-func (c *Credential) loadAuthority() error {
-	text, err := os.ReadFile(filepath.Join(c.dir, fileCA))
-	if err == nil {
-		c.ca, err = decodeCert(text)
-	}
-	if err != nil {
-		return fmt.Errorf("certificate of the cluster %s: %w", filepath.Join(c.dir, fileCA), err)
-	}
-	c.roots.AddCert(c.ca)
-	key, err := c.readKey(fileCAKey)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !key.PublicKey.Equal(c.ca.PublicKey) {
-		err = fmt.Errorf("%s is not the key of %s", filepath.Join(c.dir, fileCAKey), fileCA)
-	}
-	c.Authority = &Authority{Cert: c.ca, key: key}
-	return err
 }
 
 func (c *Credential) loadOwn() (err error) {
@@ -119,7 +104,7 @@ func (c *Credential) use(text []byte) error {
 		err = errors.New("it is for another key")
 	}
 	if err == nil {
-		err = leaf.CheckSignatureFrom(c.ca)
+		_, err = c.trusted.Load().issuerOf(leaf)
 	}
 	if err != nil {
 		return fmt.Errorf("certificate of this member in %s: %w", c.dir, err)
@@ -127,8 +112,7 @@ func (c *Credential) use(text []byte) error {
 	if c.Member, err = MemberOf(leaf); err != nil {
 		return err
 	}
-	// The authority's certificate goes with it, for machines that know only its fingerprint.
-	c.cert.Store(&tls.Certificate{Certificate: [][]byte{leaf.Raw, c.ca.Raw}, PrivateKey: c.key, Leaf: leaf})
+	c.show(leaf)
 	return nil
 }
 
@@ -178,11 +162,12 @@ func (c *Credential) Founded() error {
 	return err
 }
 
-// Fingerprint identifies the cluster's authority.
-func (c *Credential) Fingerprint() [32]byte { return fingerprint(c.ca) }
+// Fingerprint identifies the cluster's authority. While it is being replaced it is that of the old one, which
+// every member knows.
+func (c *Credential) Fingerprint() [32]byte { return fingerprint(c.trusted.Load().anchor().Cert) }
 
 // NewToken makes a join token of this cluster.
-func (c *Credential) NewToken() Token { return NewToken(c.ca) }
+func (c *Credential) NewToken() Token { return NewToken(c.trusted.Load().anchor().Cert) }
 
 // Expires is when the certificate of this member ends.
 func (c *Credential) Expires() time.Time { return c.cert.Load().Leaf.NotAfter }
@@ -205,7 +190,7 @@ var ErrRevoked = errors.New("its certificate was revoked")
 
 // Verify returns the member at the other end of a connection, whose certificate the handshake has
 // verified when the connection was made. It looks again at what may have changed since then: the
-// certificate may have ended or may have been revoked.
+// certificate may have ended, or may have been revoked, or its authority may have been replaced.
 func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	if s == nil || len(s.PeerCertificates) == 0 {
 		return Member{}, errors.New("it shows no certificate")
@@ -223,7 +208,7 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	case m.Generation < c.Generation(m.Role, m.Name):
 		return m, fmt.Errorf("%s: %w: have it join again with a new token", m, ErrRevoked)
 	}
-	return m, nil
+	return m, c.stillTrusted(m, s)
 }
 
 // NameOf returns the role and name of the member of this cluster at the other end of a connection, ""
@@ -238,8 +223,11 @@ func (c *Credential) NameOf(s *tls.ConnectionState) string {
 
 // verifyRole is a tls.Config's VerifyConnection: the other end must be a member with one of the
 // roles. Without a certificate it may go on only if the handshake did not ask for one.
-func (c *Credential) verifyRole(roles ...Role) func(tls.ConnectionState) error {
+func (c *Credential) verifyRole(usage x509.ExtKeyUsage, roles ...Role) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
+		if err := c.verifyChain(&s, usage); err != nil {
+			return err
+		}
 		m, err := c.Verify(&s)
 		if err != nil {
 			return err
@@ -254,9 +242,10 @@ func (c *Credential) verifyRole(roles ...Role) func(tls.ConnectionState) error {
 // Client returns how to connect to members of a role.
 func (c *Credential) Client(r Role) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, RootCAs: c.roots, ServerName: host(r, c.Member.Cluster),
+		MinVersion: tls.VersionTLS13, ServerName: host(r, c.Member.Cluster),
+		InsecureSkipVerify:   true, // VerifyConnection verifies: by the authorities that are trusted at that time
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
-		VerifyConnection:     c.verifyRole(r), Time: clock.Wall,
+		VerifyConnection:     c.verifyRole(x509.ExtKeyUsageServerAuth, r), Time: clock.Wall,
 	}
 }
 
@@ -264,6 +253,9 @@ func (c *Credential) Client(r Role) *tls.Config {
 func (c *Credential) ClientOf(r Role, name string) *tls.Config {
 	conf := c.Client(r)
 	conf.VerifyConnection = func(s tls.ConnectionState) error {
+		if err := c.verifyChain(&s, x509.ExtKeyUsageServerAuth); err != nil {
+			return err
+		}
 		m, err := c.Verify(&s)
 		if err == nil && (m.Role != r || m.Name != name) {
 			err = fmt.Errorf("%s answers there, and not %s", m, Member{Role: r, Name: name})
@@ -274,15 +266,26 @@ func (c *Credential) ClientOf(r Role, name string) *tls.Config {
 }
 
 // Server returns how to take connections of members with these roles. Without roles, any member may
-// connect, and so may callers without a certificate: they can show a token later.
+// connect, and so may callers without a certificate: they can show a token later. So may one with a certificate
+// of the authority before: [Credential.Verify] refuses it, so that it hears why.
 func (c *Credential) Server(roles ...Role) *tls.Config {
 	conf := &tls.Config{
-		MinVersion: tls.VersionTLS13, ClientCAs: c.roots, ClientAuth: tls.VerifyClientCertIfGiven,
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
-		Time:           clock.Wall,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 {
+				return nil
+			}
+			if err := c.verifyChain(&s, x509.ExtKeyUsageClientAuth); err != nil && !c.wasTrusted(&s) {
+				return err
+			}
+			return nil
+		},
+		Time: clock.Wall,
 	}
 	if len(roles) > 0 {
-		conf.ClientAuth, conf.VerifyConnection = tls.RequireAndVerifyClientCert, c.verifyRole(roles...)
+		conf.ClientAuth = tls.RequireAnyClientCert
+		conf.VerifyConnection = c.verifyRole(x509.ExtKeyUsageClientAuth, roles...)
 	}
 	return conf
 }
@@ -339,6 +342,8 @@ func (c *Credential) RenewWith(sign func(request []byte) ([]byte, error)) error 
 	if m, err := MemberOf(leaf); err != nil || m.Role != c.Member.Role || m.Name != c.Member.Name {
 		return fmt.Errorf("the new certificate is for %s: %w", m, errors.Join(err, ErrNotMember))
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.use(text); err != nil {
 		return err
 	}
@@ -347,27 +352,29 @@ func (c *Credential) RenewWith(sign func(request []byte) ([]byte, error)) error 
 
 // Renewal signs the request of a member for another certificate, with this controller's authority.
 func (c *Credential) Renewal(request []byte, m Member) ([]byte, error) {
-	if c.Authority == nil {
+	authority := c.trusted.Load().authorities[0]
+	if authority.key == nil {
 		return nil, errors.New("only controllers issue certificates")
 	}
 	m.Generation = c.Generation(m.Role, m.Name)
-	return c.Authority.Sign(request, m, clock.Wall())
+	return authority.Sign(request, m, clock.Wall())
 }
 
 // Grant signs the request of a machine that joins.
 func (c *Credential) Grant(request []byte, r Role, name string, seeds []string) (*Grant, error) {
+	c.mu.Lock() // what is trusted and the keys belong together
+	defer c.mu.Unlock()
 	cert, err := c.Renewal(request, Member{Role: r, Name: name})
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{CA: string(encodeCert(c.ca)), Cert: string(cert), GossipKey: bytes.Join(c.GossipKeys(), nil),
-		Seeds: seeds}
+	g := &Grant{Trusted: c.Trusted(), Cert: string(cert), GossipKey: bytes.Join(c.GossipKeys(), nil), Seeds: seeds}
 	if r == Controller {
-		key, err := encodeKey(c.Authority.key)
+		keys, err := encodeKeys(c.trusted.Load().keys())
 		if err != nil {
 			return nil, err
 		}
-		g.CAKey = string(key)
+		g.CAKey = string(keys)
 	}
 	return g, nil
 }

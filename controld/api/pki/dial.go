@@ -30,19 +30,28 @@ func Dialer(conf *tls.Config) func(ctx context.Context, network, addr string) (n
 		secure := tls.Client(c, conf)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.Close()
-			return nil, &net.OpError{Op: "dial", Net: network, Addr: c.RemoteAddr(), Err: explain(err)}
+			return nil, &net.OpError{Op: "dial", Net: network, Addr: c.RemoteAddr(), Err: Explain(err)}
 		}
 		return secure, nil
 	}
 }
 
-// explain says of a failed handshake what an operator can do.
-func explain(err error) error {
+// joinAgain is what the administrator of a machine does whose certificate no longer counts.
+const joinAgain = "have it join again with a new token (rota cluster join-token)"
+
+// Explain says of a failed handshake, or of the first bytes that follow it, what an operator can do.
+func Explain(err error) error {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var record tls.RecordHeaderError
+	var op *net.OpError
 	switch {
+	case errors.Is(err, errReplaced):
+		return err
+	case errors.As(err, &op) && op.Op == "remote error":
+		return fmt.Errorf("it refuses the certificate of this machine, which was revoked or has ended, or whose authority was "+
+			"replaced while this machine was off: %s: %w", joinAgain, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("its certificate is expired, or the clock of one of the two machines is wrong: %w", err)
 	case errors.As(err, &unknown):

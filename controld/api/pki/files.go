@@ -9,6 +9,8 @@ import (
 
 // Files returns the files of the credential by name, keys included, for a backup.
 func (c *Credential) Files() (map[string][]byte, error) {
+	c.mu.Lock() // what is trusted and the keys belong together
+	defer c.mu.Unlock()
 	list, err := os.ReadDir(c.dir)
 	if err != nil {
 		return nil, err

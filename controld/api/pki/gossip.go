@@ -14,8 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // GossipKeySize is the number of bytes of a key of the gossip.
@@ -67,30 +65,34 @@ func splitGossipKeys(text []byte) ([][]byte, error) {
 	return keys, checkGossipKeys(keys)
 }
 
-// DeriveGossipKey returns the key of the gossip that controllers make of the authority's key and a
-// random text. The log has only the text, so that no copy of it has the key.
-func (c *Credential) DeriveGossipKey(number int64, text string) ([]byte, error) {
-	if c.Authority == nil {
-		return nil, errors.New("only controllers derive keys of the gossip")
+// DeriveGossipKey returns the key of the gossip that controllers make of an authority's key and a
+// random text. The log has only the text, so that no copy of it has the key. The authority is named as by
+// [Credential.Anchor]; "": the one that issues certificates. It is false if its key is not here.
+func (c *Credential) DeriveGossipKey(authority string, number int64, text string) (key []byte, known bool, err error) {
+	a := c.trusted.Load().named(authority)
+	if a == nil || a.key == nil {
+		return nil, false, nil
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(c.Authority.key)
+	secret, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "rota gossip key %d %s", number, text)
-	return mac.Sum(nil), nil
+	return mac.Sum(nil), true, nil
 }
 
 // NamedKey is a key of the gossip as the log names it. Key 0 came with the cluster; the others are derived
 // of a text.
 type NamedKey struct {
-	Number int64
-	Text   string
+	Number    int64
+	Text      string
+	Authority string // of whose key it is derived
 }
 
-// GossipKeysOf returns the keys that the log names. Key 0 is the one of this controller's file that was not
-// derived; a controller that no longer has it goes on without it.
+// GossipKeysOf returns the keys that the log names. Key 0, and one of an authority that was replaced, is the
+// key of this controller's file that is not one of the others; a controller that no longer has it goes on
+// without it.
 func (c *Credential) GossipKeysOf(named []NamedKey) ([][]byte, error) {
 	first := -1
 	keys := make([][]byte, len(named))
@@ -100,9 +102,13 @@ func (c *Credential) GossipKeysOf(named []NamedKey) ([][]byte, error) {
 			first = i
 			continue
 		}
-		key, err := c.DeriveGossipKey(n.Number, n.Text)
+		key, known, err := c.DeriveGossipKey(n.Authority, n.Number, n.Text)
 		if err != nil {
 			return nil, err
+		}
+		if !known {
+			first = i
+			continue
 		}
 		keys[i] = key
 		left = slices.DeleteFunc(left, func(k []byte) bool { return bytes.Equal(k, key) })
@@ -128,33 +134,30 @@ const recordContext = "rota gossip record 1\n"
 
 // SignRecord signs what a controller says of itself, with the authority's key: all members verify it.
 func (c *Credential) SignRecord(text []byte) ([]byte, error) {
-	if c.Authority == nil {
+	a := c.trusted.Load().anchor() // which every member trusts
+	if a.key == nil {
 		return nil, errors.New("only controllers sign records")
 	}
 	digest := sha256.Sum256(append([]byte(recordContext), text...))
-	return ecdsa.SignASN1(rand.Reader, c.Authority.key, digest[:])
+	return ecdsa.SignASN1(rand.Reader, a.key, digest[:])
 }
 
 // VerifyRecord checks the signature of a record.
 func (c *Credential) VerifyRecord(text, signature []byte) error {
 	digest := sha256.Sum256(append([]byte(recordContext), text...))
-	key, ok := c.ca.PublicKey.(*ecdsa.PublicKey)
-	if !ok || !ecdsa.VerifyASN1(key, digest[:], signature) {
-		return errors.New("it is not signed by the cluster's authority")
+	for _, a := range c.trusted.Load().authorities {
+		if key, ok := a.Cert.PublicKey.(*ecdsa.PublicKey); ok && ecdsa.VerifyASN1(key, digest[:], signature) {
+			return nil
+		}
 	}
-	return nil
+	return errors.New("it is not signed by the cluster's authority")
 }
 
 // ClientAny returns how to connect to any member of the cluster.
 func (c *Credential) ClientAny() *tls.Config {
 	conf := c.Client(Controller)
-	conf.InsecureSkipVerify = true // VerifyConnection verifies: the name of a member depends on its role
 	conf.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 {
-			return errors.New("it shows no certificate")
-		}
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.roots, CurrentTime: clock.Wall(),
-			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		err := c.verifyChain(&s, x509.ExtKeyUsageServerAuth)
 		if err == nil {
 			_, err = c.Verify(&s)
 		}

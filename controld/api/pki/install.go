@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api/clock"
@@ -22,7 +23,8 @@ func Init(dir, name string) (cluster string, err error) {
 	if err != nil {
 		return "", err
 	}
-	first := &Credential{Authority: authority, ca: authority.Cert}
+	first := &Credential{}
+	first.trusted.Store(newTrust([]*Authority{authority}, nil))
 	first.gossip.Store(&[][]byte{NewGossipKey()})
 	if err := first.Issue(dir, Controller, name, nil); err != nil {
 		return "", err
@@ -80,12 +82,12 @@ func NewRequest() (*Request, error) {
 // without it the directory has no credential. A directory of another cluster's member is refused; a
 // member of the same cluster gets the new certificate.
 func (r *Request) Install(dir string, g *Grant) error {
-	ca, err := decodeCert([]byte(g.CA))
+	t, err := g.read()
 	if err != nil {
 		return fmt.Errorf("certificate of the cluster: %w", err)
 	}
 	if old, err := os.ReadFile(filepath.Join(dir, fileCA)); err == nil {
-		if before, err := decodeCert(old); err != nil || fingerprint(before) != fingerprint(ca) {
+		if before, err := decodeCerts(old); err != nil || !sameCluster(before[0], t.authorities[0].Cert) {
 			if err := vacant(dir); err != nil {
 				return err
 			}
@@ -104,7 +106,7 @@ func (r *Request) Install(dir string, g *Grant) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{fileCert, fileCAKey} {
+	for _, name := range []string{fileCert, fileCAKey, fileNext} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -113,8 +115,11 @@ func (r *Request) Install(dir string, g *Grant) error {
 		{fileCA, g.CA}, {fileKey, string(key)}, {fileGossip, string(g.GossipKey)},
 		{fileSeeds, strings.Join(g.Seeds, "\n") + "\n"}, {fileCert, g.Cert},
 	}
+	if g.Succession != "" {
+		files = slices.Insert(files, 1, struct{ name, text string }{fileNext, g.Succession})
+	}
 	if g.CAKey != "" {
-		files = append(files[:1:1], append([]struct{ name, text string }{{fileCAKey, g.CAKey}}, files[1:]...)...)
+		files = slices.Insert(files, 1, struct{ name, text string }{fileCAKey, g.CAKey})
 	}
 	for _, f := range files {
 		if err := write(dir, f.name, []byte(f.text), 0o600); err != nil {

@@ -103,10 +103,13 @@ func PinnedClient(want [sha256.Size]byte) *tls.Config {
 			if err != nil {
 				return err
 			}
-			roots := x509.NewCertPool()
+			roots, between := x509.NewCertPool(), x509.NewCertPool()
 			roots.AddCert(ca)
-			_, err = s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host(Controller, cluster),
-				CurrentTime: clock.Wall()})
+			for _, c := range s.PeerCertificates[1:] { // the authority may have a successor, see [step]
+				between.AddCert(c)
+			}
+			_, err = s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between,
+				DNSName: host(Controller, cluster), CurrentTime: clock.Wall()})
 			if err != nil {
 				return fmt.Errorf("the certificate of the controller: %w", err)
 			}

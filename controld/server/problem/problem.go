@@ -69,6 +69,8 @@ var refusals = []struct {
 	{model.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},
 	{model.ErrKeyChange, http.StatusConflict, api.CodeWrongState},
+	{model.ErrAuthority, http.StatusConflict, api.CodeWrongState},
+	{model.ErrAuthorityPhase, http.StatusConflict, api.CodeWrongState},
 	{model.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
 	{model.ErrBadSwitch, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrStillPaused, http.StatusConflict, api.CodeWrongState},

@@ -61,7 +61,7 @@ func (c *Cluster) Expired(r pki.Role, name string, end time.Time) *pki.Credentia
 	c.t.Helper()
 	member := c.Member(r, name)
 	if err := member.RenewWith(func(request []byte) ([]byte, error) {
-		return c.first.Authority.Sign(request, pki.Member{Role: r, Name: name}, end.Add(-pki.Life))
+		return c.first.Authority().Sign(request, pki.Member{Role: r, Name: name}, end.Add(-pki.Life))
 	}); err != nil {
 		c.t.Fatal(err)
 	}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
+)
+
+// How often a member asks the controllers which authorities it is to trust.
+const (
+	AuthorityEvery     = time.Minute
+	AuthorityEveryFast = time.Second
+)
+
+// FollowAuthority has a member that is no controller follow replacements of the authority that issues
+// certificates, until ctx ends. Addrs returns where the controllers' APIs are. While an authority is being
+// replaced it shows its certificate to each of them, so that they know which members need another one.
+func FollowAuthority(ctx context.Context, c *pki.Credential, addrs func() []string, every time.Duration, o Options,
+	log *slog.Logger,
+) error {
+	o.TLS, o.Any4xx = c.Client(pki.Controller), true
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := followAuthority(ctx, c, addrs(), o); err != nil && ctx.Err() == nil {
+			log.Warn("no answer about the authority that issues certificates; it will be tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// followAuthority asks once. Of different answers that of the newest state counts.
+func followAuthority(ctx context.Context, c *pki.Credential, addrs []string, o Options) error {
+	var newest *Authority
+	var errs []error
+	for _, addr := range addrs {
+		a, err := askAuthority(ctx, addr, o)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if newest == nil || a.Index > newest.Index {
+			newest = a
+		}
+		if c.Authorities() == 1 && a.Trusted == c.Trusted() {
+			break // nothing is being replaced
+		}
+	}
+	if newest == nil {
+		return errors.Join(errs...)
+	}
+	before := c.Issuer()
+	err := c.Adopt(newest.Trusted, func(request []byte) (cert []byte, err error) {
+		for _, addr := range addrs {
+			if cert, err = askCertificate(ctx, addr, o, request); err == nil {
+				break
+			}
+		}
+		return cert, err
+	})
+	if err == nil && c.Issuer() != before { // they are to see the new certificate
+		for _, addr := range addrs {
+			_, _ = askAuthority(ctx, addr, o) // it is asked again anyhow
+		}
+	}
+	return err
+}
+
+// askAuthority makes a connection of its own, which shows the certificate of now.
+func askAuthority(ctx context.Context, addr string, o Options) (*Authority, error) {
+	client, err := DialWith(addr, o)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Authority(ctx)
+}
+
+func askCertificate(ctx context.Context, addr string, o Options, request []byte) ([]byte, error) {
+	client, err := DialWith(addr, o)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.RenewCertificate(ctx, request)
+}
