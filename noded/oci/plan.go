@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/logpath"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -132,31 +133,16 @@ func (in taskInput) masterEndpoint() string {
 // rendezvousID names this attempt, so that ranks of another attempt never join it.
 func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
-// LogPath expands a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N
-// node, %r restarts, %t first rank, %A the array job (the job itself if it is no array task), %a
-// the array index (a large number if it is none), %% a percent sign. A number in between, as in
-// %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
+// LogPath expands a pattern of task.log for the worker.
 func LogPath(in Input, pattern string) (string, error) {
 	t, err := in.withRanks()
 	if err != nil {
 		return "", err
 	}
-	values := map[byte]string{
-		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name,
-		'u': in.Owner.User,
-		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(t.base),
-		's': "0",
-		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
-	}
+	w := logpath.Worker{Job: int64(in.Job), Name: in.Spec.Name, User: in.Owner.User, Workdir: in.Spec.Workdir,
+		Number: in.Worker, Node: in.Node.Name, Restarts: in.Restarts, FirstRank: t.base}
 	if e := in.Array; e != nil {
-		values['A'], values['a'] = strconv.FormatInt(int64(e.ArrayJob), 10), strconv.Itoa(e.Index)
+		w.Array, w.Index = int64(e.ArrayJob), e.Index
 	}
-	text, err := jobspec.ExpandPath(pattern, values)
-	if err != nil {
-		return "", fmt.Errorf("log path: %w; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a", err)
-	}
-	if !strings.HasPrefix(text, "/") {
-		text = strings.TrimSuffix(in.Spec.Workdir, "/") + "/" + text
-	}
-	return text, nil
+	return w.Expand(pattern)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/jobspec/logpath"
 )
 
 // JobRow is a row about a job, about the pending tasks of an array, or about those that were cancelled
@@ -533,16 +533,16 @@ func (r *JobRow) output(errors bool) string {
 	if log == nil || log.Stdout == "" {
 		return ""
 	}
-	in := oci.Input{Job: r.ID, Spec: spec, Owner: model.Identity{User: r.User}, Restarts: r.restarts(), Nodes: r.Nodes,
-		GPUs: make([]int, r.GPUs/max(r.Workers, 1)), Node: oci.Node{Name: r.batchHost()}}
+	w := logpath.Worker{Job: int64(r.ID), Name: spec.Name, User: r.User, Workdir: spec.Workdir, Node: r.batchHost(),
+		Restarts: r.restarts()}
 	if r.Array.Index != nil {
-		in.Array = &oci.ArrayTask{ArrayJob: r.Array.Job, Index: *r.Array.Index}
+		w.Array, w.Index = int64(r.Array.Job), *r.Array.Index
 	}
 	pattern := log.Stdout
 	if errors && log.Stderr != "" {
 		pattern = log.Stderr
 	}
-	path, err := oci.LogPath(in, pattern)
+	path, err := w.Expand(pattern)
 	if err != nil {
 		return ""
 	}

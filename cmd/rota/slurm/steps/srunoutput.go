@@ -15,7 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/logpath"
 )
 
 // stepOutput takes what the tasks of a step write.
@@ -203,7 +203,7 @@ func (o *stepOutput) expand(pattern string, task, node int, name string) (string
 	env := o.tool.Getenv
 	host, _, _ := strings.Cut(name, ".")
 	job, step := strconv.FormatInt(int64(o.begun.Job), 10), strconv.Itoa(o.begun.Step)
-	path, err := jobspec.ExpandPath(pattern, map[byte]string{'j': job, 'J': job + "." + step, 's': step,
+	path, err := logpath.Expand(pattern, map[byte]string{'j': job, 'J': job + "." + step, 's': step,
 		't': strconv.Itoa(task), 'n': strconv.Itoa(node), 'N': host, 'x': env("SLURM_JOB_NAME"), 'u': env("USER"),
 		'A': cmp.Or(env("SLURM_ARRAY_JOB_ID"), job),
 		'a': cmp.Or(env("SLURM_ARRAY_TASK_ID"), "4294967294")}) // as Slurm writes it without an array
