@@ -391,6 +391,9 @@ var LaunchTypes = []string{"single", "per_gpu", "slurm", "torchrun", LaunchSteps
 // nodes: it has no program of its own beside the steps of that command.
 const MetaAllocation = "slurm-allocation"
 
+// AllocationOfSrun is the command of [MetaAllocation] whose job ends as its only step does.
+const AllocationOfSrun = "srun"
+
 // LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
 // steps on all of them by srun. The other workers run nothing of it. Nproc is how many tasks a step has
 // on each worker unless it says otherwise. In a later group of those that start together no program is

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -22,7 +23,7 @@ func (a *Agent) noteSilent(all []container.Status) {
 			continue
 		}
 		if n++; n <= silentNamed {
-			named = append(named, fmt.Sprintf("container %s: %s", s.ID, s.Silent))
+			named = append(named, model.SilentNotice(s.ID.String(), strings.ReplaceAll(s.Silent, "; ", ", ")))
 		}
 	}
 	text := strings.Join(named, "; ")
@@ -30,7 +31,7 @@ func (a *Agent) noteSilent(all []container.Status) {
 		text += fmt.Sprintf("; and %d more", n-silentNamed)
 	}
 	if text != "" {
-		text += ": what runs there goes on (rota cancel ends it)"
+		text += model.SilentAdvice
 	}
 	if text != "" && text != a.silentShims {
 		a.Log.Warn("shims do not answer", "which", text)

@@ -409,13 +409,16 @@ type EndedBy struct {
 	Text    string        `json:"text"`
 }
 
+// QuotaSpecBytes is the resource of the quota of bytes that the specifications of a user's jobs have together.
+const QuotaSpecBytes = "spec_bytes"
+
 // Quota is what is configured for an account or for a user in it, and what they hold of it.
 type Quota struct {
 	Account  string   `json:"account"`
 	User     string   `json:"user,omitempty"` // none: the account itself
 	Kind     string   `json:"kind"`           // limit, deserved, te
-	Resource string   `json:"resource"`       // cores, memory, gpus, or a model of GPUs
-	Used     int64    `json:"used"`           // cores, MiB, or thousandths of a GPU
+	Resource string   `json:"resource"`       // cores, memory, gpus, a model of GPUs, or [QuotaSpecBytes]
+	Used     int64    `json:"used"`           // cores, MiB, thousandths of a GPU, or bytes
 	Most     int64    `json:"most"`
 	Binds    bool     `json:"binds"` // with the job it would be exceeded
 	Text     string   `json:"text"`

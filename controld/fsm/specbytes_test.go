@@ -126,6 +126,11 @@ func TestBytesOfSpecifications(t *testing.T) {
 	if got, after := w.s.s.HeldBytes(1); got != before || after != all || before < 8000 || all != w.s.View().SpecBytes() {
 		t.Errorf("a user holds %d of %d bytes, by a snapshot %d of %d", before, all, got, after)
 	}
+	for uid := range uint32(5) { // scripts that several jobs have count once
+		if got, _ := w.s.s.HeldBytes(uid); w.s.View().BytesOfUser(uid) != got {
+			t.Errorf("user %d holds %d bytes, and by all jobs %d", uid, got, w.s.View().BytesOfUser(uid))
+		}
+	}
 	w.ok(w.control(model.VerbCancel, 1, false, first))
 	if got, _ := w.s.s.HeldBytes(1); got != before {
 		t.Errorf("a job that is kept after its end counts for nothing: %d of %d bytes", got, before)

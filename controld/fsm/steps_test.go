@@ -111,3 +111,23 @@ func TestAProgramThatStartsStepsInGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepThatRunsOutOfMemory: the job that srun has made for it has too, by 0:125 and with what was killed.
+func TestAStepThatRunsOutOfMemory(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.running(1, []string{"n1"}, func(j *jobspec.Job) {
+		j.Meta = map[string]string{jobspec.MetaAllocation: jobspec.AllocationOfSrun}
+	})
+	n, _ := w.s.v.Node("n1")
+	row := model.Step{Row: 1, Name: "sh", Nodes: "n1", Tasks: 1, Began: 5, Ended: 6, Signal: model.SignalOOM, OOM: true,
+		Why: killedTail}
+	w.must(NodeReport{Node: "n1", BootID: n.BootID, Steps: []model.StepReport{{Job: id, Attempt: 1, Step: row}}})
+	w.report(id, 0, model.WorkerExited, code(253))
+	w.state(id, model.OutOfMemory)
+	w.cause(id, model.CauseOOM)
+	j := w.job(id)
+	if j.ExitCode != 0 || j.Signal != 125 || j.Reason.Text != killedTail || j.Attempts[0].Killed() != killedTail {
+		t.Errorf("%d:%d, %+v, %q", j.ExitCode, j.Signal, j.Reason, j.Attempts[0].Killed())
+	}
+}

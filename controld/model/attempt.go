@@ -231,6 +231,11 @@ func (a *Attempt) Killed() string {
 			return w.Why
 		}
 	}
+	for i := range a.Steps { // of a job that srun has made for its step
+		if s := &a.Steps[i]; s.OOM && s.Why != "" {
+			return s.Why
+		}
+	}
 	return ""
 }
 

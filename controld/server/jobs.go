@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -295,8 +296,12 @@ func why(x *exchange) (*api.Why, error) {
 		return &api.Why{ID: j.ID, Reason: x.reasonOf(j, j.Reason), Funnel: []api.FunnelStep{}, Ended: endedBy(j)}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
+	quotas := x.presentQuotas(e.Quotas)
+	if j.State == model.Pending && x.mayOn(partDetails, j) {
+		quotas = append(quotas, present.BytesQuota(x.view, &j.Owner, false))
+	}
 	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
-		Ahead: e.Ahead, Ended: endedBy(j), Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas),
+		Ahead: e.Ahead, Ended: endedBy(j), Advice: cmp.Or(e.Advice, present.SilentShims(x.view, j)), Quotas: quotas,
 		After: x.presentAfter(e.After)}), nil
 }
 

@@ -67,6 +67,7 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 		foreseen := sched.Foresee(trial, now, trial.Config().Policy, id, last)
 		x.presentForeseen(&foreseen, resp)
 	}
+	resp.Quotas = append(resp.Quotas, present.BytesQuota(trial, &owner, x.roles&operators == 0))
 	return resp, nil
 }
 

@@ -172,7 +172,7 @@ const (
 func Salloc(opts Options) Result { return allocation("salloc", sallocVariables, opts) }
 
 // Srun is [Salloc] for the step of srun outside of a job. Flags of the step alone are not for it.
-func Srun(opts Options) Result { return allocation("srun", srunVariables, opts) }
+func Srun(opts Options) Result { return allocation(jobspec.AllocationOfSrun, srunVariables, opts) }
 
 // allocation returns the job that holds for a command what flags and variables that begin with a prefix ask for.
 func allocation(command, prefix string, opts Options) Result {

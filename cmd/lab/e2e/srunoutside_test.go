@@ -39,7 +39,7 @@ func TestSrunOutside(t *testing.T) {
 		{usual + "sh -c 'head -c 600M /dev/zero | tail | wc -c' 2>err; c=$?; " +
 			"sed 's/(process [0-9]*)/(P)/; s/^Killed$//; /^$/d' err >&2; exit $c", "0",
 			"[rota: the kernel killed tail (P) for memory; the limit of its worker is 128MiB]\n" +
-				"srun: error: N: task 0: Out Of Memory\n", 253, "sh|FAILED|253:0\n" + extern + "sh|OUT_OF_MEMORY|0:125\n"},
+				"srun: error: N: task 0: Out Of Memory\n", 253, "sh|OUT_OF_MEMORY|0:125\n" + extern + "sh|OUT_OF_MEMORY|0:125\n"},
 		{usual + sleeps + "kill $p; wait $p", "", "srun: error: N: task 0: Terminated\n", 128 + 15,
 			"sh|CANCELLED by N|0:0\n" + extern + "sh|CANCELLED|0:15\n"},
 		{usual + sleeps + "kill -9 $p; wait $p 2>/dev/null", "", "", 128 + 9,

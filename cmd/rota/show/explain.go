@@ -3,12 +3,16 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
 )
 
 // Quotas writes the quotas that apply to a job, with the users that hold them.
 func Quotas(w io.Writer, quotas []api.Quota) {
+	quotas = slices.DeleteFunc(slices.Clone(quotas), func(q api.Quota) bool {
+		return q.Resource == api.QuotaSpecBytes && q.Used < q.Most/10 // few will ever see their end
+	})
 	if len(quotas) == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package views
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 
@@ -37,7 +38,7 @@ func showWhy(env *command.Env, c *cli.Context) error {
 				text += "; " + why.Reason.Text // what is missing for it to go on
 			}
 			if why.Reason = (api.Reason{Text: text}); !lost {
-				why.Advice = adviceAfterEnd(ref, job)
+				why.Advice = cmp.Or(adviceAfterEnd(ref, job), why.Advice)
 			}
 		}
 	}

@@ -774,3 +774,46 @@ func TestLedger(t *testing.T) {
 		}
 	}
 }
+
+// TestAJobOfSrunEndsAsItsStep: the job that srun has made for a step has run out of memory if that has, whatever its
+// script exits with. One of salloc goes by its command, and what was stopped by its stop.
+func TestAJobOfSrunEndsAsItsStep(t *testing.T) {
+	const tail = "the kernel killed tail"
+	fine, killed := model.Step{ExitCode: 3}, model.Step{Signal: model.SignalOOM, OOM: true, Why: tail}
+	for name, c := range map[string]struct {
+		command string
+		steps   []model.Step
+		worker  model.Worker
+		stop    *model.Stop
+		cause   model.Cause
+		text    string
+	}{
+		"its step ran out of memory": {"srun", []model.Step{killed}, worker(5, code(253)), nil, model.CauseOOM, tail},
+		"and srun is gone":           {"srun", []model.Step{killed}, worker(5, signal(9)), nil, model.CauseOOM, tail},
+		"the last one did":           {"srun", []model.Step{fine, killed}, worker(5, code(253)), nil, model.CauseOOM, tail},
+		"another one did":            {"srun", []model.Step{killed, fine}, worker(5, code(3)), nil, model.CauseFailed, ""},
+		"its step failed":            {"srun", []model.Step{fine}, worker(5, code(253)), nil, model.CauseFailed, ""},
+		"it had no step":             {"srun", nil, worker(5, code(253)), nil, model.CauseFailed, ""},
+		"a job of salloc":            {"salloc", []model.Step{killed}, worker(5, code(253)), nil, model.CauseFailed, ""},
+		"a job with a script":        {"", []model.Step{killed}, worker(5, code(253)), nil, model.CauseFailed, ""},
+		"its node was lost":          {"srun", []model.Step{killed}, worker(5, lost), nil, model.CauseNodeLost, "shim lost"},
+		"it was cancelled": {"srun", []model.Step{killed}, worker(6, signal(15)), &model.Stop{Cause: model.CauseCancelled,
+			At: 5}, model.CauseCancelled, ""},
+	} {
+		j := &model.Job{Workers: 1, Spec: spec(1, func(s *jobspec.Job) {
+			s.Meta = map[string]string{jobspec.MetaAllocation: c.command}
+		})}
+		a := &model.Attempt{Workers: []model.Worker{c.worker}, Stop: c.stop, Steps: c.steps}
+		got := OutcomeOf(j, a)
+		if got.Cause != c.cause || got.Message != c.text {
+			t.Errorf("%s: %s, %q", name, got.Cause, got.Message)
+		}
+		want := ""
+		if a.Cause = got.Cause; got.Cause == model.CauseOOM {
+			want = tail
+		}
+		if a.Killed() != want {
+			t.Errorf("%s: killed %q", name, a.Killed())
+		}
+	}
+}

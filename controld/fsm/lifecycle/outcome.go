@@ -273,6 +273,9 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 			cause, killed = model.CauseOOM, w.Why
 		}
 	}
+	if s := ownStep(j, a); cause == model.CauseFailed && s != nil && s.OOM {
+		cause, killed = model.CauseOOM, s.Why
+	}
 	if cause == model.CauseOOM {
 		o.Message = cmp.Or(killed, o.Message)
 	}
@@ -283,6 +286,14 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 		return model.CauseRequeue
 	}
 	return cause
+}
+
+// ownStep returns the step for which srun has made a job, and as which that ends; nil: there is none.
+func ownStep(j *model.Job, a *model.Attempt) *model.Step {
+	if j.Spec.Meta[jobspec.MetaAllocation] != jobspec.AllocationOfSrun || len(a.Steps) == 0 {
+		return nil
+	}
+	return &a.Steps[len(a.Steps)-1]
 }
 
 // CountDisplacement counts the displacement of a job for a cause.

@@ -113,6 +113,28 @@ func (s *State) HeldBytes(uid uint32) (user, all int64) {
 	return s.held.users[uid], s.v.specBytes
 }
 
+// BytesOfUser returns how many bytes of job specifications a user holds, as [model.Config.MaxSpecBytes] counts
+// them. It looks at all jobs.
+func (v *View) BytesOfUser(uid uint32) (n int64) {
+	seen := map[*model.Text]bool{}
+	for j := range v.Jobs() {
+		if j.Owner.UID != uid {
+			continue
+		}
+		n += j.Bytes()
+		if j.Texts == nil || j.Parent != 0 {
+			continue
+		}
+		for _, t := range j.Texts.Scripts {
+			if t != nil && !seen[t] {
+				seen[t] = true
+				n += int64(len(t.Text))
+			}
+		}
+	}
+	return n
+}
+
 // BytesOf returns how many bytes more a user would hold with new jobs.
 func (s *State) BytesOf(uid uint32, jobs []*model.Job) int64 {
 	var n int64
