@@ -305,6 +305,14 @@ func TestRowsInJSON(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
+	for past, tree := range map[bool][]Member[*JobRow]{false: LiveTree(), true: PastTree()} {
+		text, err := appendObject(nil, tree, &JobRow{Source: oddSource(past), Job: &api.Job{ID: 7, Name: "x"}})
+		var object map[string]any
+		if err != nil || json.Unmarshal(text, &object) != nil || object["job_id"] != 7.0 || object["name"] != "x" ||
+			(object["association"] != nil) != past || (object["partition"] == nil || object["job_state"] != nil) == past {
+			t.Errorf("past %t: %s, %v", past, text, err)
+		}
+	}
 	text, err := appendObject(nil, NodeTree(), &NodeRow{Source: &Source{}, part: &Partition{Name: "p"}})
 	var object map[string]any
 	if err != nil || json.Unmarshal(text, &object) != nil || object["partition"].(map[string]any)["name"] != "p" {
