@@ -14,8 +14,9 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// TestARequestThatIsSentAgain notices a step that is started twice, or not at all, because the connection of
-// its request was lost before srun knew that it begins, and output of it that is lost.
+// TestARequestThatIsSentAgain notices a step that is started twice, or not at all, because the
+// connection of its request was lost before srun knew that it begins, and output of it that is
+// lost.
 func TestARequestThatIsSentAgain(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -64,8 +65,9 @@ func TestARequestThatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestARequestThatIsSentAgainTooLate notices a step that is started twice because its request is sent again after
-// it has ended without a reader, and the node daemon was restarted before or behind that.
+// TestARequestThatIsSentAgainTooLate notices a step that is started twice because its request is
+// sent again after it has ended without a reader, and the node daemon was restarted before or
+// behind that.
 func TestARequestThatIsSentAgainTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a", "b")
@@ -111,8 +113,8 @@ func TestARequestThatIsSentAgainTooLate(t *testing.T) {
 	})
 }
 
-// TestARequestThatWaitsIsSentAgain notices a step that begins twice, or that loses its place, because the
-// connection of its request was lost while it waited.
+// TestARequestThatWaitsIsSentAgain notices a step that begins twice, or that loses its place,
+// because the connection of its request was lost while it waited.
 func TestARequestThatWaitsIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
@@ -144,8 +146,8 @@ func TestARequestThatWaitsIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestASlowClient notices output that a node forgets before a client that says what it has has it, and output
-// that a node keeps although the client has it.
+// TestASlowClient notices output that a node forgets before a client that says what it has has it,
+// and output that a node keeps although the client has it.
 func TestASlowClient(t *testing.T) {
 	for _, acks := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -192,8 +194,8 @@ func TestASlowClient(t *testing.T) {
 	}
 }
 
-// TestOneThatLooksOnLater notices an sattach that shows nothing of what its step wrote before, or shows output
-// twice when srun has lost its connection, and a step of which all is kept.
+// TestOneThatLooksOnLater notices an sattach that shows nothing of what its step wrote before, or
+// shows output twice when srun has lost its connection, and a step of which all is kept.
 func TestOneThatLooksOnLater(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
@@ -236,8 +238,8 @@ func TestOneThatLooksOnLater(t *testing.T) {
 	})
 }
 
-// TestARequestWaitsForItsWorker notices a request for a step that is refused because it is faster than its
-// worker, or that waits for ever for one that does not come.
+// TestARequestWaitsForItsWorker notices a request for a step that is refused because it is faster
+// than its worker, or that waits for ever for one that does not come.
 func TestARequestWaitsForItsWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")

@@ -50,8 +50,8 @@ const (
 	Busy          Refusal = "Requested nodes are busy"
 )
 
-// choose decides which nodes, cores and GPUs of its job a step gets, of those that others do not hold.
-// The error is a [Refusal]: [Busy] if it can start later, any other if it never can.
+// choose decides which nodes, cores and GPUs of its job a step gets, of those that others do not
+// hold. The error is a [Refusal]: [Busy] if it can start later, any other if it never can.
 func choose(req *api.StepRequest, job Allocation, held []Share) ([]Share, error) {
 	c, err := newChoice(req, job)
 	if err != nil {
@@ -78,8 +78,8 @@ func choose(req *api.StepRequest, job Allocation, held []Share) ([]Share, error)
 	return shares, nil
 }
 
-// chooseAll is [choose] for all parts of a step, in the groups of its job. It also returns how many nodes
-// each part has. The tasks of a part are numbered behind those of the parts before it.
+// chooseAll is [choose] for all parts of a step, in the groups of its job. It also returns how many
+// nodes each part has. The tasks of a part are numbered behind those of the parts before it.
 func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []Share, parts []int, err error) {
 	var busy error
 	tasks := 0
@@ -254,8 +254,8 @@ func (c *choice) candidatesOf(job Allocation) []int {
 	return list
 }
 
-// usualCores returns how many cores a task gets if its step does not say: as many as the job's tasks,
-// or fewer if there are more tasks than the job has.
+// usualCores returns how many cores a task gets if its step does not say: as many as the job's
+// tasks, or fewer if there are more tasks than the job has.
 func (c *choice) usualCores(job Allocation) int {
 	most := 0
 	for _, i := range c.candidates {

@@ -23,8 +23,8 @@ func text(shares []Share) string {
 	return strings.Join(parts, " ")
 }
 
-// TestChoice notices a step that gets other nodes, tasks, cores or GPUs than Slurm gives it, that waits
-// for what is free, or that is refused although it only has to wait.
+// TestChoice notices a step that gets other nodes, tasks, cores or GPUs than Slurm gives it, that
+// waits for what is free, or that is refused although it only has to wait.
 func TestChoice(t *testing.T) {
 	two := Allocation{TasksPerNode: 2, CoresPerTask: 2, Places: []Place{
 		{"a", 4, 8 * jobspec.GiB, 2}, {"b", 4, 8 * jobspec.GiB, 2}}}
@@ -110,8 +110,8 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestChoiceInGroups notices a step in groups that start together which gets what another group has, whose
-// tasks are numbered twice, or that begins in one group while it has to wait in another.
+// TestChoiceInGroups notices a step in groups that start together which gets what another group
+// has, whose tasks are numbered twice, or that begins in one group while it has to wait in another.
 func TestChoiceInGroups(t *testing.T) {
 	groups := []Allocation{
 		{TasksPerNode: 1, CoresPerTask: 2, Places: []Place{{"a", 2, 8 * jobspec.GiB, 0}}},
@@ -164,8 +164,8 @@ func TestChoiceInGroups(t *testing.T) {
 	}
 }
 
-// TestSharesOfStepsAreTheirOwn notices two steps side by side that have the same core, GPU or memory,
-// and a task that a step has twice or not at all.
+// TestSharesOfStepsAreTheirOwn notices two steps side by side that have the same core, GPU or
+// memory, and a task that a step has twice or not at all.
 func TestSharesOfStepsAreTheirOwn(t *testing.T) {
 	job := Allocation{TasksPerNode: 2, CoresPerTask: 1, Places: []Place{{"a", 6, 6, 3}, {"b", 4, 4, 0}, {"c", 5, 5, 2}}}
 	for nodes := range 4 {

@@ -17,8 +17,8 @@ type client struct {
 	quit context.CancelFunc
 }
 
-// linger is how long a client that was told the end may take to close its connection. It is not closed
-// before: what the client has sent meanwhile would have the kernel drop the end.
+// linger is how long a client that was told the end may take to close its connection. It is not
+// closed before: what the client has sent meanwhile would have the kernel drop the end.
 const linger = 5 * time.Second
 
 // newClient reads and writes a connection until it ends, or ctx does.

@@ -21,8 +21,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// bodyMax is how many bytes a request for a step may have: an environment is at most as large as the
-// kernel takes it.
+// bodyMax is how many bytes a request for a step may have: an environment is at most as large as
+// the kernel takes it.
 const bodyMax = 4 << 20
 
 // Handler answers requests for steps of the job whose first worker the requests are for, below a
@@ -62,8 +62,8 @@ const (
 	beginPoll     = 5 * time.Millisecond
 )
 
-// awaitWorker waits until a worker runs. A request may be here before this node knows of its job: it comes
-// from controllers, or from a program that is faster than this daemon.
+// awaitWorker waits until a worker runs. A request may be here before this node knows of its job:
+// it comes from controllers, or from a program that is faster than this daemon.
 func (m *Manager) awaitWorker(ctx context.Context, id container.ID) {
 	for until := time.Now().Add(beginPatience); time.Now().Before(until); {
 		w, err := m.Local.Worker(id)
@@ -129,8 +129,8 @@ func (m *Manager) post(w http.ResponseWriter, r *http.Request, j *job) error {
 	})
 }
 
-// serve starts the step of a request, or goes on with it if the request was sent before. accept returns the
-// client, nil if it is gone.
+// serve starts the step of a request, or goes on with it if the request was sent before. accept
+// returns the client, nil if it is gone.
 func (j *job) serve(req *api.StepRequest, accept func() *client) error {
 	s, err := j.asked(req.Key)
 	if err != nil {
@@ -339,8 +339,8 @@ func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
 	return nil
 }
 
-// JobPath is the route of a node's daemon at which controllers ask for steps of the jobs whose first
-// workers are there: the worker follows, and then what the API has behind steps.
+// JobPath is the route of a node's daemon at which controllers ask for steps of the jobs whose
+// first workers are there: the worker follows, and then what the API has behind steps.
 const JobPath = "/v1/job-steps/"
 
 // ForControllers answers the requests that controllers pass on, which know what a caller may do.

@@ -1,7 +1,7 @@
-// Package jobsteps runs the steps of jobs: programs that run inside the allocation of a job, as srun
-// starts them. The node of a job's first worker numbers its steps, gives them nodes, cores and GPUs
-// ([Manager]), and has the nodes start their parts ([Node]). A part is a container of its own beside the
-// job's worker there.
+// Package jobsteps runs the steps of jobs: programs that run inside the allocation of a job, as
+// srun starts them. The node of a job's first worker numbers its steps, gives them nodes, cores and
+// GPUs ([Manager]), and has the nodes start their parts ([Node]). A part is a container of its own
+// beside the job's worker there.
 package jobsteps
 
 import (
@@ -28,23 +28,22 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// Config is what a [Manager] works with.
+// Config has the parts and callbacks of a [Manager].
 type Config struct {
 	Name   string // of this node
 	Local  *Local
 	Remote func(name string) Node // another node
-	// Journal keeps what a restarted daemon must know.
+	// Journal keeps the running steps and the rows of ended ones for a restarted daemon.
 	Journal interface {
 		Append(records ...journal.Record) error
 		Entry(id string) (journal.Entry, bool)
 	}
-	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
-	// rows of a job.
+	// Report takes the row of an ended step, after the journal has it. Rows of a job come in order.
 	Report func(model.StepReport)
-	// EndJob ends the first worker of a job that was there for one step alone, whose client is gone. It returns
-	// when that is done, when the worker has ended, or with ctx.
+	// EndJob ends the first worker of a job that existed for one step alone, after the step's
+	// client is gone. It returns when the worker has ended or was told to, or when ctx ends.
 	EndJob func(ctx context.Context, id container.ID)
-	// Idle is told that the last step of a job has ended that runs; it may be nil.
+	// Idle is called when the last running step of a job has ended; it may be nil.
 	Idle func(id container.ID)
 	Log  *slog.Logger
 }
@@ -84,15 +83,15 @@ type job struct {
 	ending sync.Mutex // held while a row is written, so that rows are reported in order
 
 	mu      sync.Mutex
-	next    int
-	rows    int
-	closed  bool // no more steps start
-	steps   map[int]*step
-	held    map[int][]Share // what steps have for themselves, by number
-	waiting []*waiter
-	keys    map[string]int // numbers of steps by the keys of their requests
-	begins  map[int]bool   // numbers that are given, of steps that are not there yet
-	changed chan struct{}  // closed when a step has ended
+	next    int             // number of the next step
+	rows    int             // rows written so far
+	closed  bool            // no more steps start
+	steps   map[int]*step   // running, by number
+	held    map[int][]Share // cores and GPUs that steps do not share with others, by number
+	waiting []*waiter       // in order of arrival
+	keys    map[string]int  // numbers of steps by the keys of their requests
+	begins  map[int]bool    // numbers of granted steps that are not in steps yet
+	changed chan struct{}   // closed when a step has ended
 }
 
 // waiter is a request that waits for room.
@@ -102,7 +101,7 @@ type waiter struct {
 	granted chan grant // gets one value, or is closed when the job ends, or when the request is sent again
 }
 
-// grant is what a step has got: its number, and what is held for it from then on.
+// grant is the answer to a request: the step's number, and its shares, held from then on.
 type grant struct {
 	n      int
 	shares []Share
@@ -111,7 +110,7 @@ type grant struct {
 
 func (j *job) jobID() model.JobID { return model.JobID(j.id.Job) }
 
-// node returns the name of the node of a place, "" if there is none.
+// node returns the name of the node of a place, "" for an unknown place.
 func (j *job) node(place int) string {
 	for i := range j.alloc {
 		if n := place - j.alloc[i].First; n >= 0 && n < len(j.alloc[i].Places) {
@@ -126,7 +125,8 @@ func (j *job) worker(place int) container.ID {
 	return container.ID{Job: j.id.Job, Attempt: j.id.Attempt, Worker: j.first + place}
 }
 
-// find returns the steps of the job of a worker that runs here and is the first of its group.
+// find returns the job of a worker that runs here and is the first of its group. A job that is not
+// in memory yet is made from the journal, and its steps go on.
 func (m *Manager) find(id container.ID) (*job, error) {
 	w, err := m.Local.Worker(id)
 	if err != nil {
@@ -159,14 +159,15 @@ func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 	return j
 }
 
-// recover goes on with the steps that an earlier daemon has started.
+// recover goes on with the steps that an earlier daemon has started. All their shares are held
+// again before the first new request is looked at.
 func (j *job) recover(steps []journal.Step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, s := range steps {
 		var st stepState
 		if s.Report != nil || json.Unmarshal(s.State, &st) != nil {
-			continue
+			continue // it has ended
 		}
 		one := newStep(j, s.N, st)
 		j.steps[s.N] = one
@@ -200,8 +201,8 @@ func (m *Manager) Recover(id container.ID) {
 	}
 }
 
-// goOn goes on with a step of an earlier daemon. One that had not begun everywhere ends: the command that
-// has asked for it does not know it.
+// goOn goes on with a step of an earlier daemon. A step that had not begun on all its nodes is
+// killed: its command never got the step's number and cannot attach to it.
 func (j *job) goOn(s *step) {
 	for _, p := range s.parts {
 		if why := p.unbegun(j.m.ctx); why != "" {
@@ -215,7 +216,8 @@ func (j *job) goOn(s *step) {
 	}
 }
 
-// unbegun returns why the tasks of a part do not run, although its node answers.
+// unbegun asks a part's node until it answers, and returns why the part's tasks do not run; "" if
+// they do, or if the node does not answer in time: then the part's stream finds that out.
 func (p *part) unbegun(ctx context.Context) string {
 	deadline := time.Now().Add(nodePatience)
 	for delay := retryMin; ; delay = min(2*delay, retryMax) {
@@ -240,7 +242,7 @@ func (p *part) unbegun(ctx context.Context) string {
 	}
 }
 
-// Bounds of requests, so that what is reckoned with them does not overflow.
+// Bounds of requests. They keep sums and products of requests from overflowing.
 const (
 	countMost  = 1 << 20
 	memoryMost = jobspec.Bytes(1) << 40 << 10 // 1 PiB
@@ -248,7 +250,7 @@ const (
 	keyMost    = 64                           // bytes
 )
 
-// check refuses a request that makes no sense.
+// check refuses a request with values that are impossible whatever the job has.
 func check(req *api.StepRequest) error {
 	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
 		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait),
@@ -292,7 +294,7 @@ func check(req *api.StepRequest) error {
 	return nil
 }
 
-// checkParts refuses parts of a step that make no sense.
+// checkParts refuses further parts that repeat a group, or set what holds for the whole step.
 func checkParts(req *api.StepRequest) error {
 	groups := map[int]bool{req.Group: true}
 	for i := range req.More {
@@ -331,7 +333,7 @@ func programsCover(req *api.StepRequest, tasks int) error {
 	return nil
 }
 
-// name returns how a step is called.
+// nameOf returns the name of a step: as requested, or the first program's.
 func nameOf(req *api.StepRequest) string {
 	name := req.Name
 	if name == "" {
@@ -340,7 +342,7 @@ func nameOf(req *api.StepRequest) string {
 	return cut(name)
 }
 
-// cut shortens a text to what a row may have.
+// cut shortens a text to the length that a row may have, without a broken character at its end.
 func cut(text string) string {
 	if len(text) > model.MaxStepText {
 		text = strings.ToValidUTF8(text[:model.MaxStepText], "")
@@ -348,7 +350,7 @@ func cut(text string) string {
 	return text
 }
 
-// enter gives a request what it asks for, or a place among those that wait.
+// enter grants a request at once, or queues it if its shares are busy.
 func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	w, err := j.m.Local.Worker(j.id)
 	if err == nil {
@@ -368,8 +370,10 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 				j.id.Job, stepsMost)}
 	}
 	shares, parts, err := chooseAll(req, j.alloc, j.allHeld())
+	// A client that lost its connection sends its request again, with the same key. The new request
+	// takes the place of the old one in the queue.
 	at := slices.IndexFunc(j.waiting, func(w *waiter) bool { return req.Key != "" && w.req.Key == req.Key })
-	if at >= 0 { // it was sent before: that connection is lost
+	if at >= 0 {
 		close(j.waiting[at].granted)
 		j.waiting = slices.Delete(j.waiting, at, at+1)
 	} else {
@@ -391,7 +395,7 @@ const stepsMost = 1024
 
 var errEnds = errors.New("Job has finished")
 
-// grant numbers a step, and has its shares held until it ends. The mutex is held.
+// grant numbers a step and holds its shares until it ends. The caller has the mutex.
 func (j *job) grant(req *api.StepRequest, shares []Share, parts []int) grant {
 	g := grant{j.next, shares, parts}
 	j.next++
@@ -402,16 +406,17 @@ func (j *job) grant(req *api.StepRequest, shares []Share, parts []int) grant {
 	if req.Key != "" {
 		j.keys[req.Key] = g.n
 	}
-	if len(j.keys) > keysMost { // of old ones nothing is sent again
+	if len(j.keys) > keysMost { // forget old keys: their clients have long got an answer
 		maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n <= g.n-keysMost/2 && j.steps[n] == nil })
 	}
 	return g
 }
 
-// keysMost is how many keys of steps are remembered.
+// keysMost is the number of remembered keys of requests.
 const keysMost = 8 * stepsMost
 
-// leave takes back a request that waits. What it has got meanwhile goes to others.
+// leave takes back a waiting request. It may have been granted in the same moment: then its shares
+// go to the requests behind it.
 func (j *job) leave(w *waiter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -444,7 +449,7 @@ func (j *job) allHeld() []Share {
 	return all
 }
 
-// freed gives back what a step has held, and lets those begin that waited for it.
+// freed gives the shares of a step back and serves the waiting requests.
 func (j *job) freed(s *step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -452,7 +457,8 @@ func (j *job) freed(s *step) {
 	j.serveWaiting()
 }
 
-// serveWaiting gives those that wait what is free, in their order. The mutex is held.
+// serveWaiting grants every waiting request that fits now, in order. A small request may overtake a
+// large one. The caller has the mutex.
 func (j *job) serveWaiting() {
 	j.waiting = slices.DeleteFunc(j.waiting, func(w *waiter) bool {
 		shares, parts, err := chooseAll(w.req, j.alloc, j.allHeld())
@@ -464,7 +470,9 @@ func (j *job) serveWaiting() {
 	})
 }
 
-// create starts a step that has its shares, and follows it until it has ended.
+// create starts a granted step and follows it until it has ended. The order matters for a crash of
+// the daemon: the step is in the journal before any node starts a part, so the next daemon finds
+// it.
 func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
@@ -475,6 +483,7 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	}
 	s := newStep(j, n, st)
 	s.acks = req.Acks
+	// From granted to running in one critical section: close either sees the step, or is seen here.
 	j.mu.Lock()
 	delete(j.begins, n)
 	if j.closed {
@@ -500,6 +509,8 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 		err = bad
 	}
 	if err != nil {
+		// Some parts may run: they are killed. Parts that certainly do not run count as ended, the
+		// others as running until their streams say otherwise.
 		s.kill(err.Error())
 		s.worst = api.StepTaskExit{Code: 1}
 		s.decided = true
@@ -513,14 +524,15 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	j.follow(s)
 }
 
-// begins reports whether a node does not yet know that its worker runs: the first one may be faster.
+// begins reports whether a node does not know yet that its worker runs: the first node of a job may
+// learn of the start before the others.
 func begins(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Code == api.CodeNoLeader
 }
 
-// requests returns which part of the request each node's part of the step is from. The tasks that programs
-// name are numbered in the whole step.
+// requests returns, for each part, the request of its group (a heterogeneous step has one for
+// each). Tasks that programs name by number are renumbered for the whole step.
 func (s *step) requests(req *api.StepRequest) []*api.StepRequest {
 	var list []*api.StepRequest
 	parts, tasks := partsOf(req), 0
@@ -538,7 +550,7 @@ func (s *step) requests(req *api.StepRequest) []*api.StepRequest {
 	return list
 }
 
-// behind returns programs whose tasks are numbered behind so many others.
+// behind returns programs whose task numbers are raised by the number of tasks before them.
 func behind(programs []api.StepProgram, tasks int) []api.StepProgram {
 	out := slices.Clone(programs)
 	for i := range out {
@@ -559,7 +571,8 @@ func groupsOf(req *api.StepRequest) []int {
 	return list
 }
 
-// startParts has all nodes start their parts. It returns those that certainly do not run.
+// startParts starts all parts at once, and waits for all answers. It returns the parts that
+// certainly do not run; after an uncertain error a part may run.
 func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	b := s.begun()
 	failed := make([]*part, len(s.parts))
@@ -580,7 +593,7 @@ func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 		if s.hasTask(share, "0") {
 			one.Terminal = req.Terminal
 		}
-		all.Go(func() {
+		all.Go(func() { // repeated while the node waits for news of its worker
 			ctx, cancel := context.WithTimeout(j.m.ctx, askTime)
 			defer cancel()
 			err := p.node.Start(ctx, p.id, one)
@@ -604,7 +617,9 @@ func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	return slices.DeleteFunc(failed, func(p *part) bool { return p == nil }), errors.Join(errs...)
 }
 
-// follow runs a step until it has ended, and writes its row.
+// follow runs a step until it has ended, and writes its row. The parts are removed first, because
+// only then is their use of resources complete. The row comes before the step leaves the list, so
+// Finish waits for it.
 func (j *job) follow(s *step) {
 	s.run(j.m.ctx)
 	if j.m.ctx.Err() != nil {
@@ -627,8 +642,8 @@ func (j *job) follow(s *step) {
 	}
 }
 
-// jobPatience is for how long a job goes on whose step has ended that it was there for, and whose client is
-// to end it: longer than srun tries to.
+// jobPatience is how long a job outlives the one step that it exists for, if srun does not end the
+// job. It is longer than srun tries to.
 const jobPatience = time.Minute
 
 // endLater ends a job that its client has not ended in time.
@@ -642,8 +657,8 @@ func (j *job) endLater() {
 	})
 }
 
-// removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if
-// that is not known.
+// removeParts removes the parts from their nodes, and returns the resources that the step's tasks
+// used; nil if that is unknown. A process that was killed for memory becomes the step's outcome.
 func (j *job) removeParts(s *step) *model.Usage {
 	ends := make([]Ended, len(s.parts))
 	var all sync.WaitGroup
@@ -671,20 +686,21 @@ func (j *job) removeParts(s *step) *model.Usage {
 		if g := &end.GPU; g.Possible() && gpus > 0 && gpus <= len(s.Shares[i].GPUs) {
 			used.GPU, used.PeakGPU, used.GPUMemory, used.PeakGPUMemory = g.GPU, g.PeakGPU, g.GPUMemory, g.PeakGPUMemory
 		} else {
-			gpus = 0
+			gpus = 0 // the node does not know the use of GPUs, or claims more of them than the step has
 		}
 		sum.Add(&used, gpus)
 		if e.OOM {
 			s.worst, s.why = api.StepTaskExit{Signal: model.SignalOOM, OOM: true}, cmp.Or(s.why, e.Killed)
 		}
 	}
-	if sum.Workers == 0 || !sum.Usage.Possible() { // another node may say anything, and the state refuses such a row
+	if sum.Workers == 0 || !sum.Usage.Possible() { // another node sent nonsense; the state would refuse the row
 		return nil
 	}
 	return &sum.Usage
 }
 
-// record writes the row of a step to the journal, and has it reported.
+// record writes the row of a step to the journal and reports it. ending keeps rows of one job in
+// order: the report follows the journal without another row between.
 func (j *job) record(s *step, usage *model.Usage) {
 	j.ending.Lock()
 	defer j.ending.Unlock()
@@ -703,7 +719,7 @@ func (j *job) record(s *step, usage *model.Usage) {
 	r.SetNodes(nodes)
 	r.Cores, r.GPUs = s.holds()
 	kept := &journal.Step{N: s.n, Report: &r}
-	if !s.told {
+	if !s.told { // its client may ask again after a restart of this daemon, by the key of its request
 		kept.Unread = s.Key
 	}
 	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(), Step: kept})
@@ -715,7 +731,8 @@ func (j *job) record(s *step, usage *model.Usage) {
 	j.m.Report(r)
 }
 
-// close has no more steps of a worker that has ended start. It is nil if the worker has none.
+// close lets no more steps of a worker start, and refuses the waiting requests. It returns nil if
+// the worker never had steps.
 func (m *Manager) close(id container.ID) *job {
 	m.mu.Lock()
 	j := m.jobs[id]
@@ -733,8 +750,9 @@ func (m *Manager) close(id container.ID) *job {
 	return j
 }
 
-// End asks the steps of a worker that has ended to end too, by a signal, "" for none. They are to do that
-// within a time, or Finish ends them. Those whose commands have ended with the worker are not ended for that.
+// End tells the steps of an ended worker that their job is over: by a signal ("": none) and by a
+// message to their clients. They may take as long as within; Finish kills them afterwards. Steps go
+// on although their clients ended with the worker.
 func (m *Manager) End(ctx context.Context, id container.ID, signal string, within time.Duration) {
 	j := m.close(id)
 	if j == nil {
@@ -742,7 +760,7 @@ func (m *Manager) End(ctx context.Context, id container.ID, signal string, withi
 	}
 	o := order{last: true, within: within}
 	if signal != "" {
-		o.signals = []string{"SIGCONT", signal}
+		o.signals = []string{"SIGCONT", signal} // a stopped process would not act on the signal
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(0, within))
 	defer cancel()
@@ -755,14 +773,14 @@ func (m *Manager) End(ctx context.Context, id container.ID, signal string, withi
 	all.Wait()
 }
 
-// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
-// ctx.
+// Finish kills the steps of an ended worker. It returns when their rows are written, or when ctx
+// ends.
 func (m *Manager) Finish(ctx context.Context, id container.ID) {
 	j := m.close(id)
 	if j == nil {
 		return
 	}
-	for {
+	for { // the end of each step wakes the loop
 		j.mu.Lock()
 		changed, left := j.changed, len(j.steps)
 		for _, s := range j.steps {
@@ -783,7 +801,7 @@ func (m *Manager) Finish(ctx context.Context, id container.ID) {
 	m.mu.Unlock()
 }
 
-// ask has a step get a signal.
+// ask hands an order to a step, unless the step is over.
 func (s *step) ask(ctx context.Context, o order) {
 	select {
 	case s.orders <- o:

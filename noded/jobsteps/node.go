@@ -22,7 +22,7 @@ import (
 	"github.com/rota-hpc/rota/noded/profile"
 )
 
-// Part is what a node must know of its part of a step.
+// Part describes a node's part of a step: programs, environment, and its share of the worker there.
 type Part struct {
 	Programs     []api.StepProgram `json:"programs"`
 	Env          []string          `json:"env"`
@@ -35,9 +35,9 @@ type Part struct {
 	Exact        bool              `json:"exact,omitempty"`
 	GPUsPerTask  int               `json:"gpus_per_task,omitempty"`
 	Cyclic       bool              `json:"cyclic,omitempty"`
-	Groups       []int             `json:"groups,omitempty"`   // of the job: those of the step, if several
-	Terminal     *api.TerminalSize `json:"terminal,omitempty"` // its first task has one
-	Stdin        bool              `json:"stdin,omitempty"`    // its tasks read input, or one of them does
+	Groups       []int             `json:"groups,omitempty"`   // the job's groups in the step, if several
+	Terminal     *api.TerminalSize `json:"terminal,omitempty"` // of its first task
+	Stdin        bool              `json:"stdin,omitempty"`    // at least one of its tasks reads input
 }
 
 // Node starts parts of steps on a node. Every call may be repeated. A part that does not exist is
@@ -45,7 +45,7 @@ type Part struct {
 type Node interface {
 	// Start starts a part.
 	Start(ctx context.Context, id container.ID, p *Part) error
-	// Open connects to the input and output of a part. The output goes on behind so many bytes, see
+	// Open connects to the input and output of a part. The output begins behind from bytes, see
 	// [container.IOAttach]. The connection ends with life; ctx bounds the call.
 	Open(ctx, life context.Context, id container.ID, from int64) (*stream.Conn, error)
 	// Begun reports whether the tasks of a part have started.
@@ -58,9 +58,9 @@ type Node interface {
 
 // Ended is how a part ended.
 type Ended struct {
-	Exit *container.Exit `json:"exit,omitempty"` // none: it is not known
-	GPU  model.Usage     `json:"gpu,omitzero"`   // what is known of its GPUs, and nothing else
-	GPUs int             `json:"gpus,omitempty"` // of which that is known
+	Exit *container.Exit `json:"exit,omitempty"` // nil: unknown
+	GPU  model.Usage     `json:"gpu,omitzero"`   // the use of its GPUs; the other fields are unset
+	GPUs int             `json:"gpus,omitempty"` // the number of GPUs behind GPU
 }
 
 // Worker is a worker of this node, beside which steps may run.
@@ -77,14 +77,14 @@ type Worker struct {
 
 // Local is this node. It implements [Node].
 type Local struct {
-	// Worker returns a worker that is here. The error says why none is, or that it is not known yet.
+	// Worker returns a worker of this node. The error says that it is unknown, here or as yet.
 	Worker func(id container.ID) (Worker, error)
 	// Build writes the bundle of a part, which runs on these cores, and returns its directory.
 	Build func(ctx context.Context, w Worker, id container.ID, cores []int, s oci.Step, p *Part) (string, error)
 	// Lease is when the lease of a new container beside a worker ends; the zero time: never.
 	Lease   func(*api.Alloc) time.Time
 	Runtime container.Runtime
-	// Dropped is told of a part of which nothing is left; it may be nil.
+	// Dropped is called when nothing of a part is left; it may be nil.
 	Dropped func(id container.ID)
 	// OpenIO connects to the input and output of a container.
 	OpenIO func(ctx context.Context, id container.ID, from int64) (*stream.Conn, error)
@@ -92,10 +92,10 @@ type Local struct {
 	mu      sync.Mutex
 	status  map[container.ID]container.Status
 	meters  map[container.ID]*meter        // of parts with GPUs that were started since the daemon began
-	changes uint64                         // grows with every part that is started or removed
-	noted   uint64                         // mark of the last list
-	started map[container.ID]uint64        // at which change a part was started, until a later list has it
-	removed map[container.ID]uint64        // at which it was removed, until a later list has it not
+	changes uint64                         // counts starts and removals of parts
+	noted   uint64                         // mark of the newest list that Note took
+	started map[container.ID]uint64        // the change that started a part, until a later list has it
+	removed map[container.ID]uint64        // the change that removed a part, until a later list lacks it
 	busy    map[container.ID]chan struct{} // parts that are being started or removed
 	changed chan struct{}                  // closed at the next change of a status
 	slots   chan struct{}
@@ -103,15 +103,15 @@ type Local struct {
 
 var _ Node = (*Local)(nil)
 
-// meter sums up what a part makes of its GPUs.
+// meter sums up a part's use of its GPUs.
 type meter struct {
 	gpus    []int // as the machine counts them
 	samples int
 	totals  profile.Totals
 }
 
-// createSlots is how many parts are created at the same time. More would only queue for the disk and the
-// cores.
+// createSlots is the number of parts that are created at the same time. More would only queue for
+// the disk and the cores.
 const createSlots = 16
 
 // Init prepares a Local whose fields are set.
@@ -122,15 +122,15 @@ func (l *Local) Init() {
 	l.changed, l.slots = make(chan struct{}), make(chan struct{}, createSlots)
 }
 
-// Mark is to be passed to Note, with what was listed after it.
+// Mark returns the present change. Take it before a list of the containers, and pass both to Note.
 func (l *Local) Mark() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changes
 }
 
-// Note takes what was true of the parts here after a mark. Of parts that were started or removed since it
-// knows more itself.
+// Note takes a list of the containers. The list was made after mark, and may be older than parts
+// that this Local has started or removed meanwhile: for those it keeps its own word.
 func (l *Local) Note(mark uint64, all []container.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,12 +138,14 @@ func (l *Local) Note(mark uint64, all []container.Status) {
 		return // a newer list was there first
 	}
 	l.noted = mark
+	// 1. Take the list, without parts that were removed after the mark.
 	now := make(map[container.ID]container.Status, len(all))
 	for _, s := range all {
 		if l.removed[s.ID] <= mark {
 			now[s.ID] = s
 		}
 	}
+	// 2. Keep parts that were started after the mark: the list may lack them, or have an older state.
 	for id, at := range l.started {
 		if old, ok := l.status[id]; ok && at > mark {
 			now[id] = later(old, now[id])
@@ -151,6 +153,7 @@ func (l *Local) Note(mark uint64, all []container.Status) {
 			delete(l.started, id)
 		}
 	}
+	// 3. Forget removals before the mark: later lists do not have those parts either.
 	for id, at := range l.removed {
 		if at <= mark {
 			delete(l.removed, id)
@@ -162,7 +165,7 @@ func (l *Local) Note(mark uint64, all []container.Status) {
 	l.changed = make(chan struct{})
 }
 
-// later returns the status that says more.
+// later returns the status of the later state: a container only moves forward.
 func later(a, b container.Status) container.Status {
 	order := map[container.State]int{container.Silent: 1, container.Created: 2, container.Running: 3, container.Exited: 4,
 		container.Lost: 4}
@@ -202,7 +205,8 @@ func (l *Local) All(worker container.ID) []container.ID {
 	return list
 }
 
-// claim makes sure that only one call at a time starts or removes a part.
+// claim waits until no other call starts or removes the part, and keeps others out until the
+// returned function is called.
 func (l *Local) claim(ctx context.Context, id container.ID) (func(), error) {
 	for {
 		l.mu.Lock()
@@ -255,7 +259,8 @@ func (l *Local) drop(id container.ID) {
 	delete(l.meters, id)
 }
 
-// OnGPUs returns the parts beside a worker that run and have GPUs, with these as the machine counts them.
+// OnGPUs returns the running parts with GPUs beside a worker, and the machine's numbers of those
+// GPUs.
 func (l *Local) OnGPUs(worker container.ID) map[container.ID][]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,8 +276,8 @@ func (l *Local) OnGPUs(worker container.ID) map[container.ID][]int {
 	return parts
 }
 
-// AddGPU adds a sample of the GPUs of a part, see [profile.Totals.AddGPU]. The first one may be of a time
-// before the part.
+// AddGPU adds a sample of the GPUs of a part, see [profile.Totals.AddGPU]. The utilisation in the
+// first sample is ignored, because it may cover time before the part.
 func (l *Local) AddGPU(id container.ID, now, utilisation, memory int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,8 +302,8 @@ func (l *Local) PauseGPU(worker container.ID) {
 	}
 }
 
-// GPUUse returns what a part has made of its GPUs by now, and how many those are; zero if nothing is
-// known.
+// GPUUse returns a part's use of its GPUs so far, and the number of those GPUs; 0 GPUs: it is
+// unknown.
 func (l *Local) GPUUse(id container.ID) (used model.Usage, gpus int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -311,7 +316,8 @@ func (l *Local) GPUUse(id container.ID) (used model.Usage, gpus int) {
 		PeakGPUMemory: jobspec.Bytes(u.PeakMemory)}, len(m.gpus)
 }
 
-// Start implements [Node].
+// Start implements [Node]. A part that exists already is left alone, so a repeated call is
+// harmless. A failed start leaves no container behind.
 func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 	release, err := l.claim(ctx, id)
 	if err != nil {
@@ -340,7 +346,7 @@ func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 	}
 	dir, err := l.Build(ctx, w, id, cores, step, p)
 	if err == nil {
-		l.set(id, container.Created)
+		l.set(id, container.Created) // Live and All have it from here on
 		err = l.Runtime.Create(ctx, id, dir, l.Lease(w.Alloc))
 	}
 	if err == nil {
@@ -354,7 +360,7 @@ func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
 	return nil
 }
 
-// measure has the use of a part's GPUs be summed up.
+// measure begins to sum up the use of a part's GPUs.
 func (l *Local) measure(id container.ID, gpus []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -363,10 +369,10 @@ func (l *Local) measure(id container.ID, gpus []int) {
 	}
 }
 
-// clearTime is how long it may take to remove what a failed start has left.
+// clearTime bounds the removal of a container after a failed start.
 const clearTime = 30 * time.Second
 
-// clear removes what a failed start has left.
+// clear removes the container of a failed start.
 func (l *Local) clear(id container.ID) error {
 	ctx, cancel := context.WithTimeout(context.Background(), clearTime)
 	defer cancel()
@@ -379,7 +385,8 @@ func (l *Local) clear(id container.ID) error {
 	return err
 }
 
-// step returns the part as package oci knows it, and the cores that it may use.
+// step translates the part for package oci, and its cores and GPUs from the worker's numbers to the
+// machine's.
 func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 	s := oci.Step{
 		Number: id.Step - 1, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts, Node: p.Node,
@@ -418,12 +425,12 @@ func (l *Local) Open(ctx, _ context.Context, id container.ID, from int64) (*stre
 		return conn, nil
 	}
 	if s, _ = l.get(id); s.State != "" && !live(s.State) {
-		return endOf(s), nil // its shim is gone, and with it what was not read
+		return endOf(s), nil // its shim is gone, and the unread output with it
 	}
 	return nil, err
 }
 
-// endOf returns the stream of a part of which only its end is known.
+// endOf returns a stream for a part whose output is gone: it has the end alone.
 func endOf(s container.Status) *stream.Conn {
 	end := stream.StepEnd{Why: s.Why, StepTaskExit: stream.StepTaskExit{Signal: int(unix.SIGKILL)}}
 	if s.Exit != nil {
@@ -447,7 +454,7 @@ func (l *Local) Begun(_ context.Context, id container.ID) (bool, error) {
 	return s.State != container.Created, nil
 }
 
-// Signal implements [Node].
+// Signal implements [Node]. A part that has ended needs no signal.
 func (l *Local) Signal(ctx context.Context, id container.ID, signal string) error {
 	s, _ := l.get(id)
 	if !live(s.State) {
@@ -461,7 +468,7 @@ func (l *Local) Signal(ctx context.Context, id container.ID, signal string) erro
 
 // Remove implements [Node].
 func (l *Local) Remove(ctx context.Context, id container.ID) (Ended, error) {
-	for {
+	for { // wait for the end; every new list of the containers closes changed
 		s, changed := l.get(id)
 		if s.State == "" {
 			return Ended{}, unknown(id)
@@ -481,7 +488,7 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (Ended, error) {
 	}
 	defer release()
 	s, _ := l.get(id)
-	if s.State == "" {
+	if s.State == "" { // another call removed it while this one waited for its claim
 		return Ended{}, unknown(id)
 	}
 	end := Ended{Exit: s.Exit}
@@ -493,7 +500,8 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (Ended, error) {
 	return end, nil
 }
 
-// allocations returns what the job of a first worker has for its steps, by its groups that start together.
+// allocations returns, for each group that starts together with a first worker, the places and the
+// resources that steps may use. A group that runs no steps has no places.
 func allocations(a *api.Alloc) []Allocation {
 	if len(a.Hosts) == 0 {
 		return []Allocation{allocation(&a.Spec.Groups[a.Group], a.Nodes, nil, a.Request.Active)}
@@ -511,8 +519,8 @@ func allocations(a *api.Alloc) []Allocation {
 	return list
 }
 
-// allocation returns what a group has for steps on its nodes. Each worker has what stands in has, or the
-// usual amount.
+// allocation returns the places of a group on its nodes. The worker at index i has has[i], or the
+// usual amount if has is shorter.
 func allocation(g *jobspec.Group, nodes []string, has []model.Vector, usual model.Vector) Allocation {
 	task := &g.Tasks[max(oci.StepTask(g.Tasks), 0)]
 	job := Allocation{TasksPerNode: 1}

@@ -16,7 +16,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// TestAnotherNodeBegins notices a step that fails because the worker of another node has not started yet.
+// TestAnotherNodeBegins notices a step that fails because the worker of another node has not
+// started yet.
 func TestAnotherNodeBegins(t *testing.T) {
 	cluster := pkitest.New(t)
 	l := newLab(t, runsOn, "a", "b")
@@ -37,8 +38,8 @@ func TestAnotherNodeBegins(t *testing.T) {
 	}
 }
 
-// TestANodeThatRefusesItsPart notices a client that waits for the end of a part which was never started,
-// and something that is left of it.
+// TestANodeThatRefusesItsPart notices a client that waits for the end of a part which was never
+// started, and something that is left of it.
 func TestANodeThatRefusesItsPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a", "b")
@@ -101,8 +102,8 @@ func TestAPausedJobHasNoSrun(t *testing.T) {
 	})
 }
 
-// TestTheFirstRequestAfterARestart notices a new step that gets the cores of one which runs, and a client
-// that does not find its step.
+// TestTheFirstRequestAfterARestart notices a new step that gets the cores of one which runs, and a
+// client that does not find its step.
 func TestTheFirstRequestAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
@@ -121,8 +122,8 @@ func TestTheFirstRequestAfterARestart(t *testing.T) {
 	})
 }
 
-// TestOutputThatIsGone notices a client that cannot go on where it has stopped and is not told why, or
-// whose step then goes on without a reader.
+// TestOutputThatIsGone notices a client that cannot go on where it has stopped and is not told why,
+// or whose step then goes on without a reader.
 func TestOutputThatIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")

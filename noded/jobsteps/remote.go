@@ -18,12 +18,13 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// Path is the route of a node's daemon for parts of steps, which the nodes of first workers ask for.
+// Path is the route of a node's daemon for parts of steps, which the nodes of first workers ask
+// for.
 const Path = "/v1/step-parts/"
 
-// Server answers requests for parts of steps on this node. Each is for a worker that is here, and comes
-// from the node on which the first worker of its group runs in the same attempt, as the controllers have
-// told this node.
+// Server answers requests for parts of steps on this node. Each is for a worker that is here, and
+// comes from the node on which the first worker of its group runs in the same attempt, as the
+// controllers have told this node.
 type Server struct {
 	Local *Local
 	// Ctx ends the streams.
@@ -91,8 +92,8 @@ func answer(w http.ResponseWriter, value any, err error) error {
 	return nil
 }
 
-// admit returns the part that a request is for, and refuses other callers than the node of the first
-// worker.
+// admit returns the part that a request is for, and refuses other callers than the node of the
+// first worker.
 func (s *Server) admit(r *http.Request) (container.ID, error) {
 	denied := func(format string, args ...any) error {
 		return &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied, Detail: fmt.Sprintf(format, args...)}

@@ -35,8 +35,8 @@ func (l *lab) daemonOf(name string, c *pki.Credential) string {
 	return s.Listener.Addr().String()
 }
 
-// TestNodesStartPartsForEachOther notices a part that does not run, and output or an end that is lost,
-// between two nodes over the network.
+// TestNodesStartPartsForEachOther notices a part that does not run, and output or an end that is
+// lost, between two nodes over the network.
 func TestNodesStartPartsForEachOther(t *testing.T) {
 	cluster := pkitest.New(t)
 	l := newLab(t, runsOn, "a", "b")
@@ -90,8 +90,8 @@ func (l *lab) until(what string, is func() bool) {
 	}
 }
 
-// TestOnlyTheNodeOfTheJobStartsParts notices a node that starts programs in jobs which it has no part in,
-// or that reads their output.
+// TestOnlyTheNodeOfTheJobStartsParts notices a node that starts programs in jobs which it has no
+// part in, or that reads their output.
 func TestOnlyTheNodeOfTheJobStartsParts(t *testing.T) {
 	cluster := pkitest.New(t)
 	l := newLab(t, runsOn, "a", "b")
@@ -140,8 +140,8 @@ func TestOnlyTheNodeOfTheJobStartsParts(t *testing.T) {
 	}
 }
 
-// TestRequestsOfControllers notices a caller that is no controller, and what is answered to requests
-// about steps.
+// TestRequestsOfControllers notices a caller that is no controller, and what is answered to
+// requests about steps.
 func TestRequestsOfControllers(t *testing.T) {
 	cluster := pkitest.New(t)
 	l := newLab(t, runsOn, "a")
@@ -204,8 +204,8 @@ func TestRequestsOfControllers(t *testing.T) {
 	}
 }
 
-// TestAWatcherSeesATaskEnd notices a client that looks on and takes the place of the one that has asked,
-// or that is not told how a step has ended while it came.
+// TestAWatcherSeesATaskEnd notices a client that looks on and takes the place of the one that has
+// asked, or that is not told how a step has ended while it came.
 func TestAWatcherSeesATaskEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")

@@ -22,20 +22,21 @@ import (
 )
 
 const (
-	// for which a step goes on without the command that has asked for it
+	// clientPatience is how long a step runs on after its command has lost the connection.
 	clientPatience = 10 * time.Second
-	// for which a node may not answer before its part of a step counts as lost
+	// nodePatience is how long a node may be silent before its part of a step counts as lost.
 	nodePatience = 2 * time.Minute
 	retryMin     = 50 * time.Millisecond
 	retryMax     = 2 * time.Second
 	askTime      = time.Minute // of one request to a node
-	// ackBehind is how many bytes of output are kept behind what a client was sent that does not say what it
-	// has, for one that has lost its connection on the way.
+	// ackBehind is how many bytes of output the shim keeps after they were sent to a client that
+	// acknowledges nothing. A client that lost its connection on the way reads them again.
 	ackBehind = 256 << 10
 	ackEvery  = 32 << 10
 )
 
-// stepState is what the journal has of a step that runs.
+// stepState is the journal's record of a running step: enough for a restarted daemon to go on with
+// it.
 type stepState struct {
 	Name      string          `json:"name"`
 	Shares    []Share         `json:"shares"`
@@ -51,7 +52,15 @@ type stepState struct {
 	EndsJob   bool            `json:"ends_job,omitempty"`
 }
 
-// step is a step that runs. Its fields belong to the goroutine of run.
+// step is a running step. The goroutine of run owns all fields; everything else talks to it through
+// the channels. A step passes through these states:
+//
+//	begun      -> attached    a client is connected: output is passed on
+//	attached   -> waiting     the client is gone: parts are not read, so their shims keep the output
+//	waiting    -> attached    the client, or another one, comes back within clientPatience
+//	waiting    -> draining    it did not: the step is killed and its output dropped
+//	attached   -> draining    the end was written to the client
+//	draining   -> over        all parts have ended: run returns
 type step struct {
 	stepState
 	n     int
@@ -68,23 +77,23 @@ type step struct {
 
 	client   *client
 	watchers []*client
-	recent   []stream.Frame   // what its tasks have written last, for those that begin to look on
+	recent   []stream.Frame   // the newest output, for watchers that come later
 	acks     bool             // the client says how much of the output it has
 	gone     <-chan time.Time // when a step without a client is ended
-	paused   bool             // so was its job when a client was last missed
-	late     <-chan time.Time // when the tasks that are left are ended
+	paused   bool             // its job was paused when the client was last missed
+	late     <-chan time.Time // when the remaining tasks are killed (--wait)
 	limit    <-chan time.Time
 	pending  []stream.Frame // to the client
 	draining bool           // no client comes back: output is dropped
-	told     bool           // it was written to the client how it has ended
-	why      string         // it was ended
+	told     bool           // the end was written to the client
+	why      string         // reason of a kill; "": the step was not killed, or without a reason
 	killing  bool
 	ended    int64 // when, as a Unix time in milliseconds; 0: it runs
 	last     bool  // its job has ended: no client comes back for its output
-	decided  bool  // how it ends: tasks that are ended because of that say no more
+	decided  bool  // worst is final: exits of tasks that were killed for it do not change it
 	position int64 // of the client's input
-	heard    int64 // how much of the input the client knows that was taken
-	fresh    bool  // the client does not know where its input goes on
+	heard    int64 // the input up to here was acknowledged to the client
+	fresh    bool  // the client does not know yet from where to send input
 	worst    api.StepTaskExit
 }
 
@@ -97,38 +106,39 @@ type part struct {
 	name  string // of the node
 
 	// these belong to the goroutine of step.run
-	offset int64 // of its output, that was taken over
-	seen   int64 // the same, before a client went back
-	known  int64 // of its output, that the client says it has
-	acked  int64
+	offset int64 // of its output: read so far, by this client
+	seen   int64 // the highest offset that any client has reached
+	known  int64 // the client has acknowledged the output up to here
+	acked  int64 // the shim was told to forget the output up to here
 	ended  bool
 	end    api.StepEnd
 	lost   bool
 	input  bool     // it takes input
 	quiet  []uint32 // tasks here that read none
 	ready  bool     // it has said how much of the input it has taken
-	taken  int64    // of the input
-	have   int64    // of the input, that it was sent or has taken
+	taken  int64    // the part has consumed the input up to here
+	have   int64    // the part was sent the input up to here, or has taken it
 
 	mu   sync.Mutex
 	conn *stream.Conn // nil: there is none
-	gen  int          // of its connection; events of an older one are dropped
-	from int64        // where the next connection goes on
+	gen  int          // number of the connection; events of older ones are dropped
+	from int64        // offset in the output at which the next connection begins
 	kick chan struct{}
 }
 
-// event is what a part says: a frame, that its connection was lost, or that it is lost.
+// event is news from a part: a frame, a broken connection (broken), or the loss of the part (lost).
 type event struct {
 	part   *part
 	gen    int
 	frame  stream.Frame
-	offset int64 // of the output, behind the frame
+	offset int64 // in the output, behind the frame
 	first  bool  // of its connection
 	broken bool
 	lost   string
 }
 
-// attach is a client that goes on with a step.
+// attach is a client that connects to a running step. from has, for each part, how much of its
+// output the client has already.
 type attach struct {
 	client *client
 	from   []int64
@@ -145,6 +155,8 @@ func newStep(j *job, n int, st stepState) *step {
 		id := j.worker(share.Place).OfStep(n)
 		name := j.node(share.Place)
 		p := &part{step: s, index: i, id: id, name: name, node: j.m.node(name), kick: make(chan struct{}, 1)}
+		// A part takes input if one of its tasks reads it. Its other tasks are quiet: read closes
+		// their input at once, so that a task that tries to read sees its end and does not hang.
 		p.input = st.Stdin == "" || st.Stdin == "all" || s.hasTask(share, st.Stdin)
 		for local, n := range share.Tasks {
 			if _, err := strconv.Atoi(st.Stdin); !p.input || err == nil && strconv.Itoa(n) != st.Stdin {
@@ -153,13 +165,13 @@ func newStep(j *job, n int, st stepState) *step {
 		}
 		s.parts = append(s.parts, p)
 	}
-	if st.TimeLimit > 0 {
+	if st.TimeLimit > 0 { // it counts from the step's beginning, also after a restart of the daemon
 		s.limit = time.After(time.Until(time.UnixMilli(st.Began).Add(time.Duration(st.TimeLimit) * time.Second)))
 	}
 	return s
 }
 
-// hasTask reports whether a share has the task with a number.
+// hasTask reports whether a share contains the task whose number is text.
 func (s *step) hasTask(share Share, text string) bool {
 	n, err := strconv.Atoi(text)
 	for _, task := range share.Tasks {
@@ -170,7 +182,7 @@ func (s *step) hasTask(share Share, text string) bool {
 	return false
 }
 
-// begun is what clients are told when they are connected.
+// begun returns the first frame for a client: the step's number, nodes and tasks.
 func (s *step) begun() api.StepBegun {
 	b := api.StepBegun{Job: s.job.jobID(), Attempt: s.job.id.Attempt, Step: s.n, Cyclic: s.Cyclic,
 		Parts: s.Parts}
@@ -180,8 +192,9 @@ func (s *step) begun() api.StepBegun {
 	return b
 }
 
-// run follows the parts until all have ended and a client knows, or none comes back. With ctx it
-// returns at once, and the step goes on.
+// run follows the parts until all have ended and either a client knows the end or no client comes
+// back. If ctx ends it returns at once and the step goes on: the next daemon takes it over from the
+// journal.
 func (s *step) run(ctx context.Context) {
 	defer func() {
 		s.how = s.end()
@@ -205,7 +218,8 @@ func (s *step) run(ctx context.Context) {
 	}
 }
 
-// turn waits for one thing to happen.
+// turn handles one event. A nil channel in the select never fires, so the channels chosen below
+// decide which events count now.
 func (s *step) turn(ctx context.Context) {
 	var events <-chan event
 	var out chan<- stream.Frame
@@ -215,6 +229,9 @@ func (s *step) turn(ctx context.Context) {
 	if s.client != nil {
 		in, gone, told = s.client.in, s.client.gone, s.client.told
 	}
+	// Back pressure: as long as frames wait for the client, no more events of parts are taken, so
+	// the parts' connections are not read and the output stays with the shims. Without a client
+	// events wait too, unless the output is to be dropped.
 	switch {
 	case len(s.pending) > 0 && s.client != nil:
 		out, next = s.client.out, s.pending[0]
@@ -241,7 +258,7 @@ func (s *step) turn(ctx context.Context) {
 		s.attach(a)
 	case w := <-s.watching:
 		for _, f := range s.recent {
-			w.out <- f // for which it has room
+			w.out <- f // never blocks: its buffer has room for all of recent
 		}
 		if s.allEnded() {
 			w.tellEnd(s.end())
@@ -266,8 +283,9 @@ func (s *step) turn(ctx context.Context) {
 	}
 }
 
-// missed ends a step whose client does not come back. It is waited for while its job is paused, and once
-// more after that.
+// missed ends a step whose client did not come back in time. While the job is paused, srun stands
+// still too if it runs in the job. So a paused job gets another period, and one more after it
+// resumes.
 func (s *step) missed() {
 	was := s.paused
 	w, err := s.job.m.Local.Worker(s.job.id)
@@ -279,11 +297,13 @@ func (s *step) missed() {
 	s.kill("srun is gone")
 	if s.EndsJob {
 		m := s.job.m
-		m.runs.Go(func() { m.EndJob(m.ctx, s.job.id) }) // which may wait for its steps
+		// EndJob may wait for the steps of the job, this one included, so it gets its own
+		// goroutine.
+		m.runs.Go(func() { m.EndJob(m.ctx, s.job.id) })
 	}
 }
 
-// finished reports whether all parts have ended, and nothing is left to be told.
+// finished reports whether all parts have ended and no client is to be told.
 func (s *step) finished() bool { return s.allEnded() && s.client == nil && s.draining }
 
 // allEnded reports whether all parts have ended.
@@ -291,7 +311,7 @@ func (s *step) allEnded() bool {
 	return !slices.ContainsFunc(s.parts, func(p *part) bool { return !p.ended })
 }
 
-// end returns how the step has ended.
+// end returns how the step ended, or would end if it ended now.
 func (s *step) end() api.StepEnd {
 	e := api.StepEnd{StepTaskExit: s.worst, Why: s.why}
 	for _, p := range s.parts {
@@ -302,7 +322,7 @@ func (s *step) end() api.StepEnd {
 	return e
 }
 
-// holds returns how many cores and GPUs a step has on all nodes.
+// holds returns the numbers of cores and GPUs of the step on all nodes.
 func (s *step) holds() (cores, gpus int) {
 	for i := range s.Shares {
 		cores, gpus = cores+len(s.Shares[i].Cores), gpus+len(s.Shares[i].GPUs)
@@ -310,6 +330,7 @@ func (s *step) holds() (cores, gpus int) {
 	return cores, gpus
 }
 
+// severity orders exits of tasks: the step ends with the worst of them.
 func severity(e api.StepTaskExit) int {
 	if e.OOM {
 		return 128 + model.SignalOOM
@@ -320,11 +341,11 @@ func severity(e api.StepTaskExit) int {
 	return e.Code
 }
 
-// hear takes what a part says.
+// hear handles an event of a part.
 func (s *step) hear(e event) {
 	p := e.part
 	if e.gen != p.generation() {
-		return
+		return // it comes from a connection that reopen has replaced
 	}
 	switch {
 	case e.lost != "":
@@ -339,6 +360,7 @@ func (s *step) hear(e event) {
 		}
 		return
 	}
+	// A client that went back reads output for the second time. Watchers have it already.
 	p.offset = e.offset
 	again := e.offset <= p.seen
 	p.seen = max(p.seen, e.offset)
@@ -362,7 +384,9 @@ func (s *step) hear(e event) {
 			end.Why = "node " + p.name + " says nothing of its end: " + err.Error()
 		}
 		s.partEnded(p, end)
-		if e.first { // its shim refuses what was asked for: nothing reads the part any more
+		// If the stream begins with its end, the shim may have refused to go on from this offset.
+		// Nothing will read the part any more, so it must not run on.
+		if e.first {
 			go p.signal(unix.SignalName(unix.SIGKILL))
 		}
 		return
@@ -378,7 +402,7 @@ func (s *step) hear(e event) {
 	s.acknowledge(p)
 }
 
-// task returns the number in the step of a task of a part.
+// task turns the number of a task in a part into its number in the step.
 func (s *step) task(p *part, local uint32) uint32 {
 	if tasks := s.Shares[p.index].Tasks; int(local) < len(tasks) {
 		return uint32(tasks[local])
@@ -386,7 +410,7 @@ func (s *step) task(p *part, local uint32) uint32 {
 	return stream.AllTasks
 }
 
-// tell sends a frame to the client, and to those that look on.
+// tell sends a frame to the client and to all watchers.
 func (s *step) tell(f stream.Frame) {
 	s.show(f)
 	if s.client != nil {
@@ -394,14 +418,16 @@ func (s *step) tell(f stream.Frame) {
 	}
 }
 
-// What is kept of what tasks have written, for those that begin to look on. Each step has it in memory.
+// Bounds of step.recent, the output that each step keeps in memory for new watchers.
 const (
 	recentBytes  = 64 << 10
 	recentFrames = 128
 )
 
-// show sends a frame to those that look on.
+// show sends a frame to all watchers. A watcher never slows the step down: one whose buffer is full
+// is disconnected.
 func (s *step) show(f stream.Frame) {
+	// Keep the newest frames: walk back until a bound is passed, and cut there.
 	if f.Kind == stream.Stdout || f.Kind == stream.Stderr {
 		s.recent = append(s.recent, f)
 		size := 0
@@ -425,7 +451,9 @@ func (s *step) show(f stream.Frame) {
 	}
 }
 
-// acknowledge lets a part forget output that the client has, and a part that no client reads all of it.
+// acknowledge tells a part's shim which output it may forget: with a client that acknowledges, what
+// the client has; with another client, all but the last ackBehind bytes; without any client,
+// everything.
 func (s *step) acknowledge(p *part) {
 	upTo := p.offset
 	switch {
@@ -441,7 +469,8 @@ func (s *step) acknowledge(p *part) {
 	}
 }
 
-// taskEnded notes the end of a task.
+// taskEnded handles the exit of a task: it may kill the step (--kill-on-bad-exit), or start the
+// time after which the remaining tasks are killed (--wait).
 func (s *step) taskEnded(f stream.Frame) {
 	var x api.StepTaskExit
 	if json.Unmarshal(f.Data, &x) != nil {
@@ -457,28 +486,29 @@ func (s *step) taskEnded(f stream.Frame) {
 	}
 }
 
-// count has a task decide how the step ends, if it has ended worse than others.
+// count lets a task's exit become the step's, if it is the worst so far.
 func (s *step) count(x api.StepTaskExit) {
 	if !s.decided && severity(x) > severity(s.worst) {
 		s.worst = x
 	}
 }
 
-// partEnded notes the end of a part. With the last one the client is told.
+// partEnded handles the end of a part. When the last part has ended, the step's resources go to the
+// requests that wait, and the client and the watchers learn how the step ended.
 func (s *step) partEnded(p *part, end api.StepEnd) {
 	if p.ended {
 		return
 	}
 	p.ended, p.end = true, end
 	s.count(end.StepTaskExit)
-	s.tookMore()
+	s.tookMore() // this part may have been the slowest reader of the input
 	if s.draining {
 		s.acknowledge(p)
 	}
 	if !s.allEnded() {
 		return
 	}
-	if s.ended == 0 { // the end may be read again
+	if s.ended == 0 { // a client that attaches later makes the parts end a second time
 		s.ended = clock.Wall().UnixMilli()
 	}
 	s.job.freed(s)
@@ -487,13 +517,14 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	}
 }
 
-// order is what does not come from the client.
+// order is a request from outside the step's client: signals, or the end of the job.
 type order struct {
 	signals []string
 	last    bool          // its job has ended
-	within  time.Duration // then it is to end in this time; 0: it is ended
+	within  time.Duration // with last: how long the step may still run; 0: it is killed now
 }
 
+// carryOut carries an order out. After the end of the job no client is waited for.
 func (s *step) carryOut(o order) {
 	if o.last {
 		s.last, s.gone = true, nil
@@ -516,7 +547,7 @@ func (s *step) carryOut(o order) {
 	}
 }
 
-// leave notes that the client knows all.
+// leave handles a client to which the end of the step was written: nothing is left to deliver.
 func (s *step) leave() {
 	s.client, s.draining, s.told = nil, true, true
 	for _, p := range s.parts {
@@ -524,7 +555,8 @@ func (s *step) leave() {
 	}
 }
 
-// lose notes that the client is gone.
+// lose handles a client that is gone. The pending frames are dropped: the next client says how much
+// it has, and the shims send the rest again.
 func (s *step) lose() {
 	s.client, s.pending = nil, nil
 	s.draining = s.draining || s.last
@@ -533,7 +565,8 @@ func (s *step) lose() {
 	}
 }
 
-// attach goes on with another client, from what it has of each part's output.
+// attach continues with another client: each part is read again from the offset that the client
+// has.
 func (s *step) attach(a *attach) {
 	if s.client != nil {
 		s.client.close()
@@ -550,13 +583,16 @@ func (s *step) attach(a *attach) {
 			p.offset = a.from[i]
 		}
 		p.known = p.offset
+		// The part repeats everything behind the offset, its end and its position in the input
+		// included. Until then it counts as running.
 		p.ended, p.ready = false, false
 		p.reopen(p.offset)
 	}
 	s.tellIfLost()
 }
 
-// tellIfLost tells a client that attaches to a step without parts that are left how it has ended.
+// tellIfLost sends the step's end to a client that attaches after all parts were lost. No part is
+// left that would say it.
 func (s *step) tellIfLost() {
 	for _, p := range s.parts {
 		if !p.lost {
@@ -568,7 +604,8 @@ func (s *step) tellIfLost() {
 	}
 }
 
-// took notes how much of the input a part has taken.
+// took handles a part's acknowledgement of input. The first one on a connection also says where
+// this part's input goes on.
 func (s *step) took(p *part, n int64) {
 	if !p.input {
 		return
@@ -580,7 +617,10 @@ func (s *step) took(p *part, n int64) {
 	s.tookMore()
 }
 
-// tookMore tells the client how much of its input all parts have taken.
+// tookMore acknowledges input to the client, as far as every part has taken it. The client then
+// forgets that input: a part whose connection breaks needs the rest sent again. Until all parts
+// have named their positions nothing is acknowledged; the least one is where a new client begins to
+// send.
 func (s *step) tookMore() {
 	least, takes := int64(0), false
 	for _, p := range s.parts {
@@ -604,7 +644,7 @@ func (s *step) tookMore() {
 	s.pending = append(s.pending, stream.Number(least))
 }
 
-// asked does what a frame of the client says.
+// asked handles a frame of the client.
 func (s *step) asked(f stream.Frame) {
 	switch f.Kind {
 	case stream.Ack:
@@ -616,6 +656,8 @@ func (s *step) asked(f stream.Frame) {
 	case stream.Stdin:
 		for _, p := range s.parts {
 			if p.input && !p.ended && p.ready && p.have < s.position+int64(len(f.Data)) {
+				// A new client sends from the least position. A part that is further skips the
+				// bytes that it has already.
 				rest := f.Data[max(0, p.have-s.position):]
 				p.write(stream.Frame{Kind: f.Kind, Task: s.local(p, f.Task), Data: rest})
 				p.have = s.position + int64(len(f.Data))
@@ -629,7 +671,7 @@ func (s *step) asked(f stream.Frame) {
 			}
 		}
 	case stream.Window:
-		for i, p := range s.parts {
+		for i, p := range s.parts { // only task 0 has the terminal
 			if s.hasTask(s.Shares[i], "0") {
 				p.write(stream.Frame{Kind: f.Kind, Data: f.Data})
 			}
@@ -639,7 +681,7 @@ func (s *step) asked(f stream.Frame) {
 	}
 }
 
-// local returns the number in a part of a task of the step.
+// local turns the number of a task in the step into its number in a part.
 func (s *step) local(p *part, task uint32) uint32 {
 	for i, n := range s.Shares[p.index].Tasks {
 		if uint32(n) == task {
@@ -662,7 +704,7 @@ func (s *step) signal(name string) {
 	}
 }
 
-// kill ends all tasks, and says why, unless that is known.
+// kill ends all tasks. The first reason is kept; "" gives none.
 func (s *step) kill(why string) {
 	if s.why == "" {
 		s.why = why
@@ -678,7 +720,8 @@ func (s *step) kill(why string) {
 	}
 }
 
-// signal sends a signal to a part until its node has it. A signal other than a kill is tried once.
+// signal sends a signal to a part. A kill is repeated until the node has it or the step is over;
+// any other signal is tried once.
 func (p *part) signal(name string) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), askTime)
@@ -707,7 +750,8 @@ func (p *part) generation() int {
 	return p.gen
 }
 
-// write sends a frame to the part, if it is connected. What is lost is noticed where it is read.
+// write sends a frame to the part, if it is connected. It ignores errors: the reader of the same
+// connection meets them too.
 func (p *part) write(f stream.Frame) {
 	p.mu.Lock()
 	conn := p.conn
@@ -717,7 +761,8 @@ func (p *part) write(f stream.Frame) {
 	}
 }
 
-// reopen has the part read again, from an offset.
+// reopen makes follow read the part again, from an offset. Raising gen first means that events of
+// the old connection, even those already on their way, count for nothing.
 func (p *part) reopen(from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -729,11 +774,12 @@ func (p *part) reopen(from int64) {
 	}
 	select {
 	case p.kick <- struct{}{}:
-	default:
+	default: // one kick is enough
 	}
 }
 
-// follow reads the part until ctx ends. After its end it waits for another client that reads again.
+// follow keeps a connection to the part until ctx ends. It decides by the outcome of each
+// connection how long to wait before the next one; a kick from reopen cuts every wait short.
 func (p *part) follow(ctx context.Context) {
 	var last time.Time // of the last try that succeeded
 	delay := retryMin
@@ -745,19 +791,19 @@ func (p *part) follow(ctx context.Context) {
 		gen, ended, err := p.read(ctx)
 		wait := time.Duration(0)
 		switch {
-		case ended:
+		case ended: // nothing is left to read, unless a client goes back
 			wait = time.Hour
-		case p.generation() != gen:
+		case p.generation() != gen: // reopened meanwhile: at once
 			last, delay = time.Now(), retryMin
-		case err == nil:
+		case err == nil: // the node answers, so it is not lost
 			last, delay, wait = time.Now(), retryMin, retryMin
-		case errors.Is(err, container.ErrUnknown):
+		case errors.Is(err, container.ErrUnknown): // the node answers and has no such part
 			p.say(ctx, event{gen: gen, lost: fmt.Sprintf("its part on node %s is lost", p.name)})
 			wait = time.Hour
-		case time.Since(last) > nodePatience:
+		case time.Since(last) > nodePatience: // the node does not answer any more
 			p.say(ctx, event{gen: gen, lost: fmt.Sprintf("node %s is lost: %v", p.name, err)})
 			wait = time.Hour
-		default:
+		default: // it may be restarting
 			wait, delay = delay, min(2*delay, retryMax)
 		}
 		if wait > 0 {
@@ -772,6 +818,7 @@ func (p *part) follow(ctx context.Context) {
 	}
 }
 
+// say hands an event to the step. False: ctx has ended.
 func (p *part) say(ctx context.Context, e event) bool {
 	e.part = p
 	select {
@@ -782,12 +829,13 @@ func (p *part) say(ctx context.Context, e event) bool {
 	}
 }
 
-// read reads the part over one connection. It reports whether the part has ended. No error means that
-// something was read.
+// read reads the part over one connection, until that breaks or the part has ended. The error is
+// nil if at least one frame came: the caller takes that as a sign of life.
 func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	p.mu.Lock()
 	gen, offset := p.gen, p.from
 	p.mu.Unlock()
+	// ask bounds the request alone. The connection lives as long as life, which may be days.
 	ask, cancel := context.WithTimeout(ctx, askTime)
 	life, end := context.WithCancel(ctx)
 	defer end()
@@ -798,7 +846,7 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	}
 	defer func() { _ = conn.Close() }() // it is read no more
 	p.mu.Lock()
-	if p.gen != gen {
+	if p.gen != gen { // reopen came while the connection was made
 		p.mu.Unlock()
 		return gen, false, nil
 	}
@@ -806,7 +854,7 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	p.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	for _, task := range p.quiet {
-		_ = conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}) // what is lost is noticed where it is read
+		_ = conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}) // the reader below meets the error
 	}
 	heard := false
 	for {
@@ -827,27 +875,29 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 			return gen, false, err
 		}
 		offset += f.Counts()
-		f.Data = append([]byte(nil), f.Data...)
+		f.Data = append([]byte(nil), f.Data...) // Read reuses its buffer
 		e := event{gen: gen, frame: f, offset: offset, first: !heard}
 		heard = true
 		if !p.deliver(ctx, e) {
 			return gen, false, nil
 		}
+		// The frame is delivered: a connection that breaks from here on continues behind it.
 		p.mu.Lock()
 		if p.gen == gen {
 			p.from = offset
 		}
 		p.mu.Unlock()
 		if f.Kind == stream.End {
-			// The connection stays for the acknowledgement of all: without it the shim waits before it records the
-			// end. It closes the connection then.
+			// The shim records the end once all output is acknowledged, or after a while. So the
+			// connection stays open for the acknowledgement, until the shim closes it.
 			_, _ = conn.Read()
 			return gen, true, nil
 		}
 	}
 }
 
-// deliver says something unless the part is to be read again from elsewhere.
+// deliver hands an event to the step. It gives up if the part was reopened: the step may wait for
+// nothing but that, and would never take the event.
 func (p *part) deliver(ctx context.Context, e event) bool {
 	e.part = p
 	for {
@@ -864,4 +914,5 @@ func (p *part) deliver(ctx context.Context, e event) bool {
 	}
 }
 
+// began returns when the step began.
 func (s *step) began() model.UnixMS { return model.UnixMS(s.stepState.Began) }

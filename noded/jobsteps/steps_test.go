@@ -25,8 +25,8 @@ func succeeds(container.ID) containertest.Program {
 
 func runsOn(container.ID) containertest.Program { return containertest.Program{} }
 
-// TestAStepOnTwoNodes notices a step of which a part does not run, whose output or end is lost or is not
-// acknowledged, that has no row, or of which something is left.
+// TestAStepOnTwoNodes notices a step of which a part does not run, whose output or end is lost or
+// is not acknowledged, that has no row, or of which something is left.
 func TestAStepOnTwoNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, succeeds, "a", "b")
@@ -62,8 +62,9 @@ func TestAStepOnTwoNodes(t *testing.T) {
 	})
 }
 
-// TestAStepInGroups notices a step in groups that start together whose nodes get another part of the
-// request, whose tasks have other numbers, or whose output is read twice where two workers are on a node.
+// TestAStepInGroups notices a step in groups that start together whose nodes get another part of
+// the request, whose tasks have other numbers, or whose output is read twice where two workers are
+// on a node.
 func TestAStepInGroups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, succeeds, "a", "b")
@@ -93,8 +94,8 @@ func TestAStepInGroups(t *testing.T) {
 	})
 }
 
-// TestAStepInGroupsGoesOn notices a step whose tasks have other numbers once the daemon was restarted, or whose
-// cores in another group are given to others then.
+// TestAStepInGroupsGoesOn notices a step whose tasks have other numbers once the daemon was
+// restarted, or whose cores in another group are given to others then.
 func TestAStepInGroupsGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a", "b")
@@ -140,8 +141,8 @@ func TestRequestsForGroups(t *testing.T) {
 	}
 }
 
-// TestStepsWait notices a step that does not wait for room, that is not told that it waits, or that does
-// not begin when there is room.
+// TestStepsWait notices a step that does not wait for room, that is not told that it waits, or that
+// does not begin when there is room.
 func TestStepsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
@@ -183,7 +184,8 @@ func TestStepsWait(t *testing.T) {
 	})
 }
 
-// TestWhatEndsAStep notices a step that is not ended by its limits or by its job, or not as it should be.
+// TestWhatEndsAStep notices a step that is not ended by its limits or by its job, or not as it
+// should be.
 func TestWhatEndsAStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		req  api.StepRequest
@@ -235,9 +237,9 @@ func TestWhatEndsAStep(t *testing.T) {
 	}
 }
 
-// TestAStepThatOutlivesItsScript notices a step that gets no signal at the end of its script, whose person is
-// not told, that is ended because its command was in the script, or whose end nothing waits for; and a step
-// that begins when the script has ended.
+// TestAStepThatOutlivesItsScript notices a step that gets no signal at the end of its script, whose
+// person is not told, that is ended because its command was in the script, or whose end nothing
+// waits for; and a step that begins when the script has ended.
 func TestAStepThatOutlivesItsScript(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, func(container.ID) containertest.Program {
@@ -283,7 +285,8 @@ func TestAStepThatOutlivesItsScript(t *testing.T) {
 	})
 }
 
-// TestInput notices input that a task gets twice or not at all, or that goes to tasks for which it is not.
+// TestInput notices input that a task gets twice or not at all, or that goes to tasks for which it
+// is not.
 func TestInput(t *testing.T) {
 	for stdin, want := range map[string][2]string{"": {"hello$", "hello$"}, "3": {"$$", "$hello$"}, "none": {"$$", "$$"}} {
 		inBubble(t, func(t *testing.T) {
@@ -319,8 +322,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestAClientComesBack notices output that is lost or repeated when a connection or the daemon was lost,
-// and a step that goes on without its command.
+// TestAClientComesBack notices output that is lost or repeated when a connection or the daemon was
+// lost, and a step that goes on without its command.
 func TestAClientComesBack(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -408,8 +411,8 @@ func TestAStepWithoutItsCommandEnds(t *testing.T) {
 	}
 }
 
-// TestAJobThatItsCommandLeaves notices a job that goes on for ever when srun was killed behind the end of its
-// step, and one that ends before srun can have it end.
+// TestAJobThatItsCommandLeaves notices a job that goes on for ever when srun was killed behind the
+// end of its step, and one that ends before srun can have it end.
 func TestAJobThatItsCommandLeaves(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -449,8 +452,8 @@ func TestAClientThatLeavesAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestADaemonThatIsKilledAnywhere notices a step that is lost, has two rows, leaves something, or holds
-// its share for ever, wherever the daemon of its job is killed, and a job that it was to end.
+// TestADaemonThatIsKilledAnywhere notices a step that is lost, has two rows, leaves something, or
+// holds its share for ever, wherever the daemon of its job is killed, and a job that it was to end.
 func TestADaemonThatIsKilledAnywhere(t *testing.T) {
 	for n := 1; n < 40; n++ {
 		killed := true
@@ -534,8 +537,8 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// TestAListThatIsLate notices a part that is taken for lost because it was started while containers were
-// listed, and one that seems to be there again after it was removed.
+// TestAListThatIsLate notices a part that is taken for lost because it was started while containers
+// were listed, and one that seems to be there again after it was removed.
 func TestAListThatIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, runsOn, "a")
