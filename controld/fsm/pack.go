@@ -7,19 +7,22 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// PackJob has a suspended attempt go on beside others on a GPU of its node: see [model.Packing].
-// Whether they stay together follows from their rates, once the node has reported them.
+// PackJob resumes a suspended attempt beside other attempts, on a GPU of its node that they share:
+// see [model.Packing]. Once the node has reported the rates of all, judge decides if they stay
+// together.
 type PackJob struct {
 	Job         model.JobID `json:"job"`
 	Attempt     int         `json:"attempt"`
-	Host        model.JobID `json:"host"` // one of those on the GPU
+	Host        model.JobID `json:"host"` // a job that runs on the GPU
 	HostAttempt int         `json:"host_attempt"`
-	// what it is expected to bring, as [model.Trial.Expected]; 0: they have been together before
+	// the expected gain, as [model.Trial.Expected]; 0: these jobs were packed before
 	Expected int64 `json:"expected,omitempty"`
 }
 
-// planPack takes a part of the GPU from those that have it, and tells the attempt to go on there.
+// planPack divides the GPU anew among its jobs and the attempt, and resumes the attempt there. It
+// checks everything before the first change, so a refused action leaves the state as it was.
 func (m *Machine) planPack(c *PackJob) error {
+	// 1. Check that both attempts are there and may be together.
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
@@ -32,21 +35,27 @@ func (m *Machine) planPack(c *PackJob) error {
 	if err := m.mayPack(c, j, a, h, host); err != nil {
 		return err
 	}
+	// 2. Take capacity. This is the last step that can fail.
 	set := m.onGPU(&host.Workers[0])
 	_, node := m.v.Node(a.Workers[0].Node)
 	if err := m.s.ShareGPU(node, j, set, host.Workers[0].GPUs); err != nil {
 		return err
 	}
+	// 3. Number the new packing above all that its members have seen: a rate that a node still
+	// reports for an older packing is then recognised and ignored.
 	number := a.PackingNumber() + 1
 	for _, o := range set {
 		number = max(number, m.v.Job(o).Live().PackingNumber()+1)
 	}
+	// 4. Name the set: the host's set if it has one, else a new set named after the host. Older
+	// members of a set of that name are from an earlier attempt of the host and leave it.
 	of, before := c.Host, m.measured(set)
 	if id := host.SetOf(); id != 0 {
 		of = id
 	} else {
 		m.dissolve(node, of)
 	}
+	// 5. Give everyone their share: first the jobs on the GPU, then the one that comes.
 	for k, o := range set {
 		m.setShare(o, of, model.PartOfGPU(k, len(set)+1), number)
 	}
@@ -54,6 +63,7 @@ func (m *Machine) planPack(c *PackJob) error {
 	m.wake(next, a, [][]int{slices.Clone(host.Workers[0].GPUs)})
 	a.Packing = a.Repacked(m.v.At(), of, model.PartOfGPU(len(set), len(set)+1), number)
 	m.s.TouchNodesOf(a)
+	// 6. A trial remembers the rate before, so that judge can compare.
 	if c.Expected > 0 {
 		a.Packing.With, a.Packing.Before = c.Host, before
 		m.emitTrial(model.EventTried, next, &model.Trial{What: model.TrialPack, With: c.Host, At: m.v.At(),
@@ -65,9 +75,10 @@ func (m *Machine) planPack(c *PackJob) error {
 	return nil
 }
 
-// mayPack says why an attempt cannot come to another one on its GPU.
+// mayPack returns the reason why an attempt cannot join another one on its GPU; nil: it may. The
+// first part looks at the two attempts, the loop at everything else on the GPU.
 func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.Job, host *model.Attempt) error {
-	trial := c.Expected > 0
+	trial := c.Expected > 0 // else they return to a set that has been together
 	switch {
 	case a.Stop != nil || host.Stop != nil:
 		return model.ErrStopping
@@ -87,6 +98,7 @@ func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.J
 		return fmt.Errorf("it goes on only with the GPU that it had: %w", model.ErrCannotPack)
 	}
 	n, _ := m.v.Node(host.Workers[0].Node)
+	// The measured peaks of all together must fit into the GPU's memory.
 	memory := n.GPUs[host.Workers[0].GPUs[0]].Memory
 	set := m.onGPU(&host.Workers[0])
 	if len(set) >= model.MaxPacked {
@@ -97,6 +109,8 @@ func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.J
 		o := other.Live()
 		switch {
 		case trial && id != j.ID && o.Packed() && (o.OnTrial() || o.Packing.Rate == 0):
+			// The rate before must be known, and only one trial may run: nothing would tell which
+			// of two slowed the set down.
 			return fmt.Errorf("job %d: %w", id, model.ErrNoProfile)
 		case o.Stop != nil || o.Suspending():
 			return model.ErrSwitching
@@ -115,7 +129,7 @@ func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.J
 	return nil
 }
 
-// onGPU lists the jobs on the GPU of a worker, in order.
+// onGPU lists the running jobs on a worker's GPU, in the order of JobsOnNode.
 func (m *Machine) onGPU(w *model.Worker) (set []model.JobID) {
 	_, node := m.v.Node(w.Node)
 	for _, id := range m.v.JobsOnNode(nil, node) {
@@ -131,7 +145,8 @@ func (m *Machine) onGPU(w *model.Worker) (set []model.JobID) {
 	return set
 }
 
-// measured returns the rate of a set, 0 if it is one job or its rate is not known.
+// measured returns the sum of the relative rates of a set; 0 if a member is not packed or its rate
+// is unknown.
 func (m *Machine) measured(set []model.JobID) (sum int64) {
 	for _, id := range set {
 		p := m.v.Job(id).Live().Packing
@@ -143,12 +158,13 @@ func (m *Machine) measured(set []model.JobID) (sum int64) {
 	return sum
 }
 
-// setShare gives a job that runs another share of its GPU, the capacity of which has been settled.
+// setShare gives a running job another share of its GPU. The grid has the new shares already. Usage
+// is charged first, because from now on the attempt holds a different amount.
 func (m *Machine) setShare(id, set model.JobID, share int64, number int) {
 	next, a := copyToChange(m.v.Job(id))
 	m.chargeUsage(next, a, 0)
 	m.endTrial(next, a)
-	if share == model.WholeGPU {
+	if share == model.WholeGPU { // 0 stands for a GPU that is not shared any more
 		share = 0
 		m.chargedUntilNow(a)
 	}
@@ -157,7 +173,7 @@ func (m *Machine) setShare(id, set model.JobID, share int64, number int) {
 	m.put(next)
 }
 
-// chargedUntilNow notes that all that an attempt held has been charged as usage.
+// chargedUntilNow notes that usage of the attempt was charged up to now.
 func (m *Machine) chargedUntilNow(a *model.Attempt) {
 	next := model.Switching{}
 	if a.Switch != nil {
@@ -167,8 +183,8 @@ func (m *Machine) chargedUntilNow(a *model.Attempt) {
 	a.Switch = &next
 }
 
-// leaveGPU notes that an attempt has given its part of a GPU back, and divides it among those that
-// stay there.
+// leaveGPU takes an attempt out of its packing after it has given its part of the GPU back, and
+// divides the GPU among the jobs that stay. They get a new number, since their rates change.
 func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus []int) {
 	if !a.Packed() {
 		return
@@ -187,8 +203,8 @@ func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus
 	}
 }
 
-// endTrial notes that an attempt has been tried on a GPU for long enough, and its rate or that of
-// another one there has not come. This is not tried again soon.
+// endTrial ends a trial that ran long enough without the rates of all jobs on the GPU. It counts as
+// undone, so it is not tried again soon.
 func (m *Machine) endTrial(j *model.Job, a *model.Attempt) {
 	if !a.TrialOver(m.v.At()) {
 		return
@@ -199,7 +215,7 @@ func (m *Machine) endTrial(j *model.Job, a *model.Attempt) {
 	m.emitTrial(model.EventMeasured, j, &t)
 }
 
-// dissolve takes attempts of a node out of a set that was named after an earlier attempt of a job.
+// dissolve takes a node's attempts out of a set named after an earlier attempt of a job.
 func (m *Machine) dissolve(node int, set model.JobID) {
 	for _, id := range m.v.JobsOnNode(nil, node) {
 		if o := m.v.Job(id).Live(); o != nil && o.SetOf() == set {
@@ -210,7 +226,9 @@ func (m *Machine) dissolve(node int, set model.JobID) {
 	}
 }
 
-// packed notes the profile of an attempt, or its rate beside others.
+// packed takes the first profile of an attempt, or its first rate in the present packing. The rate
+// is stored relative to the attempt's rate with a GPU for itself. When the last rate is in, judge
+// decides.
 func (m *Machine) packed(node string, r *model.WorkerReport) {
 	a, w := m.reported(node, r)
 	if a == nil || w.State.Final() {
@@ -231,7 +249,9 @@ func (m *Machine) packed(node string, r *model.WorkerReport) {
 	}
 }
 
-// judge says what a trial has brought, once the rates of all on the GPU are known.
+// judge compares the rate of the set with the rate before, once all rates
+// on the GPU are known. A trial whose gain is below model.LeastGain is undone: the job leaves the
+// set, and the cycle separates them.
 func (m *Machine) judge(set []model.JobID) {
 	sum := m.measured(set)
 	if sum == 0 {

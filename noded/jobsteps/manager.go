@@ -1,6 +1,6 @@
-// Package jobsteps runs the steps of jobs: programs that run inside the allocation of a job, as
-// srun starts them. The node of a job's first worker numbers its steps, gives them nodes, cores and
-// GPUs ([Manager]), and has the nodes start their parts ([Node]). A part is a container of its own
+// Package jobsteps runs the steps of jobs. A step is a program inside the allocation of a job, as
+// srun starts it. The node of the job's first worker has the [Manager]: it numbers steps, and gives
+// them nodes, cores and GPUs. Every node of a step has a [Node], which starts its part: a container
 // beside the job's worker there.
 package jobsteps
 

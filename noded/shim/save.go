@@ -27,34 +27,39 @@ import (
 
 // # Save and restore
 //
-// A worker of one task is saved by CRIU: its processes are written into an image, and end. First
-// rota-init closes its socket to the shim, which CRIU cannot save, and is from then on detached, also
-// if the container goes on. A helper process saves, so that the shim can go on meanwhile, and give it
-// up: then CRIU may not write any more, fails, and lets the processes go on where they were. It is not
-// killed for that, because its own code runs in them at times. CRIU ends the processes when it has
-// written everything.
+// CRIU saves a worker of one task: it writes the processes into an image and then ends them.
 //
-// A container is restored in place of starting its command. All its processes are stopped at first,
-// until its mounts have been checked. It is a child of the shim like one that was started, and detached
-// from the beginning.
+//	save      the shim checks that nothing of the worker leads out of the container
+//	detach    rota-init closes its socket to the shim, because CRIU cannot save that socket; it stays
+//	          detached, even if the save fails
+//	helper    a process of its own runs CRIU, so the shim keeps answering meanwhile
+//	give up   the shim forbids the helper to write files: CRIU fails and lets the processes go on;
+//	          CRIU is not killed, because at times its code runs inside the processes
+//	saved     the image is whole and the processes have ended; or the container goes on
+//
+// A restored container does not start its command. CRIU makes all its processes and leaves them
+// stopped, until the shim has checked their mounts. The container is a child of the shim like any
+// other, and detached from the beginning.
 
 // saveHelper is the argument with which a shim starts itself to save a container, see [Reexec].
 const saveHelper = "save-helper"
 
-// saving is what is known of the last order to save the worker.
+// saving is the state of the last order to save the worker.
 type saving struct {
 	container.Saving
 	busy   bool
 	cancel context.CancelFunc
-	over   chan error // what came of it; nil: its image is whole
+	over   chan error // gets the outcome; nil: the image is whole
 	whole  bool
-	lost   string // why neither the worker nor an image of it is left; "": that is not so
-	ended  *task  // it has ended while it was being saved
+	lost   string // why both the worker and its image are lost; "": one of them is left
+	ended  *task  // the task, if it ended during the save: its end is handled afterwards
 }
 
 func newSaving() saving { return saving{cancel: func() {}, over: make(chan error, 1)} }
 
-// save begins to save the worker, once for each directory.
+// save begins to save the worker. An order with the same directory is the same order again and
+// changes nothing. The checks come first: each refuses something that CRIU would break or could not
+// save.
 func (sup *supervisor) save(o container.SaveOrder) error {
 	s := &sup.saving
 	switch {
@@ -74,7 +79,7 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 	case sup.memory.away():
 		return errors.New("the worker cannot be saved: the driver has its GPU memory")
 	}
-	sup.wake() // what is frozen answers nothing
+	sup.wake() // a frozen rota-init could not detach
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(o.WithinMS)*time.Millisecond)
 	s.Dir, s.Problem, s.busy, s.cancel = o.Dir, "", true, cancel
 	c := sup.tasks[0].container
@@ -86,7 +91,7 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 	return nil
 }
 
-// saved takes the outcome. Whatever has become of CRIU, nothing stays frozen.
+// saved handles the outcome of a save. After a failure the container is thawed, whatever CRIU left.
 func (sup *supervisor) saved(err error) {
 	s := &sup.saving
 	s.busy, s.whole = false, err == nil
@@ -101,12 +106,13 @@ func (sup *supervisor) saved(err error) {
 		_ = sup.tasks[0].container.thaw() // it is not frozen, or has ended
 		sup.announce()
 	}
+	// The task's end was held back until it was clear whether it ended by the save or by itself.
 	if s.ended != nil {
 		sup.taskEnded(s.ended)
 	}
 }
 
-// askToDetach has rota-init close the channel. Signals go by the kernel from then on.
+// askToDetach asks rota-init to close the channel. From then on signals go through the kernel.
 func (c *runcContainer) askToDetach() {
 	if !c.detaching {
 		c.detaching = true
@@ -114,9 +120,10 @@ func (c *runcContainer) askToDetach() {
 	}
 }
 
-// save saves the container into the directory of o. It returns when the image is whole, or when the
-// container has been left alone.
+// save saves the container into the directory of o. It returns when the image is whole, or when
+// CRIU no longer touches the container.
 func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
+	// 1. Wait until rota-init has closed its socket.
 	select {
 	case <-c.detached:
 	case <-c.ended:
@@ -124,10 +131,12 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	case <-ctx.Done():
 		return fmt.Errorf("rota-init did not detach: %w", endOf(ctx))
 	}
+	// 2. Make an empty directory for the image. Its name says that it is unfinished, and only root may
+	// change it: root restores from it.
 	part := container.PartOfImage(o.Dir)
 	err := errors.Join(container.CheckPrivate(filepath.Dir(o.Dir)), c.checkMounts())
 	if err == nil {
-		err = os.RemoveAll(part) // of a shim that was killed
+		err = os.RemoveAll(part) // a shim that was killed may have left one
 	}
 	if err == nil {
 		err = os.Mkdir(part, 0o700)
@@ -139,9 +148,11 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	if _, err := os.Lstat(o.Dir); err == nil {
 		return fmt.Errorf("%s exists already", o.Dir)
 	}
+	// 3. Save. If this succeeds, the processes have ended and the image is all that is left.
 	if err := c.runSaveHelper(ctx, o); err != nil {
 		return err
 	}
+	// 4. Give the image its final name, durably. An image under its final name is whole.
 	for _, name := range []string{dumpLog, "stats-dump"} {
 		_ = os.Remove(filepath.Join(part, name)) // of no use any more
 	}
@@ -151,8 +162,9 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	return nil
 }
 
-// checkMounts returns an error if the container shows a file system that the machine has mounted inside
-// of a directory that was mounted into it. CRIU would save a copy, or nothing.
+// checkMounts returns an error for a mount that is not the container's own: the machine has mounted
+// a file system inside a directory that the container shows. CRIU would save a copy of it, or
+// nothing.
 func (c *runcContainer) checkMounts() error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
 	if err != nil {
@@ -176,24 +188,25 @@ func (c *runcContainer) checkMounts() error {
 	return nil
 }
 
-// unescape undoes how the kernel writes paths in mountinfo.
+// unescape decodes paths in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// dumpLog is what CRIU writes into an image while it saves.
+// dumpLog is CRIU's log in an image while it saves.
 const dumpLog = "dump.log"
 
-// givenUpPatience is how long CRIU may take to leave the processes alone.
+// givenUpPatience is how long CRIU may take to let the processes go after it was given up.
 const givenUpPatience = 10 * time.Second
 
-// errUnfinished is the end of a container whose image could not be written to its end.
+// errUnfinished says that the processes have ended and the image could not be finished.
 var errUnfinished = errors.New("CRIU has ended the processes, and their image is not whole")
 
-// errHangs is the end of a CRIU that has not left the processes alone in time. They may be damaged.
+// errHangs says that CRIU did not let the processes go in time. They may be damaged.
 var errHangs = errors.New("CRIU hung, and the worker was killed with it")
 
-// runSaveHelper runs the helper. When ctx ends, it has CRIU fail, unless all is written already.
+// runSaveHelper runs the helper. When ctx ends, it makes CRIU fail, unless everything is written
+// already. A helper that still runs after givenUpPatience is killed with all of its group.
 func (c *runcContainer) runSaveHelper(ctx context.Context, o container.SaveOrder) error {
-	runtime.LockOSThread() // the helper ends when the thread that has started it does
+	runtime.LockOSThread() // Pdeathsig goes by the thread that started the helper
 	defer runtime.UnlockOSThread()
 	part := container.PartOfImage(o.Dir)
 	env, err := c.envOfCriu(o.Criu)
@@ -228,7 +241,7 @@ func (c *runcContainer) runSaveHelper(ctx context.Context, o container.SaveOrder
 	err = cmd.Wait()
 	close(done)
 	switch {
-	case err == nil:
+	case err == nil: // whole, even if ctx ended in the last moment
 		return nil
 	case hung.Load():
 		return errHangs
@@ -245,8 +258,9 @@ func endOf(ctx context.Context) error {
 	return errors.New("it was given up, because the worker is to stop")
 }
 
-// forbidWriting has every write of a process group to a file fail. A process that is being made has the
-// limit of the one that makes it, which is the first of the group, or comes after it.
+// forbidWriting makes every write to a file fail in all processes of a group, by a file size limit
+// of 0. A child inherits the limit of its parent. The first process of the group is limited first,
+// so a child that is made during the walk over /proc is limited already or comes later in the walk.
 func forbidWriting(group int) {
 	none := unix.Rlimit{}
 	_ = unix.Prlimit(group, unix.RLIMIT_FSIZE, &none, nil) // it may have ended
@@ -262,12 +276,13 @@ func forbidWriting(group int) {
 	}
 }
 
-// serveSave is the helper: it saves the container that libcontainer knows by a name into a directory.
+// serveSave is the helper's main function. Its arguments are libcontainer's state directory, the
+// name of the container there, and the directory of the image.
 func serveSave(args []string) error {
 	if len(args) != 3 {
 		return errors.New("it takes a state, a name and a directory")
 	}
-	signal.Ignore(unix.SIGXFSZ) // of forbidWriting
+	signal.Ignore(unix.SIGXFSZ) // forbidWriting shall make writes fail, not kill
 	c, err := libcontainer.Load(args[0], args[1])
 	if err != nil {
 		return err
@@ -275,8 +290,9 @@ func serveSave(args []string) error {
 	return c.Checkpoint(&libcontainer.CriuOpts{ImagesDirectory: args[2], FileLocks: true, ManageCgroupsMode: "ignore"})
 }
 
-// libcontainer starts what is called criu in PATH. That is this program, by a link: it becomes CRIU,
-// but one that the kernel ends with its parent. CRIU may wait for ever for a process that was killed.
+// libcontainer starts the program criu from PATH. There it finds a link to this program, which asks
+// the kernel to kill it with its parent and then becomes CRIU. Without that, CRIU may wait for ever
+// for a process that was killed.
 const (
 	criuName = "criu"
 	criuEnv  = "ROTA_CRIU" // names CRIU itself
@@ -296,22 +312,22 @@ func (c *runcContainer) envOfCriu(criu container.Criu) (map[string]string, error
 		"PATH": dir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, nil
 }
 
-// becomeCriu returns only if that fails.
+// becomeCriu replaces this program by CRIU. It returns only after a failure.
 func becomeCriu() error {
-	signal.Ignore(unix.SIGXFSZ) // of forbidWriting: CRIU is to fail, and not to die of it
+	signal.Ignore(unix.SIGXFSZ) // forbidWriting shall make CRIU fail, not kill it
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
 	return unix.Exec(os.Getenv(criuEnv), os.Args, os.Environ())
 }
 
-// complaintMax is how much of CRIU's complaint is kept, in bytes.
+// complaintMax is the length in bytes at which CRIU's message is cut.
 const complaintMax = 300
 
-// harmless are what CRIU calls errors and goes on after.
+// harmless are beginnings of messages that CRIU calls errors and goes on after.
 var harmless = []string{"rlimit: Can't setup", "tun: Unable to create tun"}
 
-// complaint returns the first error in a log of CRIU's that counts, or err if there is none.
+// complaint returns the first error that counts in CRIU's log, or else the text of err.
 func complaint(path string, err error) string {
 	f, openErr := os.Open(path)
 	if openErr != nil {
@@ -332,7 +348,7 @@ func complaint(path string, err error) string {
 	return err.Error()
 }
 
-// printable replaces what does not belong into a message: file names in it are the job's.
+// printable replaces unprintable characters. File names in CRIU's messages come from the job.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -342,19 +358,20 @@ func printable(text string) string {
 	}, text)
 }
 
-// configOfCriu is the file with options for CRIU that libcontainer cannot pass on. It exists while the
-// container is restored. Without its name there, CRIU reads /etc/criu/runc.conf.
+// configOfCriu returns the path of the file with options for CRIU that libcontainer cannot pass on.
+// It exists during a restore. CRIU would read /etc/criu/runc.conf instead if no file were named.
 func configOfCriu(dir string) string { return filepath.Join(container.StateDir(dir), "criu.conf") }
 
-// restoring is how far a worker has come that goes on from an image.
+// restoring is the state of a restore.
 type restoring struct {
 	begun, busy bool
-	over        chan error // what came of it
-	err         error      // why it was not restored
-	ended       *task      // it has ended meanwhile
+	over        chan error // gets the outcome
+	err         error      // why the restore failed
+	ended       *task      // the task, if it ended during the restore
 }
 
-// startOrRestore starts the worker. One that goes on from an image runs later, when it is restored.
+// startOrRestore starts the worker, or begins to restore it from an image. A restored worker counts
+// as running once restored has handled the outcome.
 func (sup *supervisor) startOrRestore() {
 	r := &sup.restoring
 	switch {
@@ -367,6 +384,7 @@ func (sup *supervisor) startOrRestore() {
 	}
 }
 
+// restored handles the outcome of a restore. After a failure nothing of the worker may live on.
 func (sup *supervisor) restored(err error) {
 	r, t := &sup.restoring, sup.tasks[0]
 	if err == nil {
@@ -383,8 +401,9 @@ func (sup *supervisor) restored(err error) {
 	}
 }
 
-// restore has the container go on from an image, and checks that it shows only what its user may see
-// before any of its processes runs.
+// restore brings the container back from an image. No process runs before the guards have verified
+// that its mounts show only files that the user may see: an attacker could have swapped one
+// meanwhile.
 func (t *task) restore(r *container.Restore) error {
 	g, err := openGuards(t.Guards, t.user)
 	if err != nil {
@@ -405,7 +424,7 @@ func (t *task) restore(r *container.Restore) error {
 	return t.container.resumeStopped()
 }
 
-// restore returns when all processes of the container are there, and stopped.
+// restore returns when all processes of the container exist and are stopped.
 func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 	if _, err := container.ReadSaved(r.Dir); err != nil {
 		c.giveUp()
@@ -413,8 +432,9 @@ func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 	}
 	done := make(chan error)
 	go func() {
-		// CRIU makes the first process a child of this thread, which must not end before it. It ends with
-		// this goroutine, and with it what it has of its own.
+		// CRIU makes the container's first process a child of this thread, so the thread must
+		// outlive it. The thread stays locked: it ends with this goroutine, and so do its mount
+		// namespace and its keyring.
 		runtime.LockOSThread()
 		err := c.restoreHere(r, out)
 		if err != nil {
@@ -428,9 +448,9 @@ func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 	return <-done
 }
 
-// restoreHere gives the calling thread a session keyring and a mount namespace of its own. libcontainer
-// mounts on the root directory of all containers for a moment, and nothing of that may be seen by others,
-// or stay behind if this process is killed.
+// restoreHere restores in the calling thread, after it has given the thread a session keyring and a
+// mount namespace of its own. libcontainer mounts over the root directory of all containers for a
+// moment. No other process may see that, and it must not stay behind if this process is killed.
 func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("make a mount namespace: %w", err)
@@ -469,8 +489,8 @@ func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
 	return nil
 }
 
-// noteRestored notes the first process of a restored container. libcontainer knows when that has started
-// only after it has read its own state again.
+// noteRestored notes the first process of a restored container. libcontainer learns the start time
+// of that process only when it reads its own state again.
 func (c *runcContainer) noteRestored() error {
 	inner, err := libcontainer.Load(container.StateDir(c.dir), c.inner.ID())
 	if err != nil {
@@ -501,8 +521,8 @@ func (c *runcContainer) resumeStopped() error {
 	return nil
 }
 
-// killRestoring ends CRIU with all that it has restored so far, until nothing is left: CRIU may be about
-// to make another process.
+// killRestoring kills CRIU and everything that it has restored so far. It repeats that until the
+// container has ended, because CRIU may be about to make another process.
 func (c *runcContainer) killRestoring(inner *libcontainer.Container) {
 	for {
 		list, _ := inner.Processes() // the cgroup is gone when the container has ended
@@ -517,7 +537,7 @@ func (c *runcContainer) killRestoring(inner *libcontainer.Container) {
 	}
 }
 
-// giveUp notes that the container has no process and will have none.
+// giveUp marks the container as ended, because it has no process and will have none.
 func (c *runcContainer) giveUp() {
 	c.endOnce.Do(func() {
 		c.waitErr = errors.New("it was not restored")

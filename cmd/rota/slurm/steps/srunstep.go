@@ -29,54 +29,60 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// stepRun is a step that this srun has asked for.
+// stepRun is one srun: the request for a step, and the step once it has begun. It goes through
+// asked (the request is out), begun (the step has a number) and end (the step has ended). A lost
+// connection changes none of them: again makes another one.
 type stepRun struct {
 	*tool.Tool
 	session *command.Session
 	line    *srunLine
-	base    string // of the job's steps, in the API
+	base    string // path of the job's steps in the API
 	job     string // for messages
 	own     bool   // srun runs in it
 	quiet   bool
 	request *api.StepRequest
 	output  *stepOutput
-	input   *stream.Input // nil: the tasks read nothing of this
+	input   *stream.Input // nil: no task reads srun's input
 
 	pmi *pmi.Listener // nil: without --mpi=pmi2
 
-	// awaitRun waits until the job runs, which may only begin; nil: it runs
+	// awaitRun waits until the job runs; nil: it runs already
 	awaitRun func(context.Context) error
 
-	asked    bool // for the step, which may have begun
+	asked    bool // the request is out, so the step may have begun
 	conn     *stream.Conn
-	resumed  *stream.Conn // over which input is sent
-	waited   bool         // before it began
+	resumed  *stream.Conn // the connection that input goes to now
+	waited   bool         // a message came before the step began
 	begun    bool
-	received []int64 // bytes of the output of each node
-	acked    []int64 // those of which the node knows
-	running  map[uint32]bool
-	// interrupted: srun has got a signal that would end a program, and its step may have ended of it
+	received []int64         // bytes of the output of each node, written here
+	acked    []int64         // of these, the bytes that the node may forget
+	running  map[uint32]bool // tasks
+	// interrupted: srun has got a signal that would end a program, and its step may have ended of
+	// it
 	interrupted bool
 	worst       int // highest exit code
 	failed      []failure
-	sayFails    <-chan time.Time // when those are printed; nil: there are none
-	said        bool
+	sayFails    <-chan time.Time // when failed is printed; nil: it is empty
+	said        bool             // the user knows that the connection is lost
 	end         *api.StepEnd
 }
 
-// failure is how tasks of a node have failed alike.
+// failure is one way to fail, and the tasks of a node that failed so.
 type failure struct {
 	node, what string
 	tasks      []int
 }
 
-// failurePause is how long srun waits for further tasks that fail, to name them on one line.
+// failurePause is the time in which further failures are collected, so that one line names them
+// all.
 const failurePause = 100 * time.Millisecond
 
 // pmi2 is the type of --mpi with which srun answers MPI programs.
 const pmi2 = "pmi2"
 
-// runStep runs a step of a job, shows its output, and ends with its exit code.
+// runStep runs a step of a job, shows its output, and returns its exit code as the error. Files
+// that the command line names are opened before the controller is asked: a typing error must not
+// start a step.
 func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	line, err := readSrun(t, args)
 	if err != nil {
@@ -102,12 +108,12 @@ func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	return s.start(ctx, stdin, signals)
 }
 
-// listMPI prints what --mpi may say.
+// listMPI prints the values of --mpi.
 func listMPI(t *tool.Tool) {
 	fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
 }
 
-// newStepRun returns the step that a command line asks for, before it is started.
+// newStepRun turns a command line into a request. Nothing is sent yet.
 func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 	switch mpi := line.values["mpi"]; mpi {
 	case "", "none", pmi2:
@@ -127,6 +133,7 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 	if s.request, err = line.stepRequest(own); err != nil {
 		return nil, err
 	}
+	// With the key a request can be repeated: the node starts one step for it.
 	s.request.Key, s.request.Acks = api.NewKey(), true
 	if line.is("pty") {
 		size := terminal.Size(t.Env)
@@ -136,12 +143,12 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 		return nil, err
 	}
 	if n, err := strconv.ParseInt(ref, 10, 64); err == nil {
-		s.output.begun.Job = model.JobID(n) // names of files may have it
+		s.output.begun.Job = model.JobID(n) // names of files may contain it
 	}
 	return s, nil
 }
 
-// start asks for the step, and goes on until it has ended.
+// start runs the step, with a server for its MPI library if --mpi=pmi2 asks for one.
 func (s *stepRun) start(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	if err := s.line.checkMounts(ctx, s.session, s.job, s.own); err != nil {
 		return err
@@ -156,8 +163,8 @@ func (s *stepRun) start(ctx context.Context, stdin io.Reader, signals <-chan os.
 	return s.run(ctx, stdin, signals)
 }
 
-// inputFile returns the file that the tasks read, as --input says, and whether they read none at all. task is
-// the one that reads.
+// inputFile reads --input: the file that the tasks read ("": srun's own input), the one task that
+// reads it or stream.AllTasks, and none if no task reads anything.
 func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 	task = stream.AllTasks
 	text := s.line.values["input"]
@@ -171,6 +178,7 @@ func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 		if path, err = s.output.expand(text, 0, 0, "n"); err != nil {
 			break
 		}
+		// A name that differs between two tasks would need a file for each task.
 		if other, _ := s.output.expand(text, 1, 1, "m"); other != path {
 			err = fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
 		}
@@ -178,7 +186,7 @@ func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 	return path, task, none, err
 }
 
-// openInput opens what the tasks read.
+// openInput opens the tasks' input; nil: they read none.
 func (s *stepRun) openInput() (io.Reader, error) {
 	path, task, none, err := s.inputFile()
 	if err != nil || none {
@@ -206,7 +214,8 @@ func readable(path string) error {
 	return nil
 }
 
-// namedPipe is opened when it is read first, which waits for its writer: until then srun has its signals.
+// namedPipe is opened by the first Read. Opening waits for a writer, and srun must handle signals
+// meanwhile.
 type namedPipe struct {
 	path string
 	file *os.File
@@ -224,13 +233,14 @@ func (p *namedPipe) Read(b []byte) (n int, err error) {
 
 func cannotRead(err error) error { return fmt.Errorf("Could not open stdin file: %w", err) }
 
-// arrival is what comes over the connection: a frame, or its end.
+// arrival is a frame from the connection, or the error that ended it.
 type arrival struct {
 	frame stream.Frame
 	err   error
 }
 
-// run asks for the step, and goes on until it has ended.
+// run asks for the step and handles signals, frames and lost connections until the step has ended.
+// All of it happens in this goroutine, so the fields of s need no lock.
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -241,13 +251,13 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 	}
 	s.conn = conn
 	defer func() { _ = s.conn.Close() }()
-	restore := func() {}
+	restore := func() {} // becomes the way back to the terminal's settings
 	defer func() { restore() }()
-	var sizes <-chan os.Signal // once the terminal is the step's
+	var sizes <-chan os.Signal // set once the terminal belongs to the step
 	if s.input != nil {
 		defer s.input.Close()
 		go func() {
-			_, _ = io.Copy(s.input, stdin) // a step that reads no more takes no more
+			_, _ = io.Copy(s.input, stdin) // it ends early if the step reads no more
 			s.input.End()
 		}()
 	}
@@ -260,13 +270,16 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 				return err
 			}
 		case sig := <-sizes:
-			if sig == syscall.SIGCONT {
+			if sig == syscall.SIGCONT { // srun was stopped, and goes on
 				terminal.Resume(s.Env)
 			}
 			s.sendSize()
 		case <-s.sayFails:
 			s.sayFailures()
 		case a := <-arrivals:
+			// A frame is acknowledged after its output was written: until then the node keeps it. A
+			// broken connection is replaced, and the loop goes on with the new one. An error of
+			// take is srun's own, such as a full disk: it ends the step.
 			if a.err == nil {
 				if a.err = s.take(a.frame); a.err == nil {
 					s.acknowledge(a.frame)
@@ -286,18 +299,19 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 				if sizes, restore, err = s.useTerminal(); err != nil {
 					return err
 				}
-				s.sendSize() // it may have changed while the step waited
+				s.sendSize() // the window may have changed while the step waited
 			}
 		}
 	}
 	return s.ended(ctx)
 }
 
-// endPatience is how long srun waits for the end of a step that it cannot go on with.
+// endPatience is how long srun waits for the end of a step that it has given up.
 const endPatience = 10 * time.Second
 
-// giveUp kills a step that srun cannot go on with, and waits for its end: a connection that is closed at
-// once may take the signal with it, and the next step may need what this one has.
+// giveUp kills a step after an error of srun's own, and waits for its end. If srun closed the
+// connection at once, the signal could be lost with it. And the next step of the script may need
+// this one's resources.
 func (s *stepRun) giveUp(arrivals <-chan arrival) {
 	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
 	late := time.After(endPatience)
@@ -313,14 +327,15 @@ func (s *stepRun) giveUp(arrivals <-chan arrival) {
 	}
 }
 
-// receive reads a connection until it ends.
+// receive reads a connection in a goroutine of its own, until the step or the connection ends. It
+// becomes the connection to write to.
 func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 	s.conn = conn
 	to := make(chan arrival)
 	go func() {
 		for {
 			f, err := conn.Read()
-			f.Data = append([]byte(nil), f.Data...)
+			f.Data = append([]byte(nil), f.Data...) // Read reuses its buffer
 			to <- arrival{f, err}
 			if err != nil || f.Kind == stream.End {
 				return
@@ -330,7 +345,8 @@ func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 	return to
 }
 
-// take does what a frame says.
+// take handles a frame. received counts output by node, whichever task wrote it: after a new
+// connection each node's output goes on from there.
 func (s *stepRun) take(f stream.Frame) error {
 	if n := f.Counts(); n > 0 && int(f.Task) < len(s.output.nodes) {
 		s.received[s.output.nodes[f.Task]] += n
@@ -338,7 +354,7 @@ func (s *stepRun) take(f stream.Frame) error {
 	switch f.Kind {
 	case stream.Stdout, stream.Stderr:
 		if err := s.output.write(from{f.Task, f.Kind == stream.Stderr}, f.Data); err != nil {
-			if errors.Is(err, syscall.EPIPE) {
+			if errors.Is(err, syscall.EPIPE) { // as with "srun ... | head"
 				return exit.WithCode(exit.Pipe)
 			}
 			return err
@@ -355,7 +371,7 @@ func (s *stepRun) take(f stream.Frame) error {
 			return fmt.Errorf("the beginning of the step cannot be read: %w", err)
 		}
 		if s.begun {
-			return nil
+			return nil // it is repeated on every new connection
 		}
 		s.begun, s.job = true, strconv.FormatInt(int64(b.Job), 10)
 		if s.waited && !s.quiet {
@@ -386,7 +402,8 @@ func (s *stepRun) take(f stream.Frame) error {
 	return nil
 }
 
-// acknowledged notes how much of the input was taken. After a new connection the rest is sent again.
+// acknowledged handles the step's word of how much input it has taken. On a new connection this is
+// where input goes on; later it says which bytes need not be kept.
 func (s *stepRun) acknowledged(f stream.Frame) error {
 	offset, err := f.Offset()
 	if err != nil || s.input == nil {
@@ -399,7 +416,8 @@ func (s *stepRun) acknowledged(f stream.Frame) error {
 	return s.input.Taken(offset)
 }
 
-// taskEnded notes how a task has ended, if it has failed.
+// taskEnded writes the rest of a task's output, and collects the task with others of its node that
+// failed alike.
 func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	delete(s.running, task)
 	if err := s.output.flushTask(task); err != nil {
@@ -430,7 +448,7 @@ func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	return nil
 }
 
-// sayFailures prints how tasks have failed.
+// sayFailures prints the collected failures, a line for each node and way to fail.
 func (s *stepRun) sayFailures() {
 	for _, f := range s.failed {
 		slices.Sort(f.tasks)
@@ -439,7 +457,7 @@ func (s *stepRun) sayFailures() {
 	s.failed, s.sayFails = nil, nil
 }
 
-// signalText is what the C library calls a signal, which Slurm prints.
+// signalText returns the C library's name of a signal, as Slurm prints it.
 func signalText(n int) string {
 	names := map[syscall.Signal]string{syscall.SIGHUP: "Hangup", syscall.SIGINT: "Interrupt", syscall.SIGQUIT: "Quit",
 		syscall.SIGILL: "Illegal instruction", syscall.SIGABRT: "Aborted", syscall.SIGBUS: "Bus error",
@@ -453,7 +471,8 @@ func signalText(n int) string {
 	return fmt.Sprintf("Unknown signal %d", n)
 }
 
-// ended returns the exit code of a step that has ended.
+// ended returns the exit code after the end of the step: the worst of the tasks' and the step's
+// own. A step that was ended for a reason never counts as a success.
 func (s *stepRun) ended(ctx context.Context) error {
 	if !s.begun {
 		return s.notCreated(ctx, errors.New(s.end.Why))
@@ -472,7 +491,7 @@ func (s *stepRun) ended(ctx context.Context) error {
 	return exit.WithCode(code)
 }
 
-// notCreated is the error for a step that has not begun.
+// notCreated turns the error of a request into Slurm's words for it.
 func (s *stepRun) notCreated(ctx context.Context, err error) error {
 	refused, denied := tool.Denied(err)
 	var own *exit.CodeError
@@ -495,12 +514,13 @@ func (s *stepRun) notCreated(ctx context.Context, err error) error {
 	return tool.ErrSaid
 }
 
-// attachPatience is how long srun tries to reach a step again whose node does not answer, beyond what
-// each request waits.
+// attachPatience is how long srun tries to reach the step's node again, beyond the wait of each
+// request.
 const attachPatience = 10 * time.Minute
 
-// again goes on after the connection was lost: the daemon of the node was restarted. Before the step has begun
-// it sends the request again, whose key has the step start once. A signal that would end a program ends that.
+// again replaces a lost connection, for example after a restart of the node's daemon. A begun step
+// is attached to; otherwise the request is sent again, and its key keeps a second step from
+// starting. It tries for attachPatience, or until a signal that would end a program.
 func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signal) (*stream.Conn, error) {
 	_ = s.conn.Close() // it is lost
 	until := s.Now().Add(attachPatience)
@@ -508,7 +528,7 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 		conn, err := s.reopen(ctx, signals)
 		var own *exit.CodeError
 		switch {
-		case err == nil || errors.As(err, &own):
+		case err == nil || errors.As(err, &own): // own: a signal has ended srun
 			return conn, err
 		case (tool.IsUnreachable(err) || nodeIsAway(err)) && ctx.Err() == nil && !s.Now().After(until):
 		case !s.begun:
@@ -523,16 +543,19 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 	}
 }
 
-// nodeIsAway reports whether a controller does not reach the node of a job: its daemon may be restarted.
+// nodeIsAway reports whether a controller could not reach the job's node. Its daemon may be
+// restarting.
 func nodeIsAway(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Status == http.StatusBadGateway
 }
 
-// awayPause is how long a node is left alone that a controller does not reach.
+// awayPause is the pause before the next try to reach a node.
 const awayPause = 500 * time.Millisecond
 
-// reopen asks for the step, or attaches to it, until a signal that would end a program.
+// reopen asks for the step once, or attaches to it once it has begun. The request runs in a
+// goroutine of its own, because it may wait for hours and signals must be handled meanwhile: a
+// signal that would end a program ends srun.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {
 		conn *stream.Conn
@@ -546,7 +569,7 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	answers := make(chan answer, 1)
 	go func() {
 		conn, err := s.session.Stream(ctx, path, request)
-		if err != nil && s.awaitRun != nil && !s.begun { // its worker may only begin
+		if err != nil && s.awaitRun != nil && !s.begun { // perhaps the job did not run yet
 			if err = s.awaitRun(ctx); err == nil {
 				conn, err = s.session.Stream(ctx, path, request)
 			}
@@ -568,7 +591,7 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 			case endsStep(number):
 				s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
 			case !s.begun:
-				continue // as before the connection was lost: it has no tasks
+				continue // no task exists yet that could get the signal
 			default:
 				s.Errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
 					unix.SignalName(number))
@@ -580,10 +603,11 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	}
 }
 
-// ackEvery is how many bytes of output of a node are acknowledged together.
+// ackEvery is the number of bytes of a node's output for which one acknowledgement is sent.
 const ackEvery = 32 << 10
 
-// acknowledge says how much of the output of a node was written, so that it is not kept any more.
+// acknowledge tells the node how much of its output was written here. The node need not keep it any
+// more.
 func (s *stepRun) acknowledge(f stream.Frame) {
 	if f.Counts() == 0 || int(f.Task) >= len(s.output.nodes) {
 		return
@@ -593,23 +617,24 @@ func (s *stepRun) acknowledge(f stream.Frame) {
 		s.acked[node] = n
 		ack := stream.Number(n)
 		ack.Task = uint32(node) //nolint:gosec // it is an index
-		_ = s.conn.Write(ack)   // of a lost connection the next read tells
+		_ = s.conn.Write(ack)   // the next read meets a lost connection
 	}
 }
 
-// endsStep reports whether a signal ends srun while its step cannot have it.
+// endsStep reports whether a signal ends srun while no connection can carry it to the step.
 func endsStep(number syscall.Signal) bool {
 	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, number)
 }
 
-// interrupts is when Ctrl-C was pressed.
+// interrupts has the times of the last Ctrl-C, and of the last one that was sent to the tasks.
 type interrupts struct{ last, sent time.Time }
 
 // interruptPause is how soon a second Ctrl-C must follow to end the step.
 const interruptPause = time.Second
 
-// signalled does what Slurm does for a signal: the first Ctrl-C tells how far the step is, and one that
-// follows at once goes to its tasks, and then kills them. Others go to the tasks.
+// signalled handles a signal as Slurm does. The first Ctrl-C prints which tasks run; a second one
+// within a second goes to the tasks; a third one soon after kills them. Other signals go to the
+// tasks.
 func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 	number, _ := sig.(syscall.Signal) // there are no others
 	if !s.begun && endsStep(number) {
@@ -635,12 +660,12 @@ func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 		s.Infof("sending Ctrl-C to StepId=%s.%d", s.job, s.output.begun.Step)
 	}
 	s.interrupted = s.interrupted || endsStep(number) || number == syscall.SIGKILL
-	// A connection that is lost is noticed where it is read.
+	// An error is ignored: the reader of the connection meets it too.
 	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte(unix.SignalName(number))})
 	return nil
 }
 
-// state says which tasks run and which have ended.
+// state returns a text with the tasks that run and the tasks that have ended.
 func (s *stepRun) state() string {
 	var running, ended []int
 	for task := range s.output.nodes {
@@ -671,8 +696,9 @@ func taskText(tasks []int) string {
 	return word + " " + hostlist.Numbers(tasks)
 }
 
-// watchSignals returns the signals that are for the step. Reading a terminal from the background is an
-// error, and does not stop srun.
+// watchSignals returns a channel with the signals that concern the step. SIGTTIN is ignored:
+// reading a terminal from the background then fails, and does not stop srun. SIGPIPE is ignored
+// too, so that a write fails with EPIPE.
 func watchSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
