@@ -14,14 +14,19 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// Some references have a value only when the job runs. Attributes with Deferred keep them. While an
-// expression is computed, such a reference is a text that no file can hold: a NUL byte, and its
-// name in braces. It may be put into texts and lists, where it is not inspected. At the end the
-// text around it is escaped, so that package template returns what was written.
+// A deferred reference, such as job.id, has no value before the job runs. An attribute with the
+// flag Deferred keeps it, in three steps:
+//
+//  1. keep computes the expression. It replaces each reference by a mark: a NUL byte and the name in
+//     braces. No file can hold a NUL byte, so a mark cannot be written by hand.
+//  2. Only operations that pass texts on unread may see a mark: templates, lists, conditional
+//     expressions and the functions in joining. Anything else is an error at its place in the file.
+//  3. asTemplate turns texts with marks into templates, and escapes the text around the marks. So
+//     package template later returns exactly the text that was written, with values in place.
 
 const deferredMark = "\x00"
 
-// deferredRoots are the first parts of references that only have a value later.
+// deferredRoots are the first parts of deferred references.
 var deferredRoots = []string{"array", "job", "node", "worker"}
 
 func isDeferredRoot(root string) bool { return slices.Contains(deferredRoots, root) }
@@ -36,19 +41,21 @@ var notSupported = map[string]string{
 	"node.name":    "use $(hostname) in the command of a shell",
 }
 
-// templateScope is the innermost block with a Template flag.
+// templateScope belongs to the innermost block with a Template flag.
 type templateScope struct {
-	on bool // some text in it holds a reference, so all are templates
+	on bool // a text in the block holds a reference, so all its texts are templates
 }
 
 // current is the attribute being decoded.
 type current struct {
 	name     string
-	deferred bool // references are kept
-	secret   bool // something sensitive went into its value
+	deferred bool // it may hold deferred references
+	secret   bool // a sensitive value went into it
 }
 
-// deferredOutside reports a reference where it has no value.
+// deferredOutside reports a deferred reference in a place that needs its value. The advice depends
+// on the reason: an unknown name, a kind of file without such references, a computation with one,
+// or an attribute that is needed before the job runs.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]
@@ -71,11 +78,12 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	}
 }
 
-// deferredAttrs lists the attributes of the file that may hold references.
+// deferredAttrs lists the attributes of the file that may hold deferred references.
 func (r *reader) deferredAttrs() []string { return deferredNames(r.schema, false, map[*Block]bool{}) }
 
-// deferredNames lists the attributes that may hold references; inScope says that a block around b
-// notes when they do.
+// deferredNames lists the attributes below b that may hold deferred references. inScope says that a
+// block around b has the Template flag: without it references cannot be kept. seen stops at
+// recursive blocks.
 func deferredNames(b *Block, inScope bool, seen map[*Block]bool) []string {
 	if seen[b] {
 		return nil
@@ -102,15 +110,16 @@ func deferredNames(b *Block, inScope bool, seen map[*Block]bool) []string {
 	return slices.Compact(names)
 }
 
-// hasDeferred reports whether an expression uses a value that is only known later.
+// hasDeferred reports whether an expression contains a deferred reference.
 func hasDeferred(expr hclsyntax.Expression) bool {
 	return slices.ContainsFunc(hclsyntax.Variables(expr), func(t hcl.Traversal) bool {
 		return len(t) > 1 && template.Known(fullName(t))
 	})
 }
 
-// defers reports whether a Deferred attribute of a block holds a reference. Blocks in it count,
-// unless they have a flag of their own.
+// defers reports whether a Deferred attribute of a block holds a deferred reference. It looks into
+// inner blocks too, unless they have a Template flag of their own. It runs before anything is
+// computed, because one reference makes all texts of the block templates.
 func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	for _, a := range body.Attributes {
 		known := schema.attr(a.Name)
@@ -120,7 +129,7 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	}
 	for _, b := range body.Blocks {
 		kind, inner := b.Type, b.Body
-		if b.Type == dynamicBlock && len(b.Labels) == 1 {
+		if b.Type == dynamicBlock && len(b.Labels) == 1 { // dynamic "kind" { content { ... } }
 			if kind, inner = b.Labels[0], dynamicContent(b); inner == nil {
 				continue
 			}
@@ -133,7 +142,8 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	return false
 }
 
-// nameOf returns the name of an expression that is a single reference beginning with root.
+// nameOf returns the dotted name of an expression that is nothing but a reference beginning with
+// root.
 func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
 	if wrap, ok := expr.(*hclsyntax.TemplateWrapExpr); ok {
 		expr = wrap.Wrapped
@@ -159,7 +169,8 @@ func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
 	return name, true
 }
 
-// attrValue computes the value of an attribute, and notes whether anything sensitive went into it.
+// attrValue computes the value of an attribute and notes in r.now if a sensitive value went into
+// it.
 func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Value, bool) {
 	if name, ok := nameOf(expr, nameRoot); ok {
 		return cty.StringVal(name), true
@@ -181,7 +192,7 @@ func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Valu
 	return value, true
 }
 
-// finite refuses infinite numbers, such as the result of a division by zero.
+// finite reports an infinite number, for example after a division by zero.
 func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	value, _ = value.Unmark()
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
@@ -192,7 +203,9 @@ func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	return false
 }
 
-// keep computes an expression and keeps the references in it.
+// keep computes an expression and puts marks in place of its deferred references. Parts without
+// such a reference are computed as everywhere else. Of the others it handles the kinds of
+// expressions that pass texts on, and descends into them.
 func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 	if !hasDeferred(expr) {
 		value, ok := r.eval(expr)
@@ -218,17 +231,20 @@ func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 			return r.keepCall(x, list)
 		}
 	}
-	_, _ = r.eval(expr) // reports every reference in it
+	// This kind of expression reads its operands. Evaluating it reports each reference in it.
+	_, _ = r.eval(expr)
 	return cty.DynamicVal, false
 }
 
-// joining are functions that join values without inspecting them.
+// joining are the functions that put values together and read none of them.
 var joining = map[string]func(args []cty.Value) (cty.Value, error){
 	"concat":  stdlib.ConcatFunc.Call,
 	"flatten": stdlib.FlattenFunc.Call,
 	"join":    stdlib.JoinFunc.Call,
 }
 
+// keepCall calls a joining function with marks in its arguments. For join, elements that are no
+// texts become texts first, as in ordinary expressions.
 func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) (cty.Value, error)) (cty.Value, bool) {
 	args, ok := r.keepAll(x.Args)
 	if !ok {
@@ -249,7 +265,7 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) 
 	return value, true
 }
 
-// textList is a list of the texts of values.
+// textList turns a list of values into a list of their texts.
 func textList(v cty.Value) (cty.Value, error) {
 	var texts []string
 	err := decode.StoreList(&texts, v, func(text *string, v cty.Value) (err error) {
@@ -266,7 +282,8 @@ func textList(v cty.Value) (cty.Value, error) {
 	return cty.ListVal(values), nil
 }
 
-// withoutNames makes a message about values with references readable.
+// withoutNames makes a message readable whose values contain marks: ${job.id} in place of the mark.
+// It hides everything if a value is sensitive.
 func (r *reader) withoutNames(text string) string {
 	if r.now.secret {
 		return "the values do not fit; one of them is sensitive, so it is not shown"
@@ -274,6 +291,7 @@ func (r *reader) withoutNames(text string) string {
 	return strings.ReplaceAll(text, deferredMark, "$")
 }
 
+// keepAll keeps each expression. It goes on after an error, so that all of them are reported.
 func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
 	values, ok := make([]cty.Value, len(exprs)), true
 	for i, expr := range exprs {
@@ -284,6 +302,7 @@ func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
 	return values, ok
 }
 
+// keepReference returns the mark of a reference.
 func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool) {
 	full := fullName(x.Traversal)
 	if len(x.Traversal) > 2 {
@@ -294,7 +313,7 @@ func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool
 	return cty.StringVal(deferredMark + "{" + full + "}"), true
 }
 
-// keepText joins the parts of a template.
+// keepText joins the parts of a text with ${...} in it.
 func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 	var b strings.Builder
 	ok := true
@@ -318,7 +337,8 @@ func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 	return cty.StringVal(b.String()), ok
 }
 
-// shellWord returns a variable of the shell in a template, such as ${HOME}.
+// shellWord returns a part such as ${HOME} as it is written: an unknown single word in a text is a
+// variable of the shell.
 func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
 	x, ok := part.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(x.Traversal) != 1 || x.Traversal.RootName() == "var" || x.Traversal.RootName() == "local" {
@@ -330,6 +350,7 @@ func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
 	return "${" + x.Traversal.RootName() + "}", true
 }
 
+// keepChoice computes the condition, which must not be deferred, and keeps the chosen result alone.
 func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	condition, ok := r.eval(x.Condition)
 	condition = r.reveal(condition)
@@ -345,7 +366,7 @@ func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	return r.keep(x.FalseResult)
 }
 
-// withoutMark refuses texts that would be taken for a reference.
+// withoutMark refuses a text with a NUL byte, which would be taken for a mark.
 func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
 	found := false
 	_ = cty.Walk(value, func(_ cty.Path, v cty.Value) (bool, error) {
@@ -358,7 +379,7 @@ func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
 	return !found
 }
 
-// asTemplate writes the texts of a value as templates.
+// asTemplate turns every text in a value into a template.
 func asTemplate(value cty.Value) cty.Value {
 	made, err := cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() {
@@ -372,6 +393,8 @@ func asTemplate(value cty.Value) cty.Value {
 	return made
 }
 
+// templateText turns a text with marks into a template. The first piece has no mark before it; each
+// other piece begins with a name.
 func templateText(text string) string {
 	var b template.Builder
 	for i, part := range strings.Split(text, deferredMark+"{") {

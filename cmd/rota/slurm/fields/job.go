@@ -16,16 +16,19 @@ import (
 	"github.com/rota-hpc/rota/jobspec/logpath"
 )
 
-// JobRow is a row about a job, about the pending tasks of an array, or about those that were cancelled
-// before they began; with a step, about that step of the job.
+// JobRow is a row of squeue, sacct or scontrol. It is about a job, about the pending tasks of an
+// array, or about the array's tasks that were cancelled before they began. With a step it is about
+// that step.
 type JobRow struct {
 	*api.Job
 	*Source
-	Running []api.StepStatus // of a job whose running steps are asked for
+	Running []api.StepStatus // the job's running steps, if the command lists them
 	step    *step
 }
 
-// Jobs are all that can be said of a job. The first with a name is the one that it means.
+// Jobs are all fields of a job. Several fields may have the same name: the first one counts. A
+// field names in needs the parts of the API's answer that its functions read, so that only those
+// are asked for.
 var Jobs = []Field[*JobRow]{
 	{letter: 'i', long: "JobArrayID", title: "JOBID", acct: "JobID", width: -12, needs: "id array group",
 		text: (*JobRow).FullID},
@@ -380,10 +383,11 @@ var Jobs = []Field[*JobRow]{
 	{past: "steps", needs: "attempts started", text: none, value: stepList},
 }
 
-// failedCodes are the states of which squeue shows the reason in place of the nodes.
+// failedCodes are states for which squeue shows a reason instead of nodes.
 var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
 
-// stateBy is the state of a job in sacct, which names the user that has cancelled it.
+// stateBy returns the state as sacct prints it: for a cancelled job with the user that cancelled
+// it.
 func (r *JobRow) stateBy() string {
 	if uid := r.cancelledBy(); uid != nil {
 		return fmt.Sprintf("%s by %d", r.State, *uid)
@@ -391,7 +395,7 @@ func (r *JobRow) stateBy() string {
 	return r.State
 }
 
-// cancelledBy returns the user that has cancelled a job, nil if it was not, or none has asked for it.
+// cancelledBy returns the user that cancelled a job; nil: it was not cancelled, or not by a user.
 func (r *JobRow) cancelledBy() *uint32 {
 	if r.Code != model.Cancelled {
 		return nil
@@ -399,7 +403,8 @@ func (r *JobRow) cancelledBy() *uint32 {
 	return r.CancelledBy
 }
 
-// accounted returns the row of a job with the exit code that sacct has of it, see stopped.
+// accounted returns the row with the exit code that sacct shows: 0:0 for a stopped job, see
+// stopped.
 func (r *JobRow) accounted() *JobRow {
 	if r.step != nil || !r.stopped() {
 		return r
@@ -409,7 +414,7 @@ func (r *JobRow) accounted() *JobRow {
 	return &row
 }
 
-// notOfSteps is a text that steps do not have in sacct.
+// notOfSteps makes a field empty in sacct's rows of steps.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	return func(r *JobRow) string {
 		if r.step != nil && r.Past {
@@ -419,7 +424,7 @@ func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	}
 }
 
-// What jobs of Rota do not have is written as Slurm does.
+// Texts and values as Slurm writes them, for fields that Rota has nothing for, and for simple ones.
 func none(r *JobRow) string     { return orNullUnlessPast(r, "") }
 func nothing(*JobRow) any       { return "" }
 func zero(*JobRow) string       { return "0" }
@@ -434,7 +439,7 @@ func ofArray(r *JobRow, text string) string {
 	return text
 }
 
-// orNullUnlessPast is a text that squeue writes as (null), and sacct not at all, if it is empty.
+// orNullUnlessPast returns the text. If it is empty, squeue shows (null) and sacct an empty field.
 func orNullUnlessPast(r *JobRow, text string) string {
 	if r.Past {
 		return text
@@ -442,8 +447,8 @@ func orNullUnlessPast(r *JobRow, text string) string {
 	return orNull(text)
 }
 
-// FullID returns 7, 7_3, 7_[4-9%2], and 7+0 for a group that is a job of its own: a dot would name a
-// step.
+// FullID returns the job's id as users write it: 7, 7_3 for an array task, 7_[4-9%2] for pending
+// tasks, and 7+0 for a group that is a job of its own. A dot follows only for a step.
 func (r *JobRow) FullID() string {
 	name := ""
 	if r.Group != nil {
@@ -463,7 +468,7 @@ func (r *JobRow) withStep(name string) string {
 	return name
 }
 
-// arrayID returns the array that a row belongs to, 0 for none.
+// arrayID returns the id of the row's array; 0: it has none.
 func (r *JobRow) arrayID() model.JobID {
 	if r.Array.Indices != "" {
 		return r.ID
@@ -471,7 +476,7 @@ func (r *JobRow) arrayID() model.JobID {
 	return r.Array.Job
 }
 
-// tasks returns the tasks of an array that a row is about, "" if none.
+// tasks returns the array tasks that the row is about; "": the job is no array.
 func (r *JobRow) tasks() string {
 	if r.Array.Index != nil {
 		return strconv.Itoa(*r.Array.Index)
@@ -486,7 +491,7 @@ func (r *JobRow) batchHost() string {
 	return r.Nodes[0]
 }
 
-// spec returns the specification of a job, an empty one where it may not be seen.
+// spec returns the job's specification, or an empty one if the caller may not see it.
 func (r *JobRow) spec() *jobspec.Job {
 	if r.Spec == nil {
 		return &jobspec.Job{}
@@ -494,7 +499,8 @@ func (r *JobRow) spec() *jobspec.Job {
 	return r.Spec
 }
 
-// constraint is what is asked for of nodes, as --constraint has it.
+// constraint returns the job's requirements on nodes in the syntax of --constraint. A clause with
+// alternatives needs parentheses if other clauses stand beside it.
 func (r *JobRow) constraint() string {
 	clauses := slices.Clone(r.spec().Features)
 	for i, c := range clauses {
@@ -505,14 +511,14 @@ func (r *JobRow) constraint() string {
 	return strings.Join(clauses, "&")
 }
 
-// nice is by how much a job's priority is below the usual one, which is what --nice does.
+// nice returns the value of --nice: how far the priority is below the default.
 func (r *JobRow) nice() int { return max(jobspec.DefaultPriority-r.Job.Priority, 0) }
 
 func (r *JobRow) exclusive() bool {
 	return slices.ContainsFunc(r.spec().Groups, func(g jobspec.Group) bool { return g.Exclusive })
 }
 
-// command returns the program that a job runs, "" of a script, which has no path.
+// command returns the command of the job's first task; "" for a script, which has no path.
 func (r *JobRow) command() string {
 	for _, g := range r.spec().Groups {
 		for _, t := range g.Tasks {
@@ -522,8 +528,9 @@ func (r *JobRow) command() string {
 	return ""
 }
 
-// output returns the file with the output or the errors of a job's first worker, "" if its output is
-// kept by Rota alone, or is that of several tasks.
+// output returns the path of the output, or of the errors, of the job's first worker; "" if the job
+// names no file, or the row is about several array tasks. The pattern is expanded as on the node,
+// with the facts that the row has.
 func (r *JobRow) output(errors bool) string {
 	spec := r.spec()
 	if len(spec.Groups) == 0 || len(spec.Groups[0].Tasks) == 0 || r.Array.Indices != "" {
@@ -551,7 +558,8 @@ func (r *JobRow) output(errors bool) string {
 
 func (r *JobRow) nodeCount() int { return show.NodeCount(r.Job) }
 
-// taskCount returns how many processes a job starts, as far as its specification may be seen.
+// taskCount returns the number of processes that the job starts. If the caller may not see the
+// specification, or it has several groups or tasks, each worker counts as one process.
 func (r *JobRow) taskCount() int {
 	n := max(r.Workers, 1)
 	spec := r.spec()
@@ -570,7 +578,7 @@ func (r *JobRow) taskCount() int {
 
 func (r *JobRow) perWorker() int { return r.Cores / max(r.Workers, 1) }
 
-// allocated returns the cores that a job has or had, 0 if it has not begun.
+// allocated returns the cores that the job has or had; 0: it has not begun.
 func (r *JobRow) allocated() int {
 	if r.Started == nil {
 		return 0
@@ -585,7 +593,7 @@ func (r *JobRow) gpusPerNode() string {
 	return fmt.Sprintf("gres/gpu:%d", perNode(r.GPUs, r.Job))
 }
 
-// tres writes what a job asks for, in the order of sacct or that of the other commands.
+// tres lists the requested resources: sorted as in sacct, or in the order of the other commands.
 func (r *JobRow) tres(sorted bool) string {
 	all := []string{fmt.Sprintf("cpu=%d", r.Cores), "mem=" + memory(r.Memory), fmt.Sprintf("node=%d",
 		show.NodeCount(r.Job)),
@@ -618,7 +626,8 @@ func (r *JobRow) eligible() *api.Time {
 	return r.Submitted
 }
 
-// waited is how long a job that could start has waited, or had when it started or ended.
+// waited returns how long the job was eligible before it started, ended without a start, or until
+// now.
 func (r *JobRow) waited() string {
 	from, until := r.eligible(), &api.Time{Time: r.Now}
 	switch {
@@ -633,7 +642,7 @@ func (r *JobRow) waited() string {
 	return clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
 }
 
-// end returns when a job ended, or will have to.
+// end returns when the job ended, or when a running job reaches its time limit.
 func (r *JobRow) end() *api.Time {
 	if r.Ended == nil && r.Started != nil && r.TimeLimit > 0 {
 		return &api.Time{Time: r.Started.Add(time.Duration(r.TimeLimit) * time.Second)}
@@ -656,9 +665,10 @@ func limitMinutes(r *JobRow) any {
 	return numberOf(int64(r.TimeLimit+59) / 60)
 }
 
-// Unfold returns the rows of a job in Slurm's way. An array has one for its pending tasks and one
-// for those that were cancelled before they began, and none of its own. What it returns may share
-// memory with the job.
+// Unfold returns the rows of a job as Slurm has them. An array has no row of its own: it has one
+// for its pending tasks and one for the tasks that were cancelled before they began, or with each a
+// row for every such task. Tasks that began are jobs of their own. A pipeline has no row; its
+// groups have. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	j.Code, j.State = slurmState(j)
 	if j.Code == model.Pending {
@@ -671,6 +681,8 @@ func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 		return []*JobRow{{Job: j, Source: s}}
 	}
 	var rows []*JobRow
+	// add makes the row of some tasks that never ran. The array's own times and nodes are those of
+	// other tasks, so the row drops them.
 	add := func(indices string, code model.JobState, state string) {
 		if indices == "" {
 			return
@@ -697,7 +709,7 @@ func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	return rows
 }
 
-// slurmState returns the state of a job by names that Slurm has.
+// slurmState returns the job's state by the names that Slurm knows.
 func slurmState(j *api.Job) (model.JobState, string) {
 	if j.Code == model.Checkpointing {
 		return model.Completing, "COMPLETING"
