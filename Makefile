@@ -150,9 +150,9 @@ mutants: ## change one thing at a time in package PKG, N times, and list what it
 	@$(call lab,mutants)
 	@bin/rota-mutants -n $(N) -first $(FIRST) -seed $(or $(SEED),1) -limit $(or $(MINUTES),60)m -tests "$(TESTS)" -run '$(RUN)' -again '$(AGAIN)' $(PKG)
 
-cover: ## measure which statements the tests run, and write the table of docs/testing.md; PKG=./consensus/... measures some packages only
+cover: ## measure which statements the tests run, and write the table of cmd/lab/coverage.md; PKG=./consensus/... measures some packages only
 	@$(call lab,cover)
-	@bin/rota-cover -timeout $(or $(TEST_TIMEOUT),15m) docs/testing.md $(or $(PKG),./...)
+	@bin/rota-cover -timeout $(or $(TEST_TIMEOUT),15m) cmd/lab/coverage.md $(or $(PKG),./...)
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME

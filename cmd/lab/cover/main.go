@@ -1,4 +1,4 @@
-// Command cover measures which statements the tests run, and writes the table of docs/testing.md.
+// Command cover measures which statements the tests run, and writes the table of coverage.md.
 // Run in the root of the product's module, it knows the module of the laboratory too.
 // `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
 //
