@@ -110,7 +110,14 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	var survivors []string
 	var stopped error
 	next := min(max(o.first, 1), len(all)+1)
-	for _, m := range all[next-1:] {
+	var built *batch
+	rest := all[next-1:]
+	for i, m := range rest {
+		if i%batchSize == 0 && ran(counts) < o.most {
+			if built, err = suites.newBatch(ctx, p, rest[i:min(i+min(batchSize, 2*o.most), len(rest))]); err != nil {
+				return err
+			}
+		}
 		if ran(counts) == o.most {
 			break
 		}
@@ -122,7 +129,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if stopped != nil {
 			break
 		}
-		got, err := suites.try(ctx, m)
+		got, err := suites.try(ctx, built, m)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,8 @@ func f(a, b int, on bool) (int, error) {
 	}
 	return a, nil
 }
+
+var pair = struct{ on, off bool }{on: a, off: a && b}
 `
 
 // TestEveryKindOfMutant lists what becomes of a file in which each kind has its place once.
@@ -62,18 +64,32 @@ func TestEveryKindOfMutant(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"10 statement: strings.Clone(\"x\" + \"y\") -> ",
+		"12 guard: !on -> false && (!on)",
 		"12 negation: ! -> ",
 		"13 negation: - -> ",
 		"13 result: -a -> *new(int)",
+		"16 guard: strings.Contains(\"a\", \"b\") -> false && (strings.Contains(\"a\", \"b\"))",
 		"16 negation: strings.Contains(\"a\", \"b\") -> !(strings.Contains(\"a\", \"b\"))",
 		"17 branch: continue -> break",
 		"19 arithmetic: += -> -=",
 		"19 statement: a += i -> ",
 		"21 result: a -> *new(int)",
+		"24 conjunct:  && b -> ",
+		"24 conjunct: a &&  -> ",
+		"24 field: , off: a && b -> ",
+		"24 field: on: a,  -> ",
+		"24 logic: && -> ||",
+		"24 negation: a -> !a",
+		"24 negation: b -> !b",
+		"5 constant: 3 -> 2",
 		"5 constant: 3 -> 4",
 		"8 boundary: < -> <=",
+		"8 conjunct:  && a < b -> ",
+		"8 conjunct: on &&  -> ",
+		"8 guard: on && a < b -> false && (on && a < b)",
 		"8 logic: && -> ||",
 		"8 negation: < -> >=",
+		"8 negation: on -> !on",
 		"9 increment: ++ -> --",
 		"9 statement: a++ -> ",
 	}
@@ -155,7 +171,7 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	o.again = got // the survivors alone
-	if again := play(); !strings.Contains(again, "killed 0, survived 6 (3 ") || strings.Contains(again, ": killed") {
+	if again := play(); !strings.Contains(again, "killed 0, survived 8 (4 ") || strings.Contains(again, ": killed") {
 		t.Errorf("the survivors of\n%s\nonce more:\n%s", got, again)
 	}
 	o.again = ""

@@ -18,6 +18,7 @@ import (
 type source struct {
 	path   string // import path
 	dir    string
+	name   string   // of the package
 	files  []string // names in dir that are built here, without tests
 	tested bool     // it has test files
 	starts bool     // its tests start their own program again, whose statements no profile has
@@ -26,7 +27,7 @@ type source struct {
 // findPackage asks go for one package. The pattern is an import path or, from the working directory,
 // ./DIR. The folder of the package decides about the module, because the laboratory has its own.
 func findPackage(pattern string) (*source, error) {
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles", pattern)
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles", pattern)
 	if info, err := os.Stat(pattern); err == nil && info.IsDir() {
 		cmd.Dir, cmd.Args[len(cmd.Args)-1] = pattern, "."
 	}
@@ -36,7 +37,7 @@ func findPackage(pattern string) (*source, error) {
 		return nil, fmt.Errorf("go list %s: %w", pattern, err)
 	}
 	var p struct {
-		ImportPath, Dir                              string
+		ImportPath, Dir, Name                        string
 		GoFiles, CgoFiles, TestGoFiles, XTestGoFiles []string
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -46,7 +47,7 @@ func findPackage(pattern string) (*source, error) {
 	if d.More() {
 		return nil, fmt.Errorf("%s names several packages; name one", pattern)
 	}
-	s := &source{path: p.ImportPath, dir: p.Dir, files: append(p.GoFiles, p.CgoFiles...)}
+	s := &source{path: p.ImportPath, dir: p.Dir, name: p.Name, files: append(p.GoFiles, p.CgoFiles...)}
 	for _, name := range append(p.TestGoFiles, p.XTestGoFiles...) {
 		text, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
@@ -72,6 +73,7 @@ type mutant struct {
 	kind       string
 	begin, end int // bytes that are replaced
 	was, is    string
+	within     *function // nil: no declared function
 }
 
 // String says where the mutant is and what it changes.
@@ -147,10 +149,11 @@ func mutantsOf(path string, text []byte) ([]*mutant, error) {
 }
 
 type collector struct {
-	file *token.File
-	path string
-	text []byte
-	all  []*mutant
+	file   *token.File
+	path   string
+	text   []byte
+	all    []*mutant
+	within *function // the present one
 }
 
 // replace adds a mutant that has other text from begin to end.
@@ -158,7 +161,7 @@ func (c *collector) replace(kind string, begin, end token.Pos, is string) {
 	from, to := c.file.Offset(begin), c.file.Offset(end)
 	if was := string(c.text[from:to]); was != is {
 		at := c.file.Position(begin)
-		c.all = append(c.all, &mutant{c.path, position{at.Line, at.Column}, kind, from, to, was, is})
+		c.all = append(c.all, &mutant{c.path, position{at.Line, at.Column}, kind, from, to, was, is, c.within})
 	}
 }
 
@@ -198,12 +201,24 @@ func (c *collector) operator(at token.Pos, op token.Token) {
 
 // visit adds the mutants of one node, and reports whether to go on below it.
 func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
+	switch d := n.(type) {
+	case *ast.FuncDecl:
+		c.within = c.functionOf(d)
+	case *ast.GenDecl:
+		if len(stack) == 1 {
+			c.within = nil
+		}
+	}
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.Field, *ast.ArrayType:
 		return false
 	case *ast.BinaryExpr:
 		if !isText(n.X) && !isText(n.Y) {
 			c.operator(n.OpPos, n.Op)
+		}
+		if n.Op == token.LAND || n.Op == token.LOR {
+			c.conjunct(n.X, n.X.Pos(), n.Y.Pos())
+			c.conjunct(n.Y, n.X.End(), n.Y.End())
 		}
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT || n.Op == token.SUB {
@@ -223,8 +238,16 @@ func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
 	case *ast.BasicLit:
 		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil && n.Kind == token.INT {
 			c.replace("constant", n.Pos(), n.End(), strconv.FormatInt(v+1, 10))
+			if v > 0 {
+				c.replace("constant", n.Pos(), n.End(), strconv.FormatInt(v-1, 10))
+			}
 		}
+	case *ast.CompositeLit:
+		c.fields(n)
 	case *ast.IfStmt:
+		if !isError(n.Cond) {
+			c.replace("guard", n.Cond.Pos(), n.Cond.End(), "false && ("+c.source(n.Cond)+")")
+		}
 		switch n.Cond.(type) {
 		case *ast.BinaryExpr, *ast.UnaryExpr: // have mutants of their own
 		default:
@@ -241,6 +264,49 @@ func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
 		c.results(n, stack)
 	}
 	return true
+}
+
+// conjunct adds the mutants of one side of && or ||: it is dropped with the operator, and turned unless
+// an operator of its own has such a mutant.
+func (c *collector) conjunct(side ast.Expr, begin, end token.Pos) {
+	c.replace("conjunct", begin, end, "")
+	switch side.(type) {
+	case *ast.BinaryExpr, *ast.UnaryExpr, *ast.ParenExpr:
+	default:
+		c.replace("negation", side.Pos(), side.End(), "!"+c.source(side))
+	}
+}
+
+// fields adds a mutant for each field that a literal does not set any more.
+func (c *collector) fields(n *ast.CompositeLit) {
+	for i, e := range n.Elts {
+		pair, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return
+		}
+		if _, named := pair.Key.(*ast.Ident); !named {
+			return
+		}
+		switch {
+		case i+1 < len(n.Elts):
+			c.replace("field", e.Pos(), n.Elts[i+1].Pos(), "")
+		case i > 0:
+			c.replace("field", n.Elts[i-1].End(), e.End(), "")
+		default:
+			c.replace("field", e.Pos(), n.Rbrace, "")
+		}
+	}
+}
+
+// isError reports whether a condition asks only whether err is one. Without it the code goes on with
+// what a call that failed has returned, which shows only where the call can be made to fail.
+func isError(cond ast.Expr) bool {
+	b, ok := cond.(*ast.BinaryExpr)
+	if !ok || b.Op != token.NEQ {
+		return false
+	}
+	x, ok := b.X.(*ast.Ident)
+	return ok && x.Name == "err"
 }
 
 // isText reports whether an expression is a literal text, which cannot be subtracted.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +26,8 @@ const memoryMost = 4 << 30
 type suites struct {
 	dir     string // for what is built
 	pattern string // of the tests to run; "" for all
+	slack   time.Duration
 	list    []*suite
-	reached map[block]bool // every block of the package's statements
 }
 
 // block is where some statements of a file begin and end.
@@ -36,49 +39,97 @@ type block struct {
 // suite is the tests of one package.
 type suite struct {
 	*source
-	limit time.Duration // for one run
+	tests []*test // the quickest first
 }
 
-// newSuites runs the tests on the clean source: they must pass.
+// test is one test function.
+type test struct {
+	name    string
+	took    time.Duration  // on the clean source
+	reached map[block]bool // every block of the package's statements
+}
+
+// newSuites runs each test on the clean source: it must pass.
 func newSuites(ctx context.Context, dir string, p *source, o options) (*suites, error) {
-	s := &suites{dir: dir, pattern: o.pattern, reached: map[block]bool{}}
+	s := &suites{dir: dir, pattern: o.pattern, slack: o.slack}
 	patterns := o.tests
 	if len(patterns) == 0 {
 		patterns = []string{p.path}
 	}
 	for _, pattern := range patterns {
-		tests, err := findPackage(pattern)
+		found, err := findPackage(pattern)
 		if err != nil {
 			return nil, err
 		}
-		if !tests.tested {
-			return nil, fmt.Errorf("%s: %w", tests.path, errNoTests)
+		if !found.tested {
+			return nil, fmt.Errorf("%s: %w", found.path, errNoTests)
 		}
-		profile := filepath.Join(dir, "profile")
-		binary, output, err := s.build(ctx, tests, "-cover", "-coverpkg="+p.path)
+		binary, output, err := s.build(ctx, found, "clean", "-cover", "-coverpkg="+p.path)
 		if err != nil {
 			return nil, fmt.Errorf("%w:\n%s", err, output)
 		}
-		begin := time.Now()
-		if got, output, err := s.runTests(ctx, tests, binary, time.Hour, "-test.coverprofile="+profile); err != nil {
-			return nil, err
-		} else if got != survived {
-			return nil, fmt.Errorf("the tests of %s do not pass on the clean source:\n%s", tests.path, output)
-		}
-		s.list = append(s.list, &suite{tests, 3*time.Since(begin) + o.slack})
-		if err := s.readProfile(p, profile); err != nil {
+		t := &suite{source: found}
+		if t.tests, err = s.measure(ctx, p, found, binary); err != nil {
 			return nil, err
 		}
+		s.list = append(s.list, t)
 	}
 	return s, nil
 }
 
-// readProfile notes which statements were run.
-func (s *suites) readProfile(p *source, profile string) error {
+// measure runs the tests in a program one by one, and returns what each reaches of p, the quickest
+// first.
+func (s *suites) measure(ctx context.Context, p, found *source, binary string) ([]*test, error) {
+	list := exec.CommandContext(ctx, binary, "-test.list="+cmp.Or(s.pattern, "."))
+	list.Dir = found.dir
+	names, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the tests of %s: %w", found.path, err)
+	}
+	var all []*test
+	for name := range strings.Lines(string(names)) {
+		if name = strings.TrimSpace(name); !testName.MatchString(name) {
+			continue
+		}
+		profile := filepath.Join(s.dir, "profile")
+		begin := time.Now()
+		run := func() (outcome, string, error) {
+			return s.runTests(ctx, found, program{path: binary}, exactly([]string{name}), time.Hour, "-test.coverprofile="+profile)
+		}
+		got, output, err := run()
+		if err == nil && got != survived { // the machine may be busy
+			begin = time.Now()
+			got, output, err = run()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if got != survived {
+			return nil, fmt.Errorf("%s of %s does not pass on the clean source:\n%s", name, found.path, output)
+		}
+		t := &test{name: name, took: time.Since(begin)}
+		if t.reached, err = readProfile(p, profile); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	slices.SortStableFunc(all, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
+	return all, nil
+}
+
+// testName matches the names of what -test.run runs.
+var testName = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
+
+// exactly is a pattern that matches tests with these names.
+func exactly(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+// readProfile returns which statements were run.
+func readProfile(p *source, profile string) (map[block]bool, error) {
 	text, err := os.ReadFile(profile)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	reached := map[block]bool{}
 	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
 		// PATH/FILE.go:LINE.COLUMN,LINE.COLUMN STATEMENTS COUNT
 		name, rest, _ := strings.Cut(line, ":")
@@ -86,18 +137,18 @@ func (s *suites) readProfile(p *source, profile string) error {
 		var statements, count int
 		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.first.line, &b.first.column, &b.last.line, &b.last.column,
 			&statements, &count); err != nil {
-			return fmt.Errorf("line %q of the coverage: %w", line, err)
+			return nil, fmt.Errorf("line %q of the coverage: %w", line, err)
 		}
-		s.reached[b] = s.reached[b] || count > 0
+		reached[b] = reached[b] || count > 0
 	}
-	return nil
+	return reached, nil
 }
 
-// missed reports whether no test comes to a mutant. What is in no block, such as a declaration or
-// the condition of a case, may matter everywhere.
-func (s *suites) missed(m *mutant) bool {
+// misses reports whether a test does not come to a mutant. What is in no block, such as a
+// declaration or the condition of a case, may matter everywhere.
+func (t *test) misses(m *mutant) bool {
 	within, reached := false, false
-	for b, run := range s.reached {
+	for b, run := range t.reached {
 		if b.file == m.file && !m.at.before(b.first) && m.at.before(b.last) {
 			within, reached = true, reached || run
 		}
@@ -105,35 +156,41 @@ func (s *suites) missed(m *mutant) bool {
 	return within && !reached
 }
 
-// try finds out whether any of the tests notices a mutant.
-func (s *suites) try(ctx context.Context, m *mutant) (outcome, error) {
+// try finds out whether any of the tests notices a mutant, which b may have.
+func (s *suites) try(ctx context.Context, b *batch, m *mutant) (outcome, error) {
 	if m.changesNothing() {
 		return same, nil
 	}
-	text, err := m.text()
-	if err != nil {
-		return "", err
+	if b.broken[m] {
+		return broken, nil
 	}
-	overlay, err := s.overlay(m, text)
-	if err != nil {
-		return "", err
-	}
-	all := survived
-	if s.missed(m) {
-		all = uncovered
-	}
-	for _, t := range s.list {
-		binary, _, err := s.build(ctx, t.source, "-overlay="+overlay)
-		if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-			return broken, nil
-		} else if err != nil {
-			return "", err
+	all := uncovered
+	for i, t := range s.list {
+		var program program
+		if n := b.numbers[m]; n > 0 {
+			program.path, program.env = b.programs[i], []string{fmt.Sprintf("%s=%d", batchVariable, n)}
+		} else {
+			text, err := m.text()
+			if err != nil {
+				return "", err
+			}
+			overlay, err := s.overlay(map[string][]byte{m.file: text})
+			if err != nil {
+				return "", err
+			}
+			program.path, _, err = s.build(ctx, t.source, "tests", "-overlay="+overlay)
+			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+				return broken, nil
+			} else if err != nil {
+				return "", err
+			}
 		}
-		if all == uncovered && !t.starts {
-			continue
+		tests := slices.DeleteFunc(slices.Clone(t.tests), func(one *test) bool { return !t.starts && one.misses(m) })
+		if all == uncovered && slices.ContainsFunc(t.tests, func(one *test) bool { return !one.misses(m) }) {
+			all = survived
 		}
-		got, _, err := s.runTests(ctx, t.source, binary, t.limit, "-test.failfast")
-		if err != nil || got == killed {
+		got, err := s.ask(ctx, t.source, program, tests)
+		if err != nil || got == killed || got == broken {
 			return got, err
 		}
 		if got == timedOut {
@@ -143,13 +200,47 @@ func (s *suites) try(ctx context.Context, m *mutant) (outcome, error) {
 	return all, nil
 }
 
-// overlay writes what makes go build the mutant instead of the file.
-func (s *suites) overlay(m *mutant, text []byte) (string, error) {
-	changed, list := filepath.Join(s.dir, "mutant.go"), filepath.Join(s.dir, "overlay.json")
-	if err := os.WriteFile(changed, text, 0o600); err != nil {
-		return "", err
+// chunk is how long the tests take that are run together: the quick ones often know already.
+const chunk = 3 * time.Second
+
+// ask runs tests on a mutant until one fails, or none is left.
+func (s *suites) ask(ctx context.Context, p *source, binary program, tests []*test) (outcome, error) {
+	for len(tests) > 0 {
+		var names []string
+		var took time.Duration
+		for len(tests) > 0 && (len(names) == 0 || took+tests[0].took <= chunk) {
+			names, took, tests = append(names, tests[0].name), took+tests[0].took, tests[1:]
+		}
+		limit := 3*took + s.slack
+		got, output, err := s.runTests(ctx, p, binary, exactly(names), limit, "-test.failfast")
+		if got == killed {
+			if name := failedTest.FindStringSubmatch(output); name != nil {
+				names = name[1:]
+			}
+			// a busy machine can make a test fail too: a mutant fails it twice
+			got, _, err = s.runTests(ctx, p, binary, exactly(names), limit, "-test.failfast")
+		}
+		if err != nil || got != survived {
+			return got, err
+		}
 	}
-	b, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: changed}})
+	return survived, nil
+}
+
+// failedTest finds the name of the test function that failed.
+var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// overlay writes what makes go build other texts instead of files.
+func (s *suites) overlay(texts map[string][]byte) (string, error) {
+	replace := map[string]string{}
+	for file, text := range texts {
+		replace[file] = filepath.Join(s.dir, fmt.Sprintf("text%d.go", len(replace)))
+		if err := os.WriteFile(replace[file], text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	list := filepath.Join(s.dir, "overlay.json")
+	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
@@ -157,8 +248,8 @@ func (s *suites) overlay(m *mutant, text []byte) (string, error) {
 }
 
 // build makes a test program and returns its path.
-func (s *suites) build(ctx context.Context, p *source, flags ...string) (binary, output string, err error) {
-	binary = filepath.Join(s.dir, "tests")
+func (s *suites) build(ctx context.Context, p *source, name string, flags ...string) (binary, output string, err error) {
+	binary = filepath.Join(s.dir, name)
 	args := append([]string{"test", "-c", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, p.path)...)
 	cmd.Dir = p.dir
@@ -169,11 +260,18 @@ func (s *suites) build(ctx context.Context, p *source, flags ...string) (binary,
 	return binary, string(b), err
 }
 
+// program is a test program, and what it is to find in its environment.
+type program struct {
+	path string
+	env  []string
+}
+
 // runTests runs a test program where `go test` would.
-func (s *suites) runTests(ctx context.Context, p *source, binary string, limit time.Duration, flags ...string) (outcome,
-	string, error) {
-	cmd := exec.Command(binary, append(flags, "-test.run="+s.pattern, "-test.timeout="+limit.String())...)
-	cmd.Dir = p.dir
+func (s *suites) runTests(ctx context.Context, p *source, binary program, pattern string, limit time.Duration,
+	flags ...string,
+) (outcome, string, error) {
+	cmd := exec.Command(binary.path, append(flags, "-test.run="+pattern, "-test.timeout="+limit.String())...)
+	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), binary.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -199,6 +297,8 @@ func (s *suites) runTests(ctx context.Context, p *source, binary string, limit t
 	switch {
 	case err == nil:
 		return survived, output.String(), nil
+	case strings.Contains(output.String(), endsMark):
+		return broken, output.String(), nil
 	case late || strings.Contains(output.String(), "panic: test timed out after"):
 		return timedOut, output.String(), nil
 	}
