@@ -104,6 +104,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if len(suites.failing) > 0 {
+		fmt.Fprintf(out, "not asked, because they fail on the clean source here: %s\n", strings.Join(suites.failing, ", "))
+	}
 	r := rand.New(rand.NewPCG(o.seed, 1))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	counts := map[outcome]int{}
