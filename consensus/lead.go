@@ -219,12 +219,18 @@ func (n *Node) askQuorum() error {
 	case <-n.stopped:
 		return n.stopError()
 	}
-	var uncertain *UncertainError
 	asked := time.Now()
 	err = n.wait(r.ctx, n.raft.VerifyLeader())
 	if err == nil {
 		err = n.untilConfirmed(r.ctx, asked)
 	}
+	return n.unconfirmed(err)
+}
+
+// unconfirmed is the error of a verification that failed because leadership ended: nothing was proposed,
+// so that nothing is uncertain.
+func (n *Node) unconfirmed(err error) error {
+	var uncertain *UncertainError
 	if errors.Is(err, ErrLeadershipLost) || errors.As(err, &uncertain) {
 		return n.notLeader()
 	}
