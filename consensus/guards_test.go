@@ -78,7 +78,7 @@ func TestAQuorumConfirms(t *testing.T) {
 		if members != 3 {
 			continue
 		}
-		for gone, want := range map[string]int{"n1": 0, "n3": 1, "n9": 1} { // who goes before n2
+		for gone, want := range map[string]int{"n1": 0, "n3": 1, "n9": 1} { // how many go before n2
 			if turn, votes := n.turn(Member{Name: gone}); turn != want || !votes {
 				t.Errorf("without %s it is n2's turn after %d, votes %t", gone, turn, votes)
 			}

@@ -103,14 +103,14 @@ func TestHowMuchABodySays(t *testing.T) {
 		text string
 		good bool
 	}{
-		"as many objects":      {strings.Repeat("{", maxObjects), true},
-		"one more":             {strings.Repeat("{", maxObjects+1), false},
-		"as many values":       {strings.Repeat(",", maxValues-1) + "[", true},
-		"one value more":       {strings.Repeat(",", maxValues) + "[", false},
+		"as many objects":      {strings.Repeat("{", 20*model.MaxJobsPerCall), true},
+		"one more":             {strings.Repeat("{", 20*model.MaxJobsPerCall+1), false},
+		"as many values":       {strings.Repeat(",", 2_000_000-1) + "[", true},
+		"one value more":       {strings.Repeat(",", 2_000_000) + "[", false},
 		"braces in a text":     {`"` + strings.Repeat("{", maxObjects+1) + `"`, true},
-		"after a text":         {`"a"` + strings.Repeat("{", maxObjects+1), false},
+		"after a text":         {`"a"` + strings.Repeat("{", 20*model.MaxJobsPerCall+1), false},
 		"after a quote":        {`"\"` + strings.Repeat("{", maxObjects+1) + `"`, true},
-		"after a backslash":    {`"\\"` + strings.Repeat("{", maxObjects+1), false},
+		"after a backslash":    {`"\\"` + strings.Repeat("{", 20*model.MaxJobsPerCall+1), false},
 		"a backslash outside":  {`\"` + strings.Repeat("{", maxObjects+1), true},
 		"commas in a text too": {`"` + strings.Repeat(",", maxValues+1) + `"`, true},
 	} {
@@ -356,7 +356,7 @@ func TestWhichRequestsAreInTheAuditLog(t *testing.T) {
 		uid    int64
 		user   string
 		token  string
-	}{"nobody": {nil, -2, "", ""}, "a machine": {&identity.Caller{Machine: true, User: model.Identity{User: "x"}}, -1, "", ""},
+	}{"no caller": {nil, -2, "", ""}, "a machine": {&identity.Caller{Machine: true, User: model.Identity{User: "x"}}, -1, "", ""},
 		"a token": {&identity.Caller{Token: "t1", User: model.Identity{User: "ann", UID: 7}}, 7, "ann", "t1"}} {
 		x := ask("POST", "/v1/x", c.caller)
 		x.r.SetPathValue("name", "n1")
@@ -457,7 +457,7 @@ func TestARefusalThroughANodeIsExplained(t *testing.T) {
 	}{"an operator": {by("node", "ops"), 403, "", true}, "an admin": {by("node", "adm"), 403, "", true},
 		"a coordinator": {by("node", "coo"), 403, "", true}, "a user": {by("node", "ann"), 403, "", false},
 		"another refusal": {by("node", "ops"), 404, "", false}, "one with a hint": {by("node", "ops"), 403, "h", false},
-		"a login node": {by("login", "ops"), 403, "", false}, "nobody": {nil, 403, "", false}} {
+		"a login node": {by("login", "ops"), 403, "", false}, "no caller": {nil, 403, "", false}} {
 		x := ask("GET", "/v1/x", c.caller)
 		p := &api.Problem{Status: c.status, Hint: c.hint}
 		got := x.explained(p)
@@ -503,7 +503,7 @@ func TestWhichRequestsAreLimited(t *testing.T) {
 		"an operator":              {"GET", "", named("ops", 8), 50},
 		"passed on":                {"GET", "", controller, 50},
 		"a machine":                {"GET", "", &identity.Caller{Machine: true, Role: "node"}, 50},
-		"nobody":                   {"GET", "", nil, 50},
+		"no caller":                {"GET", "", nil, 50},
 		"waiting":                  {"POST", "?wait=5s", named("ann", 7), 3},
 		"following":                {"POST", "?follow=1", named("ann", 7), 3},
 		"an operator that waits":   {"GET", "?wait=5s", named("ops", 8), 50},
@@ -560,7 +560,7 @@ func TestWhichRequestsWaitForProcessorTime(t *testing.T) {
 		caller *identity.Caller
 		out    reflect.Type
 		want   bool
-	}{"a user": {named("ann", 7), reflect.TypeFor[int](), true}, "nobody": {nil, reflect.TypeFor[int](), false},
+	}{"a user": {named("ann", 7), reflect.TypeFor[int](), true}, "no caller": {nil, reflect.TypeFor[int](), false},
 		"a machine":          {&identity.Caller{Machine: true}, reflect.TypeFor[int](), false},
 		"a stream of a node": {named("ann", 7), nil, false}} {
 		x := ask("GET", "/v1/x", c.caller)
@@ -733,13 +733,13 @@ func TestWhichGenerationsAreAnswered(t *testing.T) {
 		"an earlier controller":              {gen(1, "aa"), controller, "/v1/x", "", 0, false},
 		"an earlier controller, for records": {gen(1, "aa"), controller, peers.RecordsPath, api.CodeGeneration, 0, false},
 		"an earlier node, there":             {gen(1, "aa"), node, peers.RecordsPath, "", 0, false},
-		"nobody, there":                      {gen(1, "aa"), nil, peers.RecordsPath, "", 0, false},
+		"no caller, there":                   {gen(1, "aa"), nil, peers.RecordsPath, "", 0, false},
 		"a later one":                        {gen(3, "cc"), node, "/v1/x", api.CodeGeneration, 3, true},
 		"another of the number":              {gen(2, "cc"), node, "/v1/x", api.CodeGeneration, 2, true},
 		"a later controller":                 {gen(3, "cc"), controller, "/v1/x", api.CodeGeneration, 0, false},
 		"a later controller, for the state":  {gen(3, "cc"), controller, peers.StatePath, "", 0, false},
 		"a later user":                       {gen(3, "cc"), named("ann", 7), "/v1/x", api.CodeGeneration, 0, false},
-		"nobody, later":                      {gen(3, "cc"), nil, "/v1/x", api.CodeGeneration, 0, false},
+		"no caller, later":                   {gen(3, "cc"), nil, "/v1/x", api.CodeGeneration, 0, false},
 	} {
 		s.refusing, noted = refusingNodes{}, 0
 		err := check(c.theirs, c.caller, c.path)

@@ -408,7 +408,7 @@ func (s *site) signals(t *testing.T) {
 		"to the script":        {s.gang, "SIGUSR1", jobspec.SignalScript, 204, "", 2},
 		"of a steps job":       {s.steps, "SIGUSR1", jobspec.SignalScript, 204, "", 1},
 		"to its programs":      {s.steps, "SIGUSR1", jobspec.SignalPrograms, 204, "", 2},
-		"to whom":              {s.gang, "SIGUSR1", "x", 204, api.CodeInvalid, 0},
+		"to something else":    {s.gang, "SIGUSR1", "x", 204, api.CodeInvalid, 0},
 		"no signal":            {s.gang, "SIGKILL", "", 204, api.CodeInvalid, 0},
 		"one that waits":       {s.pending, "SIGUSR1", "", 204, api.CodeWrongState, 0},
 		"an array that waits":  {s.array, "SIGUSR1", "", 204, api.CodeWrongState, 0},

@@ -308,7 +308,7 @@ func TestTokensThatAreMade(t *testing.T) {
 		"submit, by a node":      {byNode, access.User, api.TokenRequest{Scope: model.ScopeSubmit}, model.APITokenDays, ""},
 		"for another":            {ann, access.User, api.TokenRequest{User: "bob"}, 0, api.CodeDenied},
 		"for another, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "daemon"}, model.APITokenDays, ""},
-		"for nobody, by admins":  {admin, access.User | access.Admin, api.TokenRequest{User: "nobody-here"}, 0, api.CodeInvalid},
+		"for an unknown one":     {admin, access.User | access.Admin, api.TokenRequest{User: "not-there"}, 0, api.CodeInvalid},
 		"for root, by admins":    {admin, access.User | access.Admin, api.TokenRequest{User: "root"}, 0, api.CodeDenied},
 	} {
 		x := s.of(c.caller, "")
