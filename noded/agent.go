@@ -20,6 +20,7 @@ import (
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/profile"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // Controller is what an agent needs from the control plane. *api.Client implements it.
@@ -128,25 +129,25 @@ type Sockets interface {
 
 const (
 	// steps of different containers at once; more would only queue for the disk and the cores
-	parallelSteps = 16
-	stepTimeout   = 60 * time.Second // of one step; creating a container takes about 20 ms
-	listInterval  = 10 * time.Second // between two inspections of all containers, in case a change was missed
-	pollWait      = 10 * time.Second // of one request for allocations; its answer renews the lease
-	pollMargin    = 15 * time.Second // beyond pollWait, for a controller that is slow to answer
-	retryMin      = 100 * time.Millisecond
-	retryMax      = 10 * time.Second
-	messageMax    = 2000 // bytes of an error that are reported
+	parallelActions = 16
+	actionTimeout   = 60 * time.Second    // of one action; creating a container takes about 20 ms
+	listInterval    = reconcile.LookAgain // between two inspections of all containers, in case a change was missed
+	pollWait        = 10 * time.Second    // of one request for allocations; its answer renews the lease
+	pollMargin      = 15 * time.Second    // beyond pollWait, for a controller that is slow to answer
+	retryMin        = 100 * time.Millisecond
+	retryMax        = 10 * time.Second
+	messageMax      = 2000 // bytes of an error that are reported
 )
 
 // Agent makes the containers of this node match the allocations of the controllers, and reports
-// their states. Agent.reconcile decides about one worker, [nextStep] says what is due, and
+// their states. Agent.reconcile decides about one worker, [reconcile.Next] says what is due, and
 // Agent.runStep does it.
 type Agent struct {
 	Parts
-	stepSlots chan struct{} // one entry for each step that runs
-	// the same for steps that create containers: they may wait for a file server that the job names
+	slots chan struct{} // one entry for each action that runs
+	// the same for actions that create containers: they may wait for a file server that the job names
 	createSlots chan struct{}
-	steps       sync.WaitGroup     // those that run
+	actions     sync.WaitGroup     // those that run
 	registering chan struct{}      // held during a registration
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	kept        *keptFolders
@@ -175,15 +176,14 @@ type Agent struct {
 
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
 type worker struct {
-	facts
-	id             container.ID
+	reconcile.Worker
 	keptUnseen     bool               // it is kept, and this daemon does not know what ordered it
-	busy           bool               // a step runs
-	cancel         context.CancelFunc // ends the step that runs; nil: it runs to its end
+	busy           bool               // an action runs
+	cancel         context.CancelFunc // ends the action that runs; nil: it runs to its end
 	changedAt      uint64             // Agent.changes at its last change
-	lastOp         op                 // the previous step, to slow down repetitions
+	lastKind       reconcile.Kind     // the previous action, to slow down repetitions
 	delay          time.Duration
-	notBefore      time.Time // no step starts earlier
+	notBefore      time.Time // no action starts earlier
 	waiting        bool      // for an earlier attempt or for cores
 	coresShort     bool      // its cores were not free
 	lease          time.Time // the end of the lease that its shim has, or would have if it were not leaseless
@@ -209,7 +209,7 @@ type worker struct {
 // NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
 	a := &Agent{
-		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
+		Parts: p, slots: make(chan struct{}, parallelActions), createSlots: make(chan struct{}, parallelActions),
 		workers:     map[container.ID]*worker{},
 		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
@@ -251,21 +251,21 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.gpus.watch(ctx) })
 	group.Go(func() error { return a.sweepCheckpoints(ctx) })
 	err := group.Wait()
-	a.waitForSteps()
+	a.waitForActions()
 	if a.jobSteps.Manager != nil {
 		a.jobSteps.Wait()
 	}
 	return err
 }
 
-// waitForSteps stops the timers and waits for the steps that still run.
-func (a *Agent) waitForSteps() {
+// waitForActions stops the timers and waits for the steps that still run.
+func (a *Agent) waitForActions() {
 	a.mu.Lock()
 	for _, w := range a.workers {
 		w.wakeAt(a, time.Time{})
 	}
 	a.mu.Unlock()
-	a.steps.Wait()
+	a.actions.Wait()
 }
 
 // recoverState finds out, from the journal and the runtime, what the last agent left.
@@ -315,7 +315,7 @@ func (a *Agent) recoverEntries() error {
 func (a *Agent) workerOf(id container.ID) *worker {
 	w := a.workers[id]
 	if w == nil {
-		w = &worker{id: id}
+		w = &worker{Worker: reconcile.Worker{ID: id}}
 		w.Entry, w.Journaled = a.Journal.Entry(id.String())
 		a.workers[id] = w
 		a.markChanged(w)
@@ -337,7 +337,7 @@ func (a *Agent) watchContainers(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case answer := <-a.questions:
-			a.mu.Lock() // a step that never gives it back would stop everything
+			a.mu.Lock() // an action that never gives it back would stop everything
 			a.mu.Unlock()
 			close(answer)
 			continue
@@ -373,7 +373,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		return fmt.Errorf("list containers: %w", err)
 	}
 	for _, s := range all {
-		if order := stateOrder(s.State); order > 0 && order < ended && !a.isKept(s.ID) {
+		if reconcile.Lives(s.State) && !a.isKept(s.ID) {
 			a.openSocket(s.ID) // the last daemon may have made it
 		} else {
 			a.closeSocket(s.ID)
@@ -390,7 +390,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		}
 		seen[s.ID] = true
 		w := a.workerOf(s.ID)
-		if w.olderThan(s) {
+		if w.OlderThan(s) {
 			a.setStatus(w, s)
 		}
 		w.Pid, w.Extern, w.Silent = s.Pid, s.Extern, s.Silent
@@ -435,39 +435,12 @@ func (a *Agent) closeSocket(id container.ID) {
 	}
 }
 
-// ended is the order of a container that has ended.
-const ended = 4
-
-// stateOrder orders states: a container only ever moves forward.
-func stateOrder(s container.State) int {
-	switch s {
-	case container.Silent:
-		return 1
-	case container.Created:
-		return 2
-	case container.Running:
-		return 3
-	case container.Exited, container.Lost:
-		return ended
-	}
-	return 0
-}
-
-// olderThan reports whether a status says more than what is known of the worker.
-func (w *worker) olderThan(s container.Status) bool {
-	if now, known := stateOrder(s.State), stateOrder(w.Actual); now != known {
-		return now > known
-	}
-	return s.State == container.Running &&
-		(s.Switch != w.Switch && s.Switch.Ordered >= w.Switch.Ordered || s.Save != w.Save)
-}
-
 func (a *Agent) setStatus(w *worker, s container.Status) {
 	w.Actual, w.Exit, w.LostReason, w.Switch, w.Save = s.State, s.Exit, s.Why, s.Switch, s.Save
 	a.markChanged(w)
 }
 
-// reconcile decides what is due for one worker and starts its next step. The mutex is held.
+// reconcile decides what is due for one worker and starts its next action. The mutex is held.
 func (a *Agent) reconcile(w *worker) {
 	if w.busy && w.cancel != nil && (w.Desired == nil || w.Desired.Stop != nil) {
 		w.cancel() // it must not hold up what is due now
@@ -475,44 +448,39 @@ func (a *Agent) reconcile(w *worker) {
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
-	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (a.olderAttemptRuns(w.id) || a.keepsAny())
+	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (a.olderAttemptRuns(w.ID) || a.keepsAny())
 	a.queueReport(w)
 	a.queueSwitch(w)
 	w.DesiredUnknown = !a.desiredKnown
 	w.StepsRun = a.outlived(w)
 	w.LeaseOver = a.leaseOver(w)
 	now := time.Now()
-	s, again := nextStep(w.facts, now)
+	s, again := reconcile.Next(&w.Facts, now)
 	w.waiting = w.Blocked || w.coresShort
-	if s.Op == opNone {
-		w.resetRetries(opNone)
-		if w.idle() {
+	if s.Kind == reconcile.None {
+		w.resetRetries(reconcile.None)
+		if w.Idle() {
 			again = time.Time{}
-			delete(a.workers, w.id)
+			delete(a.workers, w.ID)
 		}
 		w.wakeAt(a, again)
 		return
 	}
-	if s.Op != w.lastOp {
-		w.resetRetries(s.Op)
+	if s.Kind != w.lastKind {
+		w.resetRetries(s.Kind)
 	}
 	if now.Before(w.notBefore) {
 		w.wakeAt(a, w.notBefore)
 		return
 	}
-	a.startStep(w, s)
-}
-
-// idle reports whether no more steps can be due for the worker.
-func (w *worker) idle() bool {
-	return !w.DesiredUnknown && w.Desired == nil && w.Actual == "" && (w.Confirmed || w.Entry.Final == nil)
+	a.startAction(w, s)
 }
 
 // olderAttemptRuns reports whether an earlier attempt of the job still has processes here. Two
 // attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt && (w.exists() || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt && (w.Exists() || w.busy) {
 			return true
 		}
 	}
@@ -541,28 +509,28 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 	w.timer = time.AfterFunc(time.Until(t), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.workers[w.id] == w { // it may have been dropped meanwhile
+		if a.workers[w.ID] == w { // it may have been dropped meanwhile
 			a.reconcile(w)
 		}
 	})
 }
 
-// startStep runs a step in a goroutine of its own.
-func (a *Agent) startStep(w *worker, s step) {
+// startAction runs an action in a goroutine of its own.
+func (a *Agent) startAction(w *worker, s reconcile.Action) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
-	f, ctx, slots := w.facts, a.ctx, a.stepSlots
-	switch s.Op {
-	case opCreate:
+	f, ctx, slots := w.Facts, a.ctx, a.slots
+	switch s.Kind {
+	case reconcile.Create:
 		slots = a.createSlots
-	case opFetch:
+	case reconcile.Fetch:
 		slots = nil // few copies run at once, and what is here already does not wait for them
 		ctx, w.cancel = context.WithCancel(ctx)
 	}
-	a.steps.Go(func() {
+	a.actions.Go(func() {
 		if slots == nil {
-			done, err := a.runStep(ctx, w.id, f, s)
-			a.finishStep(w, s, done, err)
+			done, err := a.act(ctx, w.ID, f, s)
+			a.finishAction(w, s, done, err)
 			return
 		}
 		select {
@@ -573,14 +541,14 @@ func (a *Agent) startStep(w *worker, s step) {
 			a.mu.Unlock()
 			return
 		}
-		done, err := a.runStep(ctx, w.id, f, s)
+		done, err := a.act(ctx, w.ID, f, s)
 		<-slots
-		a.finishStep(w, s, done, err)
+		a.finishAction(w, s, done, err)
 	})
 }
 
-// finishStep applies the outcome of a step and reconciles the worker again.
-func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
+// finishAction applies the outcome of an action and reconciles the worker again.
+func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.busy = false
@@ -592,9 +560,9 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	if done != nil {
 		done(w)
 	}
-	w.delayRepeat(s.Op, err)
+	w.delayRepeat(s.Kind, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.logOf(w.id).Warn("a step failed and will be tried again", "step", string(s.Op), "in", w.delay, "err", err)
+		a.logOf(w.ID).Warn("an action failed and will be tried again", "action", string(s.Kind), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, errNoCores)
 	a.reconcile(w)
@@ -603,10 +571,10 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 }
 
-// delayRepeat delays a step that would be repeated at once, because it failed or has no effect yet.
+// delayRepeat delays an action that would be repeated at once, because it failed or has no effect yet.
 // The delay doubles from retryMin to retryMax.
-func (w *worker) delayRepeat(o op, err error) {
-	if err == nil && o != opKill && o != opLeave {
+func (w *worker) delayRepeat(o reconcile.Kind, err error) {
+	if err == nil && o != reconcile.Kill && o != reconcile.Leave {
 		w.resetRetries(o)
 		return
 	}
@@ -615,9 +583,9 @@ func (w *worker) delayRepeat(o op, err error) {
 	w.notBefore = time.Now().Add(w.delay)
 }
 
-// resetRetries forgets the failures of the last step; o is the present one.
-func (w *worker) resetRetries(o op) {
-	w.lastOp, w.delay, w.notBefore, w.Tries = o, 0, time.Time{}, 0
+// resetRetries forgets the failures of the last action; o is the present one.
+func (w *worker) resetRetries(o reconcile.Kind) {
+	w.lastKind, w.delay, w.notBefore, w.Tries = o, 0, time.Time{}, 0
 }
 
 // logOf returns a log whose messages name a container and its job.
@@ -630,5 +598,5 @@ func (a *Agent) Live(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workers[id]
-	return w != nil && w.Entry.Final == nil && stateOrder(w.Actual) < ended
+	return w != nil && w.Entry.Final == nil && !reconcile.Ended(w.Actual)
 }

@@ -592,7 +592,7 @@ func TestBundlesThatHang(t *testing.T) {
 		settle(time.Second)
 		hangs := make(chan struct{})
 		w.change(func() { w.building = hangs })
-		for n := range int64(2 * parallelSteps) {
+		for n := range int64(2 * parallelActions) {
 			w.assign(wid(10+n), true)
 		}
 		settle(time.Second)
@@ -604,7 +604,7 @@ func TestBundlesThatHang(t *testing.T) {
 		}
 		close(hangs)
 		settle(time.Minute)
-		for n := range int64(2 * parallelSteps) { // too late for those that have started
+		for n := range int64(2 * parallelActions) { // too late for those that have started
 			if got := w.state(wid(10 + n)); got != model.WorkerRunning && got != model.WorkerFailed {
 				t.Errorf("job %d in the end: got %q", 10+n, got)
 			}

@@ -189,7 +189,7 @@ func (a *Agent) keepAll(notice string) {
 // keepsAny reports whether a kept container still runs. The mutex is held.
 func (a *Agent) keepsAny() bool {
 	for _, w := range a.workers {
-		if w.Kept && (w.exists() || w.busy) {
+		if w.Kept && (w.Exists() || w.busy) {
 			return true
 		}
 	}

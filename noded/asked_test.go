@@ -25,6 +25,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // TestWhatANodeAsksOfControllers notices a request that goes to another place or in another's name,
@@ -111,7 +112,7 @@ func TestTheStepRateOfJobs(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "steps")
 		a := NewAgent(Parts{Bundles: reads{from: &progress.Source{Path: path}}, Log: slog.New(slog.DiscardHandler)})
-		w := &worker{id: wid(1)}
+		w := &worker{Worker: reconcile.Worker{ID: wid(1)}}
 		w.Desired = &api.Alloc{Job: 1, Attempt: 1, Spec: c.spec, Group: c.group}
 		a.workers[wid(1)] = w
 		var text string
@@ -177,7 +178,7 @@ func TestContainersOfAnotherCluster(t *testing.T) {
 		}
 		if len(a.workers) != want || (foreign != "") != a.workers[wid(1)].Kept ||
 			(foreign != "") != strings.Contains(a.notice, "its containers are of cluster old") {
-			t.Errorf("foreign %q: %d workers, %+v, notice %q", foreign, len(a.workers), a.workers[wid(1)].facts, a.notice)
+			t.Errorf("foreign %q: %d workers, %+v, notice %q", foreign, len(a.workers), a.workers[wid(1)].Facts, a.notice)
 		}
 	}
 }
@@ -239,21 +240,6 @@ func loginOn(t *testing.T, cluster *pkitest.Cluster, c Config) Config {
 	t.Helper()
 	c.DataDir = installed(t, cluster, pki.Node).DataDir
 	return c
-}
-
-// TestAReasonOfALoss notices a report of a lost container that does not say what is known of it.
-func TestAReasonOfALoss(t *testing.T) {
-	for want, f := range map[string]facts{
-		"its shim was lost":                                {Actual: container.Lost},
-		"its shim was lost: no space":                      {Actual: container.Lost, LostReason: "no space"},
-		"its container disappeared without an exit record": {Entry: journal.Entry{Started: true}},
-	} {
-		got := recordLost(f)
-		if got.Op != opFinish || got.Result.Message != want || got.Result.State != model.WorkerFailed ||
-			got.Result.Began != f.Entry.Started {
-			t.Errorf("%+v: %+v", f, got)
-		}
-	}
 }
 
 // TestPartsOfADaemonRun notices a part that is not started, or that works on what is not this
@@ -419,7 +405,7 @@ func TestADaemonThatStopsWhileItCreates(t *testing.T) {
 		Cores: machine.NewCores([][]int{{0, 1}})})
 	a.ctx = ctx
 	w := a.workerOf(wid(1))
-	f := w.facts
+	f := w.Facts
 	f.Desired = &api.Alloc{Job: 1, Attempt: 1, Request: model.Request{Active: model.Vector{Cores: 1}}}
 	done, err := a.create(ctx, wid(1), f)
 	if !errors.Is(err, context.Canceled) || done == nil {
@@ -428,6 +414,6 @@ func TestADaemonThatStopsWhileItCreates(t *testing.T) {
 	done(w)
 	if e, ok := j.Entry(wid(1).String()); !ok || e.Final != nil || !w.Journaled || w.Actual != "" ||
 		len(w.Entry.Cores) != 1 {
-		t.Errorf("entry %+v, %+v", e, w.facts)
+		t.Errorf("entry %+v, %+v", e, w.Facts)
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // prepare makes the folder of a worker's checkpoint, if need be by a copy from another node. When it
 // cannot be made, the worker cannot be launched. A copy that is ended because the worker is to stop
 // decides nothing.
-func (a *Agent) prepare(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) prepare(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	err := errors.New("this node keeps no checkpoints")
 	if a.Checkpoints != nil {
 		owner, unknown := a.Bundles.Owner(f.Desired)
@@ -104,7 +105,7 @@ func (a *Agent) isHere(id container.ID) bool {
 	defer a.mu.Unlock()
 	for other, w := range a.workers {
 		if other.Job == id.Job && other.Worker == id.Worker && (other.Attempt == id.Attempt || !w.Entry.Started) &&
-			(w.exists() || w.busy || w.Desired != nil) {
+			(w.Exists() || w.busy || w.Desired != nil) {
 			return true
 		}
 	}
@@ -120,7 +121,7 @@ func (a *Agent) runsStill(id container.ID) bool {
 		return true // this daemon has just started
 	}
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Worker == id.Worker && (w.exists() || w.busy) {
+		if other.Job == id.Job && other.Worker == id.Worker && (w.Exists() || w.busy) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // noticeTimeout is the reason in the notice of a job whose time limit comes.
@@ -17,7 +18,7 @@ const noticeTimeout = "timeout"
 // tellEarly tells a container that its time limit comes: it writes the notice and sends the signal. A
 // daemon that is killed before the journal is written repeats both: the shim passes the signal on
 // once, and the notice says the same again.
-func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) tellEarly(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	if f.Excess.Message == "" { // else the notice follows when that is over
 		if err := a.Bundles.Notice(id, earlyNotice(id, f)); err != nil {
 			// The signal matters more than the notice.
@@ -41,7 +42,7 @@ func (a *Agent) toldEarly(id container.ID) (func(*worker), error) {
 }
 
 // earlyNotice tells a job when its time limit will be over.
-func earlyNotice(id container.ID, f facts) container.Notice {
+func earlyNotice(id container.ID, f reconcile.Facts) container.Notice {
 	return container.Notice{Reason: noticeTimeout, Deadline: f.LimitAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt,
 		Signal: f.Desired.Early.Signal}
 }

@@ -182,7 +182,7 @@ func (a *Agent) knownWorkers() (known, live []string) {
 	}
 	a.mu.Lock()
 	for id, w := range a.workers {
-		if w.exists() || w.Actual != "" {
+		if w.Exists() || w.Actual != "" {
 			add(id.String())
 		}
 	}

@@ -10,25 +10,15 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // gpuMemoryGrace is for how long a worker may use more of a GPU's memory than it declared, from when
 // it is told: enough to drop a cache, and short, since its neighbours cannot have that memory.
 const gpuMemoryGrace = 10 * time.Second
 
-// causeGPUMemory is the cause in the journal of a container that is killed for its GPU's memory. No
-// controller gives it.
-const causeGPUMemory model.Cause = "gpu-memory"
-
 // noticeGPUMemory is the reason in the notice of a job that uses too much of its GPU's memory.
 const noticeGPUMemory = "gpu_memory"
-
-// gpuExcess is that a worker uses more of a GPU's memory than it declared. The zero value is that
-// it does not.
-type gpuExcess struct {
-	Message string    // how much it uses and declared
-	Until   time.Time // it must use less
-}
 
 // gpuLimit is how much of a GPU's memory a worker may use, in bytes.
 type gpuLimit struct {
@@ -68,7 +58,7 @@ func (a *Agent) checkGPUMemory(usage map[string]*gpu.Usage, err error) (problem 
 			problem = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
 			a.deferEviction(l)
 		default:
-			a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
+			a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.ID, u.Processes))
 		}
 	}
 	return problem, whole
@@ -116,13 +106,13 @@ func (a *Agent) gpuLimits() (list []gpuLimit) {
 	return list
 }
 
-// judgeGPUMemory notes whether a worker uses more of a GPU's memory than it may. What follows is a
-// step.
+// judgeGPUMemory notes whether a worker uses more of a GPU's memory than it may. An action
+// follows.
 func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := l.worker
-	if a.workers[w.id] != w {
+	if a.workers[w.ID] != w {
 		return // it was dropped meanwhile
 	}
 	if !w.judged {
@@ -130,7 +120,7 @@ func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
 	}
 	switch {
 	case used <= l.memory:
-		w.Excess = gpuExcess{}
+		w.Excess = reconcile.Excess{}
 	case w.Excess.Message == "":
 		w.Excess.Until = time.Now().Add(gpuMemoryGrace)
 		fallthrough
@@ -144,24 +134,8 @@ func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
 // sizeText writes a size in MiB, rounded up, so that what is too much looks like it.
 func sizeText(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }
 
-// stepOfExcess is for a running container that uses, or used, too much of its GPU's memory: a
-// notice first, and the kill when the grace is over. The notice goes when there is no excess any
-// more.
-func stepOfExcess(f facts, now time.Time) step {
-	over := f.Excess.Message != ""
-	switch {
-	case f.Entry.Stopped == causeGPUMemory:
-		return step{Op: opKill}
-	case over && !f.Kept && !now.Before(f.Excess.Until):
-		return step{Op: opEvict}
-	case over != f.Warned && (f.Desired == nil || f.Desired.Stop == nil): // the notice of a stop stays
-		return step{Op: opWarn}
-	}
-	return step{}
-}
-
 // warn writes the notice of an excess, or takes it back.
-func (a *Agent) warn(id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) warn(id container.ID, f reconcile.Facts) (func(*worker), error) {
 	over := f.Excess.Message != ""
 	if !over {
 		if err := a.Bundles.Withdraw(id, noticeGPUMemory); err != nil {
@@ -187,26 +161,14 @@ func (a *Agent) warn(id container.ID, f facts) (func(*worker), error) {
 
 // evict writes down that a container is to be killed for its GPU's memory. The kill follows, also
 // by another daemon.
-func (a *Agent) evict(id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) evict(id container.ID, f reconcile.Facts) (func(*worker), error) {
 	a.logOf(id).Warn("a job is stopped, since it uses more of its GPU's memory than it declared",
 		"why", f.Excess.Message)
-	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: causeGPUMemory, Signal: "SIGKILL"}
+	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: reconcile.CauseGPUMemory, Signal: "SIGKILL"}
 	if err := a.Journal.Append(stopped); err != nil {
 		return nil, err
 	}
-	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = causeGPUMemory, "SIGKILL" }, nil
-}
-
-// evictedReport changes the report of a container that was killed for its GPU's memory: it says so.
-func evictedReport(f facts, r model.WorkerReport) model.WorkerReport {
-	if f.Entry.Stopped != causeGPUMemory || r.Signal != sigKill {
-		return r
-	}
-	r.OOM, r.Why = true, "it used more of its GPU's memory than it declared" // the daemon was restarted meanwhile
-	if f.Excess.Message != "" {
-		r.Why = "stopped: " + f.Excess.Message
-	}
-	return r
+	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = reconcile.CauseGPUMemory, "SIGKILL" }, nil
 }
 
 // runsHere reports whether a process belongs to a container that has not ended, or is a
@@ -219,5 +181,5 @@ func (a *Agent) runsHere(pid int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workers[id.OfWorker()]
-	return w != nil && w.exists() && w.Entry.Final == nil
+	return w != nil && w.Exists() && w.Entry.Final == nil
 }

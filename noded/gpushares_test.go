@@ -10,7 +10,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
-	"github.com/rota-hpc/rota/noded/journal"
 )
 
 const gib = int64(1) << 30
@@ -216,42 +215,4 @@ func TestExcessAcrossRestarts(t *testing.T) {
 			w.t.Errorf("it has freed memory while no daemon ran: %s, notice %+v", w.state(wid(1)), w.notice(wid(1)))
 		}
 	})
-}
-
-func TestStepOfExcess(t *testing.T) {
-	now := time.Unix(1000, 0)
-	until := func(d time.Duration) gpuExcess { return gpuExcess{Message: "much", Until: now.Add(d)} }
-	evicted := journal.Entry{ID: "1.1.0", Started: true, Stopped: causeGPUMemory}
-	for name, c := range map[string]struct {
-		facts facts
-		want  op
-	}{
-		"within":                         {facts{}, opNone},
-		"over":                           {facts{Excess: until(1)}, opWarn},
-		"over, and told":                 {facts{Excess: until(1), Warned: true}, opNone},
-		"within again":                   {facts{Warned: true}, opWarn},
-		"grace over":                     {facts{Excess: until(0), Warned: true}, opEvict},
-		"grace over before it was told":  {facts{Excess: until(0)}, opEvict},
-		"written down":                   {facts{Excess: until(0), Warned: true, Entry: evicted}, opKill},
-		"written down by another daemon": {facts{DesiredUnknown: true, Entry: evicted}, opKill},
-	} {
-		if s := stepOfExcess(c.facts, now); s.Op != c.want {
-			t.Errorf("%s: %q, want %q", name, s.Op, c.want)
-		}
-		f := c.facts
-		f.Actual = container.Running
-		if s, _ := nextStep(f, now); c.want != opNone && s.Op != c.want {
-			t.Errorf("%s: next is %q, want %q", name, s.Op, c.want)
-		}
-	}
-	for _, exit := range []container.Exit{{Code: 3}, {Signal: 15}} { // it ended before the kill
-		s, _ := nextStep(facts{Entry: evicted, Actual: container.Exited, Exit: &exit}, now)
-		if s.Result.OOM || s.Result.Why != "" {
-			t.Errorf("%+v: %+v", exit, s.Result)
-		}
-	}
-	s, _ := nextStep(facts{Entry: evicted, Actual: container.Exited, Exit: &container.Exit{Signal: 9}}, now)
-	if !s.Result.OOM || s.Result.Why != "it used more of its GPU's memory than it declared" {
-		t.Errorf("another daemon reports %+v", s.Result)
-	}
 }

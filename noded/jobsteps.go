@@ -1,7 +1,6 @@
 package noded
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // jobSteps are the steps of jobs: the parts that run on this node, and those that jobs start whose first
@@ -64,7 +64,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 func (a *Agent) endHolder(ctx context.Context, id container.ID) {
 	kill := container.Signal{Number: int(unix.SIGKILL), To: jobspec.SignalScript, Plain: true}
 	for delay := time.Second; a.Live(id); delay = min(2*delay, time.Minute) {
-		one, cancel := context.WithTimeout(ctx, stepTimeout)
+		one, cancel := context.WithTimeout(ctx, actionTimeout)
 		err := a.Runtime.Signal(one, id, kill)
 		cancel()
 		if err == nil {
@@ -130,16 +130,16 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 	a.jobSteps.Local.Note(mark, parts)
 	count := map[container.ID]int{}
 	for _, s := range parts {
-		if order := stateOrder(s.State); order == 0 || order == ended {
+		if !reconcile.Lives(s.State) {
 			continue
 		}
 		of := s.ID.OfWorker()
-		if w := a.workers[of]; w != nil && (w.exists() || w.busy || w.waitsForSteps()) {
+		if w := a.workers[of]; w != nil && (w.Exists() || w.busy || w.WaitsForSteps(time.Now())) {
 			count[of]++
 			continue
 		}
-		a.steps.Go(func() {
-			ctx, cancel := context.WithTimeout(a.ctxOrNone(), stepTimeout)
+		a.actions.Go(func() {
+			ctx, cancel := context.WithTimeout(a.ctxOrNone(), actionTimeout)
 			defer cancel()
 			if err := a.Runtime.Kill(ctx, s.ID); err != nil {
 				a.logOf(s.ID).Warn("cannot end a step whose job has ended", "err", err)
@@ -151,12 +151,6 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 	}
 }
 
-// waitsForSteps reports whether a worker has ended before its steps, whose time is not over.
-func (w *worker) waitsForSteps() bool {
-	now := time.Now()
-	return w.Actual == container.Exited && w.Entry.Final == nil && now.Before(w.stepsUntil(now))
-}
-
 // stepsEnded notes that the last step of a job has ended that runs.
 func (a *Agent) stepsEnded(id container.ID) {
 	a.mu.Lock()
@@ -166,24 +160,14 @@ func (a *Agent) stepsEnded(id container.ID) {
 	}
 }
 
-// stepsStop returns the signal that asks the steps of a worker to end with it, and how long they may take.
-func stepsStop(d *api.Alloc) (signal string, grace time.Duration) {
-	t := &jobspec.Task{}
-	if d.Spec != nil && d.Group < len(d.Spec.Groups) {
-		tasks := d.Spec.Groups[d.Group].Tasks
-		t = &tasks[max(oci.StepTask(tasks), 0)]
-	}
-	return cmp.Or(t.KillSignal, "SIGTERM"), time.Duration(cmp.Or(t.KillTimeout, jobspec.DefaultKillTimeout)) * time.Second
-}
-
 // tellSteps asks the steps of a worker that has ended to end too, unless the stop of their job has done that.
-func (a *Agent) tellSteps(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	signal, _ := stepsStop(f.Desired)
+func (a *Agent) tellSteps(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
+	signal, _ := reconcile.StepsStop(f.Desired)
 	if f.Desired.Stop != nil && f.Entry.Stopped != "" && stopsSteps(f.Desired) {
 		signal = ""
 	}
 	a.jobSteps.Recover(id) // so that those are told that an earlier daemon has started
-	a.jobSteps.End(ctx, id, signal, time.Until(f.stepsUntil(time.Now())))
+	a.jobSteps.End(ctx, id, signal, time.Until(f.StepsUntil(time.Now())))
 	return func(w *worker) { w.StepsTold = true }, nil
 }
 
@@ -240,8 +224,8 @@ func (a *Agent) outlived(w *worker) bool {
 		w.Desired != nil && !w.Desired.RunsSteps() {
 		return false
 	}
-	e, _ := a.Journal.Entry(w.id.String())
-	return a.runsSteps(w.id) || slices.ContainsFunc(e.Steps, func(s journal.Step) bool { return s.Report == nil })
+	e, _ := a.Journal.Entry(w.ID.String())
+	return a.runsSteps(w.ID) || slices.ContainsFunc(e.Steps, func(s journal.Step) bool { return s.Report == nil })
 }
 
 // desired returns what the controllers want for a worker, nil if that is not known.
@@ -289,7 +273,7 @@ func (a *Agent) recoverSteps(w *worker) {
 		return
 	}
 	w.stepsKnown = true
-	a.steps.Go(func() { a.jobSteps.Recover(w.id) })
+	a.actions.Go(func() { a.jobSteps.Recover(w.ID) })
 }
 
 // recoverRows reports the steps again that have ended, and that the controllers may not know.

@@ -129,7 +129,7 @@ func TestTheHolderOfAStepThatIsLeft(t *testing.T) {
 			defer close(done)
 			w.life.agent.endHolder(t.Context(), wid(1))
 		}()
-		settle(stepTimeout + time.Second/2)
+		settle(actionTimeout + time.Second/2)
 		w.change(func() { w.containers[wid(1)].deaf = false })
 		settle(2 * time.Second)
 		got := w.container(wid(1)).plain

@@ -47,7 +47,7 @@ const renewPart = 10
 func (a *Agent) renewLeases(term time.Duration) {
 	end := a.lease.end()
 	for _, w := range a.workers {
-		if !w.exists() && w.Steps == 0 || w.Desired == nil || w.Kept {
+		if !w.Exists() && w.Steps == 0 || w.Desired == nil || w.Kept {
 			continue
 		}
 		l := a.lease
@@ -56,11 +56,11 @@ func (a *Agent) renewLeases(term time.Duration) {
 		}
 		if end.Sub(w.lease) >= term/renewPart || w.leaseless != w.Desired.NoLease {
 			w.lease, w.leaseless = end, w.Desired.NoLease
-			ids := a.liveSteps(w.id)
-			if w.exists() { // it may have ended before its steps
-				ids = append(ids, w.id)
+			ids := a.liveSteps(w.ID)
+			if w.Exists() { // it may have ended before its steps
+				ids = append(ids, w.ID)
 			}
-			a.steps.Go(func() { a.passLease(w, ids, l.end(), a.Runtime.Renew) })
+			a.actions.Go(func() { a.passLease(w, ids, l.end(), a.Runtime.Renew) })
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (a *Agent) renewLeases(term time.Duration) {
 func (a *Agent) passLease(
 	w *worker, ids []container.ID, end time.Time, pass func(context.Context, container.ID, time.Time) error,
 ) {
-	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(a.ctx, actionTimeout)
 	defer cancel()
 	var err error
 	for _, id := range ids {
@@ -80,7 +80,7 @@ func (a *Agent) passLease(
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		a.logOf(w.id).Warn("cannot renew a lease", "err", err)
+		a.logOf(w.ID).Warn("cannot renew a lease", "err", err)
 		a.mu.Lock()
 		w.lease, w.leaseless = time.Time{}, false // the next answer tries again
 		a.mu.Unlock()

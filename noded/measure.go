@@ -65,26 +65,9 @@ func (w *worker) reportStep(step int64, written time.Time) {
 	}
 }
 
-// mayShare reports whether a worker may ever share its GPU, as [model.Job.CanPack] says.
-func (w *worker) mayShare() bool {
-	d := w.Desired
-	return d != nil && d.Spec != nil && d.Spec.Preemption != nil && d.Spec.Preemption.Mode == jobspec.PreemptSuspend &&
-		!d.Request.Exclusive && len(d.Nodes) == 1 && len(d.GPUs) == 1 && d.Request.Active.GPUs == model.WholeGPU
-}
-
-// runs reports whether a worker runs, and is not about to stop or to pause.
-func (w *worker) runs() bool {
-	d := w.Desired
-	return d != nil && w.Actual == container.Running && w.Entry.Final == nil && d.Stop == nil && !w.Kept && !w.pauses() &&
-		(d.Switch == nil || d.Switch.Number == w.Switch.Done)
-}
-
-// pauses reports whether a worker was told to pause.
-func (w *worker) pauses() bool { return w.Desired.Switch != nil && w.Desired.Switch.Pause }
-
 // sharingOf returns how the GPU of a worker is shared now. The agent's mutex is held.
 func (a *Agent) sharingOf(w *worker) gpuSharing {
-	if !w.runs() {
+	if !w.Runs() {
 		return gpuSharing{}
 	}
 	s := gpuSharing{measurable: true}
@@ -97,11 +80,11 @@ func (a *Agent) sharingOf(w *worker) gpuSharing {
 	others := 0
 	for _, o := range a.workers {
 		switch {
-		case o == w || !o.exists():
+		case o == w || !o.Exists():
 		case o.Desired == nil:
 			return gpuSharing{} // it is about to be killed
-		case !slices.Contains(o.Desired.GPUs, w.Desired.GPUs[0]) || o.paused():
-		case !o.runs() || o.Desired.Packing == nil || o.Desired.Packing.Number != s.number:
+		case !slices.Contains(o.Desired.GPUs, w.Desired.GPUs[0]) || o.Paused():
+		case !o.Runs() || o.Desired.Packing == nil || o.Desired.Packing.Number != s.number:
 			return gpuSharing{} // it comes or leaves
 		default:
 			others++
@@ -168,7 +151,7 @@ func (w *worker) measures() (next journal.Measures, news bool) {
 func (a *Agent) recordMeasures(id container.ID) {
 	a.mu.Lock()
 	w := a.workers[id]
-	if w == nil || !w.mayShare() {
+	if w == nil || !w.MayShare() {
 		a.mu.Unlock()
 		return
 	}
@@ -198,12 +181,12 @@ func (a *Agent) queueMeasures(w *worker) {
 		return
 	}
 	if known.Profile != nil && known.Packed == nil {
-		r := reportOf(w.id, model.WorkerRunning)
+		r := reportOf(w.ID, model.WorkerRunning)
 		r.Profile = known.Profile
 		a.out.putFinding(r)
 	}
 	if known.Packed != nil {
-		r := reportOf(w.id, model.WorkerRunning)
+		r := reportOf(w.ID, model.WorkerRunning)
 		r.Packed = known.Packed
 		a.out.putFinding(r)
 	}
@@ -230,9 +213,6 @@ func (a *Agent) sampleUsage(ctx context.Context) error {
 	}
 }
 
-// inUse reports whether a worker, or steps beside it, may use something.
-func (w *worker) inUse() bool { return w.Actual == container.Running || w.waitsForSteps() }
-
 // sampleCPU samples the processor time of the workers for which it is time.
 func (a *Agent) sampleCPU() {
 	now := time.Now()
@@ -243,7 +223,7 @@ func (a *Agent) sampleCPU() {
 	a.mu.Lock()
 	var running []container.ID
 	for id, w := range a.workers {
-		if w.inUse() {
+		if w.InUse(time.Now()) {
 			running = append(running, id)
 		}
 	}
@@ -313,11 +293,11 @@ func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 	defer a.mu.Unlock()
 	again = sampleInterval
 	for id, w := range a.workers {
-		if !w.inUse() || w.Desired == nil || len(w.Desired.GPUs) == 0 ||
+		if !w.InUse(time.Now()) || w.Desired == nil || len(w.Desired.GPUs) == 0 ||
 			slices.Max(w.Desired.GPUs) >= len(gpus) {
 			continue
 		}
-		if w.pauses() {
+		if w.Pauses() {
 			w.used.Pause()
 			if a.jobSteps.Manager != nil {
 				a.jobSteps.Local.PauseGPU(id)
@@ -344,7 +324,7 @@ func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 // sampledFast reports whether the GPU of a worker is to be sampled at 20 Hz now.
 func (w *worker) sampledFast(now time.Time) bool {
 	m := &w.measuring
-	if !w.mayShare() || !w.due() || m.number != 0 && !w.byRhythm() {
+	if !w.MayShare() || !w.due() || m.number != 0 && !w.byRhythm() {
 		return false
 	}
 	fast, begins := m.pace.Fast(now.UnixMilli(), m.window.InUse())
@@ -375,7 +355,7 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 			use /= int64(len(t.uuids))
 		}
 		w.used.AddGPU(now.UnixMilli(), use, memory)
-		if w.due() && w.mayShare() {
+		if w.due() && w.MayShare() {
 			w.measuring.window.Add(now.UnixMilli(), use, memory, t.fast)
 		}
 		a.addStepUsage(t.id, usage, owners, all, alone, now)
@@ -422,7 +402,7 @@ func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, o
 // alone reports whether no other container is on the GPUs of a worker. The agent's mutex is held.
 func (a *Agent) alone(w *worker) bool {
 	for _, o := range a.workers {
-		if o != w && o.exists() && (o.Desired == nil || !o.paused() &&
+		if o != w && o.Exists() && (o.Desired == nil || !o.Paused() &&
 			slices.ContainsFunc(o.Desired.GPUs, func(n int) bool { return slices.Contains(w.Desired.GPUs, n) })) {
 			return false
 		}

@@ -151,7 +151,7 @@ func (a *Agent) noteAnswer(n *api.NodeAllocs) error {
 func (a *Agent) keptContainers() []string {
 	var kept []string
 	for id, w := range a.workers {
-		if w.Kept && w.exists() {
+		if w.Kept && w.Exists() {
 			kept = append(kept, id.String())
 		}
 	}
@@ -284,16 +284,16 @@ func (a *Agent) extendLeases(of *api.Witnesses) {
 	a.lease = heldFrom(until-of.Hold, now, time.Duration(of.Hold)*time.Millisecond)
 	end := a.lease.end()
 	for id, w := range a.workers {
-		if w.Kept || o.runOut[id] || !w.exists() && w.Steps == 0 || w.Desired == nil && a.desiredKnown ||
+		if w.Kept || o.runOut[id] || !w.Exists() && w.Steps == 0 || w.Desired == nil && a.desiredKnown ||
 			w.Desired != nil && w.Desired.NoLease || end.Sub(w.lease) < a.lease.term/renewPart/2 {
 			continue
 		}
 		w.lease = end
 		ids := a.liveSteps(id)
-		if w.exists() {
+		if w.Exists() {
 			ids = append(ids, id)
 		}
-		a.steps.Go(func() { a.passLease(w, ids, end, a.Runtime.Extend) })
+		a.actions.Go(func() { a.passLease(w, ids, end, a.Runtime.Extend) })
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // TestWhatTheOutboxKeeps notices reports that are lost, sent twice, or sent in the wrong order.
@@ -116,7 +117,7 @@ func TestAMarkThatCannotBeWritten(t *testing.T) {
 func TestDelaysOfRepeatedSteps(t *testing.T) {
 	w := &worker{}
 	for _, want := range []int{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000} {
-		w.delayRepeat(opCreate, errFault)
+		w.delayRepeat(reconcile.Create, errFault)
 		if w.delay.Milliseconds() != int64(want) {
 			t.Errorf("%d tries: %v", w.Tries, w.delay)
 		}
@@ -124,11 +125,11 @@ func TestDelaysOfRepeatedSteps(t *testing.T) {
 	if w.Tries != 9 {
 		t.Errorf("%d tries", w.Tries)
 	}
-	w.delayRepeat(opCreate, nil)
-	if w.Tries != 0 || w.delay != 0 || w.lastOp != opCreate || !w.notBefore.IsZero() {
+	w.delayRepeat(reconcile.Create, nil)
+	if w.Tries != 0 || w.delay != 0 || w.lastKind != reconcile.Create || !w.notBefore.IsZero() {
 		t.Errorf("after a success: %+v", w)
 	}
-	w.delayRepeat(opKill, nil) // it has no effect yet
+	w.delayRepeat(reconcile.Kill, nil) // it has no effect yet
 	if w.Tries != 1 || w.notBefore.IsZero() {
 		t.Errorf("after a kill: %+v", w)
 	}

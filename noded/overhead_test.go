@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/gpu/gputest"
 	"github.com/rota-hpc/rota/noded/gpu/nvml"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 const envHelper = "ROTA_TEST_HELPER"
@@ -64,11 +65,11 @@ func BenchmarkProfiling(b *testing.B) {
 	a.ctx = b.Context()
 	spec := &jobspec.Job{Preemption: &jobspec.Preemption{Mode: jobspec.PreemptSuspend}}
 	for n := range gpus {
-		w := &worker{id: wid(int64(n + 1))}
+		w := &worker{Worker: reconcile.Worker{ID: wid(int64(n + 1))}}
 		w.Actual = container.Running
 		w.Desired = &api.Alloc{GPUs: []int{n}, Nodes: []string{"n1"}, Spec: spec}
 		w.Desired.Request.Active.GPUs = model.WholeGPU
-		a.workers[w.id] = w
+		a.workers[w.ID] = w
 	}
 	for id := range a.workers {
 		a.recordMeasures(id)

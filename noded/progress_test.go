@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 func TestProgressIsSampled(t *testing.T) {
@@ -244,7 +245,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 	dir, giveUp := silent(t)
 	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
 	a := NewAgent(Parts{Bundles: reads{from: from}, Log: slog.New(slog.DiscardHandler)})
-	a.workers[wid(1)] = &worker{id: wid(1)}
+	a.workers[wid(1)] = &worker{Worker: reconcile.Worker{ID: wid(1)}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

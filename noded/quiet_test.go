@@ -56,7 +56,7 @@ func TestALeaseIsNotRenewedAtEachAnswer(t *testing.T) {
 			a.desiredKnown {
 			t.Errorf("a state that went back: %v, kept %t", err, w.Kept)
 		}
-		a.steps.Wait()
+		a.actions.Wait()
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 const (
@@ -166,7 +167,7 @@ func workerID(r model.WorkerReport) container.ID {
 // queueReport puts the state of the worker into the outbox, if it was not reported yet. The mutex
 // is held.
 func (a *Agent) queueReport(w *worker) {
-	state := reportableState(w.facts)
+	state := reconcile.Reportable(&w.Facts)
 	if state == "" || state == w.lastReported || w.Kept {
 		return
 	}
@@ -175,7 +176,7 @@ func (a *Agent) queueReport(w *worker) {
 		a.out.putReport(*w.Entry.Final)
 		return
 	}
-	a.out.putReport(reportOf(w.id, state))
+	a.out.putReport(reportOf(w.ID, state))
 }
 
 // reportOf returns a report of the state of a worker.

@@ -175,23 +175,6 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestWhatAnExitRecordSaysIsReported notices a field that the report of a worker loses: without Lease
-// the controllers take the end for the job's own.
-func TestWhatAnExitRecordSaysIsReported(t *testing.T) {
-	e := &container.Exit{Code: 3, Signal: 9, OOM: true, Lease: true, Why: "its task ended"}
-	want := model.WorkerReport{State: model.WorkerExited, ExitCode: 3, Signal: 9, OOM: true, Lease: true,
-		Why: "its task ended"}
-	for _, began := range []bool{true, false} {
-		want.Unbegun = !began
-		if got := exitReport(e, began); got != want {
-			t.Errorf("got %+v", got)
-		}
-		if got := exitReport(nil, began); got.State != model.WorkerFailed || got.Began != began {
-			t.Errorf("without a record: %+v", got)
-		}
-	}
-}
-
 // TestTwoAttemptsNeverRunTogether notices a second attempt that starts while the first still has
 // processes here: both would write the same checkpoint.
 func TestTwoAttemptsNeverRunTogether(t *testing.T) {

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // save has the processes of a worker saved that is to go on elsewhere. Its exit record says when that
 // is done. If they cannot be saved, it gets its signal, for which part of its grace is kept.
-func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) save(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	dir, err := "", errors.New("this node does not save processes: it has no CRIU")
 	if a.Criu.Path != "" && a.Checkpoints != nil {
 		dir, err = a.orderSave(ctx, id, f)
@@ -24,7 +25,7 @@ func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worke
 	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
 }
 
-func (a *Agent) orderSave(ctx context.Context, id container.ID, f facts) (dir string, err error) {
+func (a *Agent) orderSave(ctx context.Context, id container.ID, f reconcile.Facts) (dir string, err error) {
 	if dir, err = a.Checkpoints.NewImage(id); err != nil {
 		return "", err
 	}

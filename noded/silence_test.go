@@ -173,7 +173,7 @@ func TestKeptWorkersAreNoOnesBusiness(t *testing.T) {
 		}
 		if w.Kept != c.kept || c.kept && (w.Desired != nil || !w.KillAt.IsZero() || !w.Confirmed) ||
 			!c.kept && (w.Desired == nil || w.Confirmed) {
-			t.Errorf("%s: %+v", name, w.facts)
+			t.Errorf("%s: %+v", name, w.Facts)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // silentNamed is how many containers whose shims do not answer a notice names.
@@ -19,7 +20,7 @@ func (a *Agent) noteSilent(all []container.Status) {
 	var named []string
 	n := 0
 	for _, s := range all {
-		if s.Silent == "" || stateOrder(s.State) == ended {
+		if s.Silent == "" || reconcile.Ended(s.State) {
 			continue
 		}
 		if n++; n <= silentNamed {

@@ -14,60 +14,61 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
-// runStep does one step, without holding the mutex. The function it returns applies the changes to
-// the worker. After an error the step is repeated.
-func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
-	if s.Op == opFetch {
+// act carries out one action, without holding the mutex. The function it returns applies the changes to
+// the worker. After an error the action is repeated.
+func (a *Agent) act(ctx context.Context, id container.ID, f reconcile.Facts, s reconcile.Action) (func(*worker), error) {
+	if s.Kind == reconcile.Fetch {
 		return a.prepare(ctx, id, f) // it takes as long as the copy makes progress
 	}
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	switch s.Op {
-	case opCreate:
+	switch s.Kind {
+	case reconcile.Create:
 		return a.create(ctx, id, f)
-	case opStart:
+	case reconcile.Start:
 		return a.start(ctx, id, f)
-	case opStop:
+	case reconcile.Stop:
 		return a.stop(ctx, id, f)
-	case opSave:
+	case reconcile.Save:
 		return a.save(ctx, id, f)
-	case opEarly:
+	case reconcile.Early:
 		return a.tellEarly(ctx, id, f)
-	case opWarn:
+	case reconcile.Warn:
 		return a.warn(id, f)
-	case opEvict:
+	case reconcile.Evict:
 		return a.evict(id, f)
-	case opKill:
+	case reconcile.Kill:
 		return nil, a.Runtime.Kill(ctx, id)
-	case opTell:
+	case reconcile.Tell:
 		return a.tellSteps(ctx, id, f)
-	case opLeave:
+	case reconcile.Leave:
 		return nil, a.Runtime.Signal(ctx, id, container.Signal{Number: int(syscall.SIGTERM)})
-	case opSwitch:
+	case reconcile.Switch:
 		return a.switchTo(ctx, id, f)
-	case opYield:
+	case reconcile.Yield:
 		return a.yield(id, f)
-	case opFinish:
+	case reconcile.Finish:
 		done, err := a.recordResult(ctx, id, f, s.Result)
 		if err == nil && f.Actual == "" {
 			a.cleanUpFailed(ctx, id)
 		}
 		return done, err
-	case opRemove:
+	case reconcile.Remove:
 		return a.remove(ctx, id)
-	case opForget:
+	case reconcile.Forget:
 		return a.forget(ctx, id, f)
 	}
-	return nil, fmt.Errorf("unknown step %q", s.Op)
+	return nil, fmt.Errorf("unknown action %q", s.Kind)
 }
 
 var errNoCores = errors.New("its cores are not free yet")
 
 // create writes the intent to the journal and creates the container. An error becomes the worker's
 // result: whether and where to try again is decided by the controllers.
-func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) create(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	if err := a.gpus.checkHealthy(f.Desired.GPUs); err != nil {
 		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
@@ -95,7 +96,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd(f.Desired))
 	}
 	if err == nil {
-		return func(w *worker) { known(w); w.advanceState(container.Created) }, nil
+		return func(w *worker) { known(w); w.Advance(container.Created) }, nil
 	}
 	if ctx.Err() != nil && a.isStopping() {
 		return known, err // this daemon is stopping, so that the error says nothing about the container
@@ -175,7 +176,7 @@ func shortMessage(err error) string {
 
 // start starts the command of a container. The journal is written first: a container that may have
 // been started is never created again.
-func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) start(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	if err := a.Journal.Append(journal.Record{Op: journal.Started, ID: id.String()}); err != nil {
 		return nil, err
 	}
@@ -183,22 +184,14 @@ func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*work
 	if err := a.Runtime.Start(ctx, id); err != nil {
 		return started, err // its shim may be slow: the attempt has not failed while the container may run
 	}
-	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
+	return func(w *worker) { started(w); w.Advance(container.Running) }, nil
 }
 
-// advanceState sets the state that a step has reached, unless the runtime has reported a later one
-// meanwhile.
-func (w *worker) advanceState(s container.State) {
-	if stateOrder(s) > stateOrder(w.Actual) {
-		w.Actual = s
-	}
-}
-
-// stop carries out the first step of a stop: it writes the notice that tells the job why it has to
+// stop carries out the first part of a stop: it writes the notice that tells the job why it has to
 // end, and sends the signal. A stronger cause writes a new notice, and sends its signal if that is
 // another one. A daemon that is killed before the journal is written repeats both: that does no
-// harm, while a job without notice would lose work. The kill at the deadline is opKill.
-func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+// harm, while a job without notice would lose work. The kill at the deadline is reconcile.Kill.
+func (a *Agent) stop(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	s := f.Desired.Stop
 	if why := cmp.Or(f.NotSaved, f.Save.Problem); why != "" && f.Entry.Stopped == "" {
 		a.logOf(id).Warn("the processes of a job cannot be saved; it is asked to leave", "why", why)
@@ -225,7 +218,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 
 // signalStop sends the signal of a stop to a worker, and to the steps beside it. A worker that only holds
 // their room leaves when they have ended.
-func (a *Agent) signalStop(ctx context.Context, id container.ID, f facts) error {
+func (a *Agent) signalStop(ctx context.Context, id container.ID, f reconcile.Facts) error {
 	var errs []error
 	if !f.Desired.Holds() {
 		errs = append(errs, a.Runtime.Signal(ctx, id, stopSignal(f.Desired)))
@@ -250,7 +243,7 @@ func noticeReason(c model.Cause) string {
 // recordResult writes the result of a container to the journal. From then on its cores are free.
 // Before that its GPUs are checked for processes that are left on them.
 func (a *Agent) recordResult(
-	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
+	ctx context.Context, id container.ID, f reconcile.Facts, r model.WorkerReport,
 ) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	a.finishSteps(ctx, id)
@@ -299,7 +292,7 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 }
 
 // forget removes an intent whose container was never created, or what is left of a kept one.
-func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) forget(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	if err := errors.Join(a.removeSteps(ctx, id), a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
 	}
@@ -313,7 +306,7 @@ func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*wor
 }
 
 // takeCores takes free cores for a worker, or returns those that the journal has for it.
-func (a *Agent) takeCores(f facts) ([]int, error) {
+func (a *Agent) takeCores(f reconcile.Facts) ([]int, error) {
 	if a.Cores == nil {
 		return nil, nil
 	}

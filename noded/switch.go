@@ -7,11 +7,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // switchTo has a container pause, or go on with cores of its own. The container's status says when
 // that is done. The shim knows the number of the last order, so that a repeated one does nothing.
-func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) switchTo(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
 	d := f.Desired.Switch
 	o := container.SwitchOrder{Number: d.Number}
 	if d.Pause {
@@ -22,7 +23,7 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 		if err := a.Runtime.Switch(ctx, id, o); err != nil {
 			return nil, err
 		}
-		return func(w *worker) { w.noteOrdered(o.Number) }, nil
+		return func(w *worker) { w.Ordered(o.Number) }, nil
 	}
 	cores := f.Entry.Cores
 	if a.Cores != nil && len(cores) == 0 {
@@ -39,20 +40,13 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 	return func(w *worker) {
 		w.Entry.Cores = cores
 		if err == nil {
-			w.noteOrdered(o.Number)
+			w.Ordered(o.Number)
 		}
 	}, err
 }
 
-// noteOrdered notes that the container has been given an order.
-func (w *worker) noteOrdered(number int) {
-	if number > w.Switch.Ordered {
-		w.Switch.Ordered, w.Switch.Problem = number, ""
-	}
-}
-
 // yield gives the cores of a paused container back. From then on it may be reported as paused.
-func (a *Agent) yield(id container.ID, f facts) (func(*worker), error) {
+func (a *Agent) yield(id container.ID, f reconcile.Facts) (func(*worker), error) {
 	if err := a.Journal.Append(journal.Record{Op: journal.Bound, ID: id.String()}); err != nil {
 		return nil, err
 	}
@@ -63,8 +57,8 @@ func (a *Agent) yield(id container.ID, f facts) (func(*worker), error) {
 // queueSwitch puts into the outbox that the worker has carried out the last order to pause or to go
 // on, or why it cannot, if that was not reported yet. The mutex is held.
 func (a *Agent) queueSwitch(w *worker) {
-	r := reportOf(w.id, model.WorkerRunning)
-	r.Switch, r.Unpaused = w.switchDone(), w.unpaused()
+	r := reportOf(w.ID, model.WorkerRunning)
+	r.Switch, r.Unpaused = w.SwitchDone(), w.Unpaused()
 	if r.Unpaused != "" {
 		r.Switch = w.Switch.Ordered
 	} else if r.Switch != 0 {
@@ -75,7 +69,7 @@ func (a *Agent) queueSwitch(w *worker) {
 	}
 	w.lastSwitch = r
 	if r.Unpaused != "" {
-		a.logOf(w.id).Warn("a job does not pause", "why", r.Unpaused)
+		a.logOf(w.ID).Warn("a job does not pause", "why", r.Unpaused)
 	}
 	a.out.putFinding(r)
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/profile"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // usageOf returns what a worker has used until it ended.
-func (a *Agent) usageOf(id container.ID, f facts) (u model.Usage) {
+func (a *Agent) usageOf(id container.ID, f reconcile.Facts) (u model.Usage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w := a.workers[id]; w != nil && f.Entry.Started {

@@ -28,7 +28,7 @@ func (a *Agent) status() string {
 	defer a.mu.Unlock()
 	running := 0
 	for _, w := range a.workers {
-		if w.exists() {
+		if w.Exists() {
 			running++
 		}
 	}
