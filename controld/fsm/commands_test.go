@@ -162,7 +162,8 @@ func commandsPage(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Commands of the replicated log\n\n" +
 		"Each entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
-		"`make golden` writes this page from controld/fsm.\n")
+		"`make golden` writes this page from controld/fsm.\n\nBelow each command stand the reasons for which it, or a " +
+		"part of it, is refused. An unsettled cluster: " + model.ErrUnsettled.Error() + ".\n")
 	for i := range commandTable {
 		row := &commandTable[i]
 		c, err := row.decode([]byte("{}"))
@@ -179,15 +180,18 @@ func commandsPage(t *testing.T) []byte {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", f[0], f[1])
 		}
 		if len(row.refusals) == 0 {
-			b.WriteString("\nIt is never refused.\n")
+			b.WriteString("\nNever refused.\n")
 			continue
 		}
-		b.WriteString("\nIt is refused, or a part of it is, when:\n\n")
+		b.WriteString("\nRefused:\n\n")
 		for _, r := range row.refusals {
 			text := r.Error()
 			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" &&
 				typ.PkgPath() != "fmt" {
 				text = strings.TrimSuffix(sentences(types[typ.Name()].doc), ".")
+			}
+			if errors.Is(r, model.ErrUnsettled) {
+				text = "the cluster is unsettled"
 			}
 			fmt.Fprintf(&b, "- %s\n", text)
 		}
