@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,7 +36,8 @@ func TestPhases(t *testing.T) {
 	numbered := regexp.MustCompile(`^// ([0-9]\. [A-Z][a-z ]+):`)
 	var code []string
 	for _, g := range file.Comments {
-		if m := numbered.FindStringSubmatch(g.List[0].Text); m != nil && decide.Body.Pos() < g.Pos() && g.End() < decide.End() {
+		if m := numbered.FindStringSubmatch(g.List[0].Text); m != nil && decide.Pos() < g.Pos() &&
+			g.End() < decide.End() {
 			code = append(code, strings.ToLower(strings.Replace(m[1], ".", "", 1)))
 		}
 	}
@@ -48,5 +51,35 @@ func TestPhases(t *testing.T) {
 	}
 	if len(code) < 9 || !slices.Equal(code, listed) {
 		t.Errorf("the cycle has the phases %q, docs/policy.md lists %q", code, listed)
+	}
+}
+
+// TestNothingIsEmbeddedByPointer: the structs of the scheduler name what they point to, so that a call
+// says which struct it is of.
+func TestNothingIsEmbeddedByPointer(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "schedtest") {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					if _, pointer := f.Type.(*ast.StarExpr); pointer && len(f.Names) == 0 {
+						t.Errorf("%s: a struct embeds a pointer: give the field a name", fset.Position(f.Pos()))
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

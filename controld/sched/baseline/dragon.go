@@ -29,7 +29,7 @@ const (
 // long as a job waits, and growing passes over nodes. What makes the operator crash, or give a job
 // more than its maximum, is not kept.
 func Dragon(t *scratch.State) {
-	d := &dragonPolicy{State: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
+	d := &dragonPolicy{state: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
 		return cmp.Or(cmp.Compare(a.Job.Started.At, b.Job.Started.At), cmp.Compare(a.Job.ID, b.Job.ID))
 	})
@@ -38,7 +38,7 @@ func Dragon(t *scratch.State) {
 
 // dragonPolicy is policy dragon at work.
 type dragonPolicy struct {
-	*scratch.State
+	state   *scratch.State
 	running []*elastic.Job
 	queue   []*model.Job
 }
@@ -48,16 +48,16 @@ func (d *dragonPolicy) pass() {
 	urgent, ok := false, true
 	if len(d.queue) > 0 {
 		due := d.queue[0].Eligible + dragonPatience
-		d.WakeAt(due)
-		urgent = due <= d.Now
+		d.state.WakeAt(due)
+		urgent = due <= d.state.Now
 	}
-	if urgent && d.May(steering.Preemption) {
+	if urgent && d.state.May(steering.Preemption) {
 		ok = d.scaleDown(d.queue[0])
 	}
 	if ok {
 		d.startOne()
 	}
-	if !urgent && len(d.Started) == 0 && d.onTheMinute() {
+	if !urgent && len(d.state.Started) == 0 && d.onTheMinute() {
 		d.scaleUp()
 	}
 }
@@ -67,7 +67,7 @@ func (d *dragonPolicy) pass() {
 func (d *dragonPolicy) startOne() {
 	for _, j := range d.queue {
 		c := queue.NewContender(nil, j)
-		if spots, ok := d.greedy(c.Gang(d.State), j); ok && c.Start(d.State, spots, 0) {
+		if spots, ok := d.greedy(c.Gang(d.state), j); ok && c.Start(d.state, spots, 0) {
 			return
 		}
 	}
@@ -77,11 +77,11 @@ func (d *dragonPolicy) startOne() {
 // resized.
 func (d *dragonPolicy) onTheMinute() bool {
 	var last model.Instant
-	for j := range d.View.Live() {
+	for j := range d.state.View.Live() {
 		last = max(last, j.Live().Assigned.At)
 	}
-	past := d.Now - last
-	d.WakeAt(d.Now - past%dragonIdle + dragonIdle)
+	past := d.state.Now - last
+	d.state.WakeAt(d.state.Now - past%dragonIdle + dragonIdle)
 	return past > 0 && past%dragonIdle == 0
 }
 
@@ -101,7 +101,7 @@ func (d *dragonPolicy) greedy(g *fit.Gang, j *model.Job) ([]fit.Spot, bool) {
 		g.At(terms.Part).Workers = terms.Max
 	}
 	first, most := -1, 0
-	for node := range d.View.Nodes() {
+	for node := range d.state.View.Nodes() {
 		found, whole := d.fill(g, order, []int{node})
 		if whole {
 			return slices.Concat(found...), true
@@ -116,7 +116,7 @@ func (d *dragonPolicy) greedy(g *fit.Gang, j *model.Job) ([]fit.Spot, bool) {
 		return nil, false
 	}
 	nodes := []int{first}
-	for node := range d.View.Nodes() {
+	for node := range d.state.View.Nodes() {
 		if node != first {
 			nodes = append(nodes, node)
 		}
@@ -146,9 +146,9 @@ func (d *dragonPolicy) cut(g *fit.Gang, terms model.Elastic, found [][]fit.Spot)
 // that has no room for one gets no further ones. It returns the spots of each part, and whether
 // these are all.
 func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
-	defer d.Room.Waive(g.For)()
+	defer d.state.Room.Waive(g.For)()
 	found := make([][]fit.Spot, g.Parts())
-	try, at, on := d.Room.Copy(), 0, 0
+	try, at, on := d.state.Room.Copy(), 0, 0
 	for _, i := range order {
 		p := g.At(i)
 		single := g.Only(i, 1)
@@ -177,13 +177,13 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 // scaleDown takes workers from those that run until the least workers of a job fit, its servers
 // left out, and reports whether they do. As long as some are still leaving none are taken.
 func (d *dragonPolicy) scaleDown(j *model.Job) bool {
-	g := d.Gang(j)
+	g := d.state.Gang(j)
 	only := g.Only(0, g.Workers)
 	if terms, elastic := j.Elastic(); elastic {
 		only = g.Only(terms.Part, terms.Min)
 	}
-	ahead := d.Room.Copy()
-	for k := range d.View.Live() {
+	ahead := d.state.Room.Copy()
+	for k := range d.state.View.Live() {
 		if a := k.Live(); a.Stop != nil && a.Stop.Resize != nil && len(a.Stop.Resize.Leave) > 0 {
 			return true
 		}
@@ -207,7 +207,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	if taken {
 		for _, f := range d.running {
 			f.DropOdd()
-			f.Resize(d.State, 0)
+			f.Resize(d.state, 0)
 		}
 	}
 	return true
@@ -218,7 +218,7 @@ func (d *dragonPolicy) nextToLeave(f *elastic.Job) int {
 	server := -1
 	for i := range f.Attempt.Workers {
 		if i < f.Terms.First || i >= f.Terms.First+f.Size {
-			_, server = d.View.Node(f.Attempt.Workers[i].Node)
+			_, server = d.state.View.Node(f.Attempt.Workers[i].Node)
 			break
 		}
 	}
@@ -240,7 +240,7 @@ func (d *dragonPolicy) nextToLeave(f *elastic.Job) int {
 // job.
 func (d *dragonPolicy) scaleUp() {
 	k := 0
-	for node := range d.View.Nodes() {
+	for node := range d.state.View.Nodes() {
 		for ; k < len(d.running); k++ {
 			if !d.fillUp(d.running[k], node) {
 				break
@@ -251,24 +251,24 @@ func (d *dragonPolicy) scaleUp() {
 		if odd := len(f.Join) % f.Terms.Unit; odd > 0 {
 			f.Join = f.Join[:len(f.Join)-odd]
 		}
-		f.Resize(d.State, 0)
+		f.Resize(d.state, 0)
 	}
 }
 
 // fillUp adds workers of a job on a node, and reports whether it has its most.
 func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
-	g := d.Gang(f.Job)
+	g := d.state.Gang(f.Job)
 	single := g.Only(f.Terms.Part, 1)
 	for f.Size+len(f.Join) < f.Terms.Max {
-		if d.onNode(f, node) >= single.PerNode || !d.Room.Usable(node, &single.Part, single.Exclude) {
+		if d.onNode(f, node) >= single.PerNode || !d.state.Room.Usable(node, &single.Part, single.Exclude) {
 			return false
 		}
-		spot, ok := d.Room.PlaceOn(single, node)
+		spot, ok := d.state.Room.PlaceOn(single, node)
 		if !ok {
 			return false
 		}
-		d.Room.Take(single, spot)
-		f.Join = append(f.Join, d.Places(spot)...)
+		d.state.Room.Take(single, spot)
+		f.Join = append(f.Join, d.state.Places(spot)...)
 	}
 	return true
 }
@@ -277,7 +277,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 func (d *dragonPolicy) onNode(f *elastic.Job, node int) int {
 	n := f.On(node)
 	for i := range f.Join {
-		if f.Join[i].Node == d.View.Nodes()[node].Name {
+		if f.Join[i].Node == d.state.View.Nodes()[node].Name {
 			n++
 		}
 	}

@@ -36,16 +36,16 @@ type easyReservation struct {
 
 // pass starts a job if that does not delay the reservation.
 func (p *easyReservation) pass(t *starter, j *model.Job) {
-	short := reserve.StartedNow(t.State, j) <= p.at
+	short := reserve.StartedNow(t.state, j) <= p.at
 	seen := &p.seen
 	if !short {
 		seen = &p.long
 	}
-	g := t.Gang(j)
+	g := t.state.Gang(j)
 	seen.Try(&g, func() bool {
 		if p.keep != nil && !short {
-			t.Room.Claim(p.keep)
-			defer t.Room.Unclaim(p.keep.Job)
+			t.state.Room.Claim(p.keep)
+			defer t.state.Room.Unclaim(p.keep.Job)
 		}
 		return t.startWhole(j)
 	})
@@ -54,7 +54,7 @@ func (p *easyReservation) pass(t *starter, j *model.Job) {
 // reserveFor looks ahead for a job: at which instant it fits, and what of the present room it will
 // need then.
 func reserveFor(t *reserve.Forecast, j *model.Job) *easyReservation {
-	g := t.Gang(j)
+	g := t.State.Gang(j)
 	ends := endings(t)
 	// More room never hurts, so a binary search finds the first instant.
 	n, _ := slices.BinarySearchFunc(ends, true, func(e reserve.Release, _ bool) int {

@@ -23,13 +23,13 @@ const elasticDepth = 256
 // up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
 // did not get faster.
 func Elastic(t *scratch.State) policy.Policy {
-	return &elasticPolicy{State: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
+	return &elasticPolicy{state: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
 }
 
 // elasticPolicy is policy elastic at work.
 type elasticPolicy struct {
 	policy.Idle
-	*scratch.State
+	state    *scratch.State
 	running  []*elastic.Job
 	forecast *reserve.Forecast
 	head     *model.Job // the first that waits in vain; nil: none
@@ -38,12 +38,12 @@ type elasticPolicy struct {
 // line is the waiting jobs that may start, best first.
 func (s *elasticPolicy) line() []*model.Job {
 	var list []*model.Job
-	for g := range s.View.QueueGroups() {
+	for g := range s.state.View.QueueGroups() {
 		if g.Key.Held {
 			continue
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), elasticDepth)] {
-			if s.Startable(j) {
+			if s.state.Startable(j) {
 				list = append(list, j)
 			}
 		}
@@ -58,11 +58,11 @@ func (s *elasticPolicy) Serve() {
 	for i, j := range line {
 		alone := true // no other job of its rank or above waits
 		for k, o := range line {
-			if k != i && s.Started[o.ID] == 0 && (k < i || sameRank(o, j)) {
+			if k != i && s.state.Started[o.ID] == 0 && (k < i || sameRank(o, j)) {
 				alone = false
 			}
 		}
-		if s.startSized(j, alone) || s.AwaitsVictims(j.ID) || s.giveWay(j) {
+		if s.startSized(j, alone) || s.state.AwaitsVictims(j.ID) || s.giveWay(j) {
 			continue
 		}
 		if s.head == nil {
@@ -85,15 +85,15 @@ func sameRank(o, j *model.Job) bool {
 // least. It reports whether it could.
 func (s *elasticPolicy) startSized(j *model.Job, most bool) bool {
 	c := queue.NewContender(nil, j)
-	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return s.putSized(c, most) })
+	return c.StartAll(s.state, func() ([]fit.Spot, bool) { return s.putSized(c, most) })
 }
 
 // putSized finds spots for a contender and leaves the gang that they are for with it.
 func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, bool) {
-	g := c.Gang(s.State)
+	g := c.Gang(s.state)
 	terms, elastic := c.Job.Elastic()
 	if !elastic {
-		return placeTogether(s.State, g)
+		return placeTogether(s.state, g)
 	}
 	part := g.At(terms.Part)
 	size := terms.Min
@@ -102,7 +102,7 @@ func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, boo
 	}
 	for ; size >= terms.Min; size -= terms.Unit {
 		part.Workers = size
-		if spots, ok := placeTogether(s.State, g); ok {
+		if spots, ok := placeTogether(s.state, g); ok {
 			return spots, true
 		}
 	}
@@ -122,7 +122,7 @@ func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 // giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
 // enough.
 func (s *elasticPolicy) giveWay(j *model.Job) bool {
-	if !s.May(steering.Preemption) {
+	if !s.state.May(steering.Preemption) {
 		return false
 	}
 	var list []*elastic.Job
@@ -134,12 +134,12 @@ func (s *elasticPolicy) giveWay(j *model.Job) bool {
 	if len(list) == 0 {
 		return false
 	}
-	g := s.Gang(j)
-	p := preempt.PlanShrink(s.State, &g, s.running, list, s.pricer(list))
+	g := s.state.Gang(j)
+	p := preempt.PlanShrink(s.state, &g, s.running, list, s.pricer(list))
 	if p == nil {
 		return false
 	}
-	preempt.Shrink(s.State, j, p)
+	preempt.Shrink(s.state, j, p)
 	return true
 }
 
@@ -150,29 +150,29 @@ func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
 	})
-	part := preempt.StandstillPart(s.State, list)
+	part := preempt.StandstillPart(s.state, list)
 	return func(f *elastic.Job) int64 { return part(f)/1024*1024 + int64(slices.Index(order, f)) }
 }
 
 // protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
 // kept from all jobs; until then, when all that fit have started, only from growing jobs.
 func (s *elasticPolicy) protect(j *model.Job, served bool) {
-	due := j.Eligible + model.Instant(s.Policy.ReserveAfterMS)
-	if s.Holders[j.ID] != nil || len(s.Holders) >= reserve.MaxReservations || served != (due > s.Now) {
+	due := j.Eligible + model.Instant(s.state.Policy.ReserveAfterMS)
+	if s.state.Holders[j.ID] != nil || len(s.state.Holders) >= reserve.MaxReservations || served != (due > s.state.Now) {
 		return
 	}
-	g := s.Gang(j)
+	g := s.state.Gang(j)
 	claims := s.forecast.Soonest(&g)
 	if claims == nil {
 		return
 	}
-	r := s.NewReservation(j.ID, claims, s.Now)
+	r := s.state.NewReservation(j.ID, claims, s.state.Now)
 	if served {
-		s.WakeAt(due)
-		s.Room.Claim(r)
+		s.state.WakeAt(due)
+		s.state.Room.Claim(r)
 		return
 	}
-	s.Reserve(r)
+	s.state.Reserve(r)
 }
 
 // Resize gives jobs the room that is idle, and takes back workers that were of no use.
@@ -184,9 +184,9 @@ func (s *elasticPolicy) Resize() {
 // goBack takes from jobs the workers with which they did not get faster.
 func (s *elasticPolicy) goBack() {
 	for _, f := range preempt.Unchanged(s.running) {
-		if n := elastic.Superfluous(s.State, f); n > 0 && elastic.Settled(s.State, f) {
+		if n := elastic.Superfluous(s.state, f); n > 0 && elastic.Settled(s.state, f) {
 			f.Drop(n)
-			f.Resize(s.State, 0)
+			f.Resize(s.state, 0)
 		}
 	}
 }
@@ -194,10 +194,10 @@ func (s *elasticPolicy) goBack() {
 // grow gives jobs one step more each, as long as there is idle room that no job claims. Jobs that
 // gain most for their weight come first.
 func (s *elasticPolicy) grow() {
-	since := elastic.IdleSince(s.State)
+	since := elastic.IdleSince(s.state)
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
-		if elastic.MayGrow(s.State, f) && elastic.Settled(s.State, f) && elastic.RoomIdle(s.State, f, since) {
+		if elastic.MayGrow(s.state, f) && elastic.Settled(s.state, f) && elastic.RoomIdle(s.state, f, since) {
 			list = append(list, f)
 		}
 	}
@@ -211,15 +211,15 @@ func (s *elasticPolicy) grow() {
 		}
 		f := list[best]
 		list = append(list[:best:best], list[best+1:]...)
-		if elastic.Extend(s.State, f, f.Terms.Step, nil) {
-			f.Resize(s.State, 0)
+		if elastic.Extend(s.state, f, f.Terms.Step, nil) {
+			f.Resize(s.state, 0)
 		}
 	}
 }
 
 // worth is what one step more gains: speedup for each GPU, weighted by priority.
 func (s *elasticPolicy) worth(f *elastic.Job) int64 {
-	loss := elastic.LossOf(s.State, f.Job)
+	loss := elastic.LossOf(s.state, f.Job)
 	width := f.Job.GPUEquivalentsOf(f.Request().Active) * int64(f.Terms.Step)
 	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size,
 		loss)) * 1_000_000 / width * int64(1+f.Job.Priority)

@@ -24,7 +24,8 @@ const (
 // best-effort ones, which are served strictly in order. Only jobs of one worker are chosen for by
 // what fits; for a gang, which the paper does not have, victims are drawn at random.
 type fitgppPolicy struct {
-	*starter
+	state      *scratch.State
+	starter    *starter
 	cache      *preempt.Cache
 	candidates *preempt.Candidates // nil until it is needed
 	choose     func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool
@@ -38,7 +39,7 @@ func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Policy {
 
 func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *model.Job,
 	*fit.Gang) bool) policy.Policy {
-	p := &fitgppPolicy{starter: newStarter(t), cache: cache, choose: choose}
+	p := &fitgppPolicy{state: t, starter: newStarter(t), cache: cache, choose: choose}
 	return policy.ServeOnly(p.serve)
 }
 
@@ -49,25 +50,25 @@ func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy
 func (p *fitgppPolicy) serve() {
 	blocked := false
 	for j := range p.of(jobspec.TE) {
-		if p.startWhole(j) {
+		if p.starter.startWhole(j) {
 			continue
 		}
-		switch own := p.Holders[j.ID]; {
+		switch own := p.state.Holders[j.ID]; {
 		case own == nil:
 			blocked = true
-			if g := p.Gang(j); !p.drains(j, &g) && p.May(steering.Preemption) {
+			if g := p.state.Gang(j); !p.drains(j, &g) && p.state.May(steering.Preemption) {
 				p.choose(p, j, &g)
 			}
-		case own.At == p.Now:
+		case own.At == p.state.Now:
 			blocked = true
-			p.WakeAt(p.Now + 1)
+			p.state.WakeAt(p.state.Now + 1)
 		}
 	}
 	if blocked {
 		return
 	}
 	for j := range p.of(jobspec.BE) {
-		if !p.startWhole(j) {
+		if !p.starter.startWhole(j) {
 			return
 		}
 	}
@@ -78,7 +79,7 @@ func (p *fitgppPolicy) serve() {
 // order.
 func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
-		for j := range waiting(p.State) {
+		for j := range waiting(p.state) {
 			if j.Class == class && !yield(j) {
 				return
 			}
@@ -89,8 +90,8 @@ func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 // all returns the candidates, which are listed once a cycle.
 func (p *fitgppPolicy) all() *preempt.Candidates {
 	if p.candidates == nil {
-		p.candidates = preempt.NewCandidates(p.State, p.cache)
-		weight := cmp.Or(p.Policy.GraceWeight, fitgppGraceWeight)
+		p.candidates = preempt.NewCandidates(p.state, p.cache)
+		weight := cmp.Or(p.state.Policy.GraceWeight, fitgppGraceWeight)
 		p.candidates.Score(max(0, weight))
 	}
 	return p.candidates
@@ -103,9 +104,9 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 		return false
 	}
 	r, best := p.all(), -1
-	for i := range p.View.Nodes() {
-		if p.Room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
-			fit.Within(g.Request, r.Coming(p.State, i, &g.Part)) && reserve.SeatsOne(p.State, i, &g.Request, 0) {
+	for i := range p.state.View.Nodes() {
+		if p.state.Room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
+			fit.Within(g.Request, r.Coming(p.state, i, &g.Part)) && reserve.SeatsOne(p.state, i, &g.Request, 0) {
 			best = i
 		}
 	}
@@ -117,15 +118,15 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 
 // keep reserves room for a job on a node.
 func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
-	claims := []model.Claim{{Node: p.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}}
-	r := p.NewReservation(j.ID, claims, max(p.Now, p.all().Over[node]))
+	claims := []model.Claim{{Node: p.state.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}}
+	r := p.state.NewReservation(j.ID, claims, max(p.state.Now, p.all().Over[node]))
 	r.ForPreemptor = true
-	p.Reserve(r)
+	p.state.Reserve(r)
 }
 
 // mayTake reports whether a candidate may be displaced once more.
 func (p *fitgppPolicy) mayTake(v *preempt.Candidate) bool {
-	limit := cmp.Or(p.Policy.MaxPreempts, fitgppMaxPreempts)
+	limit := cmp.Or(p.state.Policy.MaxPreempts, fitgppMaxPreempts)
 	return limit < 0 || preempt.Displacements(v.Job) < limit
 }
 
@@ -135,16 +136,16 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	best, on := -1, 0
 	for node := range r.On {
-		if g.Size() > 1 || len(r.On[node]) == 0 || !p.Room.Usable(node, &g.Part, g.Exclude) {
+		if g.Size() > 1 || len(r.On[node]) == 0 || !p.state.Room.Usable(node, &g.Part, g.Exclude) {
 			continue
 		}
-		have := r.Coming(p.State, node, &g.Part)
+		have := r.Coming(p.state, node, &g.Part)
 		for _, i := range r.On[node] {
 			v := &r.List[i]
 			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {
 				continue
 			}
-			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.State, node, &g.Request, v.Job.ID) {
+			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.state, node, &g.Request, v.Job.ID) {
 				best, on = int(i), node
 			}
 		}
@@ -152,7 +153,7 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 	if best < 0 {
 		return p.randomVictim(j, g)
 	}
-	r.Stop(p.State, &r.List[best], model.CauseTE, j.ID)
+	r.Stop(p.state, &r.List[best], model.CauseTE, j.ID)
 	p.keep(j, g, on)
 	return true
 }
@@ -162,14 +163,14 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 // says otherwise.
 func (p *fitgppPolicy) randomVictim(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
-	if at, called := r.Asked[j.ID]; called && at >= p.Now {
+	if at, called := r.Asked[j.ID]; called && at >= p.state.Now {
 		return false
 	}
-	v := p.drawn(j, func(v *preempt.Candidate) bool { return p.Policy.RandomUncapped || p.mayTake(v) })
+	v := p.drawn(j, func(v *preempt.Candidate) bool { return p.state.Policy.RandomUncapped || p.mayTake(v) })
 	if v == nil {
 		return false
 	}
-	r.Stop(p.State, v, model.CauseTE, j.ID)
+	r.Stop(p.state, v, model.CauseTE, j.ID)
 	return p.drains(j, g)
 }
 
@@ -185,5 +186,5 @@ func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *
 	if len(list) == 0 {
 		return nil
 	}
-	return list[draw(len(list), p.Policy.Seed, p.View.Index(), uint64(j.ID), uint64(len(list)))]
+	return list[draw(len(list), p.state.Policy.Seed, p.state.View.Index(), uint64(j.ID), uint64(len(list)))]
 }

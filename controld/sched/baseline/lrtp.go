@@ -16,7 +16,7 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Policy {
 			var best *preempt.Candidate
 			r := p.all()
 			for _, v := range r.Each() {
-				if !v.Taken && p.mayTake(v) && (best == nil || timeLeft(v.Job, p.Now) > timeLeft(best.Job, p.Now)) {
+				if !v.Taken && p.mayTake(v) && (best == nil || timeLeft(v.Job, p.state.Now) > timeLeft(best.Job, p.state.Now)) {
 					best = v
 				}
 			}
@@ -37,7 +37,7 @@ func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Can
 		if v == nil {
 			return false
 		}
-		r.Stop(p.State, v, model.CauseTE, j.ID)
+		r.Stop(p.state, v, model.CauseTE, j.ID)
 		if p.drains(j, g) {
 			return true
 		}

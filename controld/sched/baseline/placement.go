@@ -7,20 +7,21 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // put finds spots for a gang. A single worker goes to the node that the policy's placement says:
 // the first that has room, the one with the least left, the one with the most, any by chance, or
 // the one on which least becomes useless to others.
-func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
+func put(t *scratch.State, pack *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 	if g.Size() > 1 || t.Policy.Placement == "" || t.Policy.Placement == "best" {
 		return t.Room.Place(g)
 	}
 	if t.Policy.Placement == "frag" {
-		if t.Usual() == nil {
+		if pack.Usual() == nil {
 			return t.Room.Place(g)
 		}
-		return t.LeaveUsable(g, nil)
+		return pack.LeaveUsable(g, nil)
 	}
 	defer t.Room.Waive(g.For)()
 	nodes := slices.Collect(t.Room.Holding(g))

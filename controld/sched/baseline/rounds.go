@@ -93,7 +93,7 @@ func (s *starter) startRanked(list []ranked) (blocked bool) {
 		if list[i].live {
 			continue
 		}
-		g := s.Gang(j)
+		g := s.state.Gang(j)
 		if !seen.Try(&g, func() bool { return s.startWhole(j) }) {
 			blocked = blocked || list[i].in
 		}

@@ -26,7 +26,7 @@ func spreadWhole(s *starter, j *model.Job, parts bool) bool {
 		return s.startWhole(j)
 	}
 	c := queue.NewContender(nil, j)
-	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return spread(s.State, c.Gang(s.State)) })
+	return c.StartAll(s.state, func() ([]fit.Spot, bool) { return spread(s.state, c.Gang(s.state)) })
 }
 
 // spread finds spots for a gang of one part, worker by worker.

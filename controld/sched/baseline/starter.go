@@ -27,19 +27,20 @@ func waiting(t *scratch.State) iter.Seq[*model.Job] {
 
 // starter starts whole jobs, and arrays task by task, where the placement of the policy block says.
 type starter struct {
-	*place.Packer
-	entry queue.Contender // of startWhole: one for all jobs saves memory
+	state  *scratch.State
+	packer *place.Packer
+	entry  queue.Contender // of startWhole: one for all jobs saves memory
 }
 
-func newStarter(t *scratch.State) *starter { return &starter{Packer: place.NewPacker(t)} }
+func newStarter(t *scratch.State) *starter { return &starter{state: t, packer: place.NewPacker(t)} }
 
 // startWhole starts a job, and of an array all tasks that may start, and reports whether it could.
 func (s *starter) startWhole(j *model.Job) bool {
 	c := &s.entry
 	*c = queue.Contender{Job: j}
-	return c.StartAll(s.State, func() ([]fit.Spot, bool) {
-		spots, ok := put(s.Packer, c.Gang(s.State))
-		s.Took(spots)
+	return c.StartAll(s.state, func() ([]fit.Spot, bool) {
+		spots, ok := put(s.state, s.packer, c.Gang(s.state))
+		s.packer.Took(spots)
 		return spots, ok
 	})
 }
@@ -49,7 +50,7 @@ func (s *starter) startWhole(j *model.Job) bool {
 func (s *starter) startAny(jobs iter.Seq[*model.Job]) {
 	var seen queue.Frontier
 	for j := range jobs {
-		g := s.Gang(j)
+		g := s.state.Gang(j)
 		seen.Try(&g, func() bool { return s.startWhole(j) })
 	}
 }

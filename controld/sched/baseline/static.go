@@ -10,7 +10,7 @@ import (
 // Static serves jobs by priority and age, and lets others pass those that do not fit. An elastic
 // job has a fixed number of workers: the most that the cluster could ever hold.
 func Static(t *scratch.State) {
-	s := &elasticPolicy{State: t}
+	s := &elasticPolicy{state: t}
 	for _, j := range s.line() {
 		c := queue.NewContender(nil, j)
 		c.StartAll(t, func() ([]fit.Spot, bool) {

@@ -31,7 +31,8 @@ type Prospect struct {
 // worker to the job that it helps most for what it still needs. Short jobs first: the others lose
 // less by waiting for a short job than it loses by sharing with them.
 type Allocation struct {
-	*Sizing
+	state   *scratch.State
+	sizing  *Sizing
 	running []*Job
 	list    []*Prospect
 	Of      map[model.JobID]*Prospect
@@ -42,15 +43,15 @@ type Allocation struct {
 
 // NewAllocation divides the room among the elastic jobs that run and those that wait, in order.
 func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation {
-	p := &Allocation{Sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
-	for i := range p.View.Nodes() {
-		if p.Room.Up(i) {
-			p.pool = p.pool.Plus(p.Room.Available(i))
+	p := &Allocation{state: z.state, sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
+	for i := range p.state.View.Nodes() {
+		if p.state.Room.Up(i) {
+			p.pool = p.pool.Plus(p.state.Room.Available(i))
 		}
 	}
 	for _, f := range p.running {
 		p.pool = p.pool.Plus(f.Request().Times(f.Size))
-		p.add(f.Job, f.Terms, scratch.AttainedService(f.Job, f.Attempt, p.Now), IdleWorthPM)
+		p.add(f.Job, f.Terms, scratch.AttainedService(f.Job, f.Attempt, p.state.Now), IdleWorthPM)
 	}
 	for _, j := range waiting {
 		terms, _ := j.Elastic()
@@ -77,7 +78,7 @@ func (p *Allocation) Due(j *model.Job) (size int, left int64) {
 	if o := p.Of[j.ID]; o != nil {
 		return o.Size, o.Left
 	}
-	return p.Fitting(j, WorthPM), p.Left(j, j.Attained())
+	return p.sizing.Fitting(j, WorthPM), p.Left(j, j.Attained())
 }
 
 // offer is the next workers of a job and what they are worth.
@@ -89,8 +90,8 @@ type offer struct {
 
 // add takes a job in.
 func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int64) {
-	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth),
-		asks: j.RequestOf(terms.First)}
+	o := &Prospect{job: j, terms: terms, curve: p.sizing.CurveOf(j), Left: p.Left(j, had),
+		most: p.sizing.Fitting(j, worth), asks: j.RequestOf(terms.First)}
 	p.list = append(p.list, o)
 	p.Of[j.ID] = o
 }
@@ -149,7 +150,7 @@ func compareOffers(a, b offer) int {
 
 // Left returns how much service a job still needs that has had some, as far as that can be told.
 func (p *Allocation) Left(j *model.Job, had int64) int64 {
-	all := p.View.Statistics().MeanService(j)
+	all := p.state.View.Statistics().MeanService(j)
 	if all == 0 {
 		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])
 	}
@@ -167,7 +168,7 @@ func (p *Allocation) mostHad() map[kind]int64 {
 	if p.longest == nil {
 		p.longest = map[kind]int64{}
 		for _, f := range p.running {
-			p.longest[kindOf(f.Job)] = max(p.longest[kindOf(f.Job)], scratch.AttainedService(f.Job, f.Attempt, p.Now))
+			p.longest[kindOf(f.Job)] = max(p.longest[kindOf(f.Job)], scratch.AttainedService(f.Job, f.Attempt, p.state.Now))
 		}
 	}
 	return p.longest

@@ -41,7 +41,7 @@ func newSpeeds(known []estimate.StepRate) speeds {
 // for both: it is where either begins.
 func (z *Sizing) CurveOf(j *model.Job) Curve {
 	var near, apart []estimate.StepRate
-	for _, p := range z.View.Statistics().StepRatesOf(j) {
+	for _, p := range z.state.View.Statistics().StepRatesOf(j) {
 		if !p.Spread {
 			near = append(near, p)
 		}
@@ -129,7 +129,7 @@ func (c *Curve) Best(terms model.Elastic, most int) int64 {
 // onOneNode is how many workers of a job the largest node would hold if it were empty.
 func (z *Sizing) onOneNode(j *model.Job) int {
 	terms, _ := j.Elastic()
-	g := z.Gang(j)
+	g := z.state.Gang(j)
 	part := *g.At(terms.Part)
 	part.Workers = terms.Max
 	n := 1
@@ -160,12 +160,12 @@ type capacities struct {
 
 // Sizing says how many workers elastic jobs should have.
 type Sizing struct {
-	*scratch.State
+	state *scratch.State
 	whole *capacities // nil until it is needed
 }
 
 // NewSizing returns what a cycle knows of sizes.
-func NewSizing(t *scratch.State) *Sizing { return &Sizing{State: t} }
+func NewSizing(t *scratch.State) *Sizing { return &Sizing{state: t} }
 
 // capacities returns what nodes have, which is looked at once a cycle.
 func (z *Sizing) capacities() *capacities {
@@ -174,12 +174,12 @@ func (z *Sizing) capacities() *capacities {
 	}
 	c := &capacities{}
 	seen := map[model.Vector]bool{}
-	for i := range z.View.Nodes() {
-		all := z.Room.Total(i)
+	for i := range z.state.View.Nodes() {
+		all := z.state.Room.Total(i)
 		if !seen[all] {
 			seen[all], c.kinds = true, append(c.kinds, all)
 		}
-		if z.Room.Up(i) {
+		if z.state.Room.Up(i) {
 			c.part, c.largest = c.part.Plus(all), c.largest.Most(all)
 		}
 	}

@@ -38,18 +38,18 @@ const usualPreempts = 3
 
 // victimRules tells for one waiting job by which rules running ones are spared.
 type victimRules struct {
-	*Reasons
-	j      *model.Job
-	fair   *fairshare.Accounts
-	by     model.Cause
-	minRun model.Instant
+	reasons *Reasons
+	j       *model.Job
+	fair    *fairshare.Accounts
+	by      model.Cause
+	minRun  model.Instant
 }
 
 // afterPreemption finds out what would be if jobs of lower precedence left. It is nil under a policy
 // that preempts no jobs for one of this kind.
 func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	t := r.before
-	v := victimRules{Reasons: r, j: j, minRun: fairshare.MinRuntime(t)}
+	v := victimRules{reasons: r, j: j, minRun: fairshare.MinRuntime(t)}
 	v.fair = fairshare.NewAccounts(&queue.Order{State: t})
 	// where jobs also leave by the order of service, an equal part is no quota to take back
 	v.fair.QuotaOnly = slices.Contains(r.answers.Causes, model.CauseOrder)
@@ -102,7 +102,7 @@ func (r *Reasons) overLimit(j *model.Job) bool {
 
 // cause returns the rule by which others could leave for a job, "" if there is none.
 func (v *victimRules) cause() model.Cause {
-	knows := func(c model.Cause) bool { return slices.Contains(v.answers.Causes, c) }
+	knows := func(c model.Cause) bool { return slices.Contains(v.reasons.answers.Causes, c) }
 	switch {
 	case v.j.Class == jobspec.TE && knows(model.CauseTE):
 		return model.CauseTE
@@ -121,7 +121,7 @@ func (v *victimRules) lower(run *estimate.LiveAttempt) bool {
 
 // spares returns the rule that spares a running job, "" if none does.
 func (v *victimRules) spares(run *estimate.LiveAttempt) string {
-	t, o := v.before, run.Job
+	t, o := v.reasons.before, run.Job
 	limit := cmp.Or(t.Policy.MaxPreempts, usualPreempts)
 	switch {
 	case limit > 0 && o.DisplacedSince(t.Now-scratch.Day) >= limit:
@@ -132,15 +132,15 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	if rule := v.sparesBE(run); rule != "" {
 		return rule
 	}
-	if v.answers.Spares != nil {
-		return v.answers.Spares(v.j, run, v.by)
+	if v.reasons.answers.Spares != nil {
+		return v.reasons.answers.Spares(v.j, run, v.by)
 	}
 	return ""
 }
 
 // sparesBE is spares for the rules between best-effort jobs.
 func (v *victimRules) sparesBE(run *estimate.LiveAttempt) string {
-	t := v.before
+	t := v.reasons.before
 	switch {
 	case v.by == model.CauseTE:
 		return ""

@@ -14,11 +14,13 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Accounts is a cycle's view of accounts and users.
 type Accounts struct {
-	*queue.Order
+	state *scratch.State
+	order *queue.Order
 	// room kept for any blocked head comes after what accounts are entitled to, and without a quota
 	// of its own a node is entitled only to what is worth it
 	QuotaOnly bool
@@ -40,25 +42,26 @@ type Accounts struct {
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[model.Association]*drf.Node{}, anticipated: map[model.JobID]bool{}}
-	f.Models = f.View.Models()
+	f := &Accounts{state: o.State, order: o, leaves: map[model.Association]*drf.Node{},
+		anticipated: map[model.JobID]bool{}}
+	f.Models = f.state.View.Models()
 	f.Tree = drf.New(f.capacities())
 	f.addAccounts()
-	for u := range f.View.Usages() {
+	for u := range f.state.View.Usages() {
 		if u.User == "" && u.Empty() {
 			f.pastOf(f.Account(u.Account)).usage = u
 		} else {
 			f.pastOf(f.Leaf(u.Association)).usage = u
 		}
 	}
-	for st := range f.View.UsageCounters() {
+	for st := range f.state.View.UsageCounters() {
 		leaf := f.Leaf(st.Association)
 		leaf.Hold(f.amounts(&st.Held))
 		leaf.Want(f.amounts(&st.Requested))
 		f.pastOf(leaf).counter = st
 	}
 	f.Tree.Remember(f.remember)
-	f.Tree.Settle(int64(f.Policy.UsageInfluence))
+	f.Tree.Settle(int64(f.state.Policy.UsageInfluence))
 	f.Tree.Watch(f.held)
 	return f
 }
@@ -91,7 +94,7 @@ func (f *Accounts) remember(n *drf.Node) {
 		return
 	}
 	if f.decay == nil {
-		f.decay = estimate.NewDecay(f.Now, f.Policy.HalfLifeMS)
+		f.decay = estimate.NewDecay(f.state.Now, f.state.Policy.HalfLifeMS)
 	}
 	p := &f.pasts[n.Mark-1]
 	if p.usage != nil {
@@ -107,9 +110,9 @@ func (f *Accounts) remember(n *drf.Node) {
 
 // capacities returns the cluster as it should be and what of it is up.
 func (f *Accounts) capacities() (configured, live drf.Amount) {
-	inv := f.View.Inventory()
+	inv := f.state.View.Inventory()
 	configured, live = f.amounts(&inv.All), f.amounts(&inv.Up)
-	if q := f.View.Config().Capacity; q != nil {
+	if q := f.state.View.Config().Capacity; q != nil {
 		stated := f.quota(q)
 		for r := range stated {
 			if stated[r] != drf.Unset {
@@ -170,7 +173,7 @@ func (f *Accounts) terms(t model.Terms) drf.Terms {
 
 // addAccounts adds what is configured, parents first.
 func (f *Accounts) addAccounts() {
-	accounts := f.View.Config().Accounts
+	accounts := f.state.View.Config().Accounts
 	var add func(name string) *drf.Node
 	add = func(name string) *drf.Node {
 		if n := f.Tree.Account(name); n != nil {
@@ -216,7 +219,7 @@ func (f *Accounts) Account(name string) *drf.Node {
 
 // HeldBy returns what the workers of an attempt hold that have not ended.
 func (f *Accounts) HeldBy(j *model.Job, a *model.Attempt) drf.Amount {
-	held := f.View.HeldBy(j, a)
+	held := f.state.View.HeldBy(j, a)
 	return f.amounts(&held)
 }
 
@@ -245,7 +248,7 @@ func (f *Accounts) Asks(j *model.Job) drf.Amount {
 // frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
 // a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.Node]) *queue.FrontScan {
-	return queue.NewFrontScan(f.Order, seen, func(g *groups.Group) *queue.Key {
+	return queue.NewFrontScan(f.order, seen, func(g *groups.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Association())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {
 			return nil
@@ -274,7 +277,7 @@ func (f *Accounts) At(j *model.Job, spots []fit.Spot) drf.Amount {
 	a := f.AmountOf(v)
 	for i, s := range spots {
 		for _, g := range s.GPUs {
-			f.addGPU(a, f.View.Nodes()[s.Node], g, min(1000, j.RequestOf(i).Active.GPUs))
+			f.addGPU(a, f.state.View.Nodes()[s.Node], g, min(1000, j.RequestOf(i).Active.GPUs))
 		}
 	}
 	return a

@@ -6,6 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Methods for tests, which are in a package of their own.
@@ -20,7 +21,7 @@ type LeafQueue = leafQueue
 func NewPolicy(f *Accounts) *Policy { return newPolicy(f) }
 
 // FormLine lines up the jobs that wait.
-func (f *fairsharePolicy) FormLine() { f.line(f.frontScan(&f.seen, f.first)) }
+func (f *fairsharePolicy) FormLine() { f.line(f.accounts.frontScan(&f.seen, f.first)) }
 
 // Place starts what fits.
 func (f *fairsharePolicy) Place() { f.Serve() }
@@ -89,3 +90,9 @@ func (q *leafQueue) Best() (*queue.Contender, *drf.Node) { return q.best() }
 
 // Pop takes the first job of a leaf out.
 func (q *leafQueue) Pop(leaf *drf.Node) { q.pop(leaf) }
+
+// State returns the scratch state of the cycle.
+func (f *Accounts) State() *scratch.State { return f.state }
+
+// JobOrder returns how jobs are ordered.
+func (f *Accounts) JobOrder() *queue.Order { return f.order }

@@ -12,10 +12,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// New returns policy fairshare for one cycle. It serves trial-and-error jobs before best-effort jobs. Within a class, the account comes
-// first that would be least saturated with its next job, and within it the user for which that is
-// so. The jobs of a user are served by priority and age. Accounts and users below their entitlement
-// get room back from those that hold more than their share: see reclaim.go.
+// New returns policy fairshare for one cycle. It serves trial-and-error jobs before best-effort jobs.
+// Within a class, the account comes first that would be least saturated with its next job, and within
+// it the user for which that is so. The jobs of a user are served by priority and age. Accounts and
+// users below their entitlement get room back from those that hold more than their share: see
+// reclaim.go.
 func New(t *scratch.State) policy.Policy {
 	return newPolicy(NewAccounts(&queue.Order{State: t}))
 }
@@ -23,37 +24,41 @@ func New(t *scratch.State) policy.Policy {
 // fairsharePolicy is policy fairshare in one cycle.
 type fairsharePolicy struct {
 	policy.Idle
-	*Accounts
-	open  *leafQueue              // jobs that fit as far as is known
-	heads *leafQueue              // the first blocked job of each leaf
-	first queue.Firsts[*drf.Node] // the same, by their sort keys
-	seen  queue.Frontier
+	state    *scratch.State
+	accounts *Accounts
+	open     *leafQueue              // jobs that fit as far as is known
+	heads    *leafQueue              // the first blocked job of each leaf
+	first    queue.Firsts[*drf.Node] // the same, by their sort keys
+	seen     queue.Frontier
 }
 
 func newPolicy(f *Accounts) *fairsharePolicy {
-	return &fairsharePolicy{Accounts: f, open: newLeafQueue(f), heads: newLeafQueue(f), first: queue.Firsts[*drf.Node]{}}
+	return &fairsharePolicy{state: f.state, accounts: f, open: newLeafQueue(f), heads: newLeafQueue(f),
+		first: queue.Firsts[*drf.Node]{}}
 }
 
 // Answers is what the policy tells users.
 func (f *fairsharePolicy) Answers() *policy.Answers {
-	return &policy.Answers{Limit: f.LimitOf, Compare: f.compare, Causes: []model.Cause{model.CauseReclaim}}
+	return &policy.Answers{Limit: f.accounts.LimitOf, Compare: f.compare, Causes: []model.Cause{model.CauseReclaim}}
 }
 
 // Preempt reclaims room for accounts and users below their entitlement.
-func (f *fairsharePolicy) Preempt() { f.Reclaim() }
+func (f *fairsharePolicy) Preempt() { f.accounts.Reclaim() }
 
 // Serve starts what fits, in the order of shares, and sees to it that no head is passed without
 // bound.
 func (f *fairsharePolicy) Serve() {
-	f.line(f.frontScan(&f.seen, f.first))
+	f.line(f.accounts.frontScan(&f.seen, f.first))
 	b := reserve.NewBypass(&reserve.HeadRules{
-		Order:  f.Order,
-		Within: func(j *model.Job) bool { return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) },
+		Order: f.accounts.order,
+		Within: func(j *model.Job) bool {
+			return f.accounts.Entitled(f.accounts.Leaf(j.Association()), f.accounts.Asks(j))
+		},
 		Start: func(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
-			return c.Start(f.State, spots, past)
+			return c.Start(f.state, spots, past)
 		},
 	})
-	for !f.EndsEarly() {
+	for !f.state.EndsEarly() {
 		c, leaf := f.open.best()
 		if h, of := f.heads.best(); h != nil && (c == nil || f.before(h, of, c, leaf)) {
 			f.heads.pop(of)
@@ -69,36 +74,36 @@ func (f *fairsharePolicy) Serve() {
 
 // consider protects a head that comes next.
 func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *drf.Node) {
-	if f.Limited(leaf, h.Job) {
+	if f.accounts.Limited(leaf, h.Job) {
 		return
 	}
 	b.Consider(h)
-	f.CatchUp()
+	f.accounts.CatchUp()
 }
 
 // startBest starts the best open job if it fits and no limit is in the way, and moves on to the next of
 // its group.
 func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
-	if f.Limited(leaf, c.Job) {
+	if f.accounts.Limited(leaf, c.Job) {
 		f.open.pop(leaf)
 		return
 	}
-	spots, ok := f.Room.Place(c.Gang(f.State))
+	spots, ok := f.state.Room.Place(c.Gang(f.state))
 	if !ok {
 		f.fail(c, leaf)
 		return
 	}
-	if at, _ := leaf.Limited(f.At(c.Job, spots)); at != nil {
+	if at, _ := leaf.Limited(f.accounts.At(c.Job, spots)); at != nil {
 		f.open.pop(leaf) // of the model of GPUs there
 		return
 	}
 	next := false
-	if c.Start(f.State, spots, b.Past()) {
+	if c.Start(f.state, spots, b.Past()) {
 		b.Passed()
-		f.CatchUp()
-		next = c.Advance(f.Order)
+		f.accounts.CatchUp()
+		next = c.Advance(f.accounts.order)
 	} else {
-		next = c.Skip(f.Order)
+		next = c.Skip(f.accounts.order)
 	}
 	if next {
 		f.open.fix(leaf)
@@ -111,32 +116,32 @@ func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf 
 // and no room is kept for it. Without a front scan all groups are looked at: the queues are the
 // same.
 func (f *fairsharePolicy) line(q *queue.FrontScan) {
-	for _, r := range f.View.Reservations() {
-		if j := f.View.Job(r.Job); f.Holders[r.Job] != nil && f.Startable(j) {
-			f.open.push(f.Leaf(j.Association()), &queue.Contender{Job: j})
+	for _, r := range f.state.View.Reservations() {
+		if j := f.state.View.Job(r.Job); f.state.Holders[r.Job] != nil && f.accounts.order.Startable(j) {
+			f.open.push(f.accounts.Leaf(j.Association()), &queue.Contender{Job: j})
 		}
 	}
 	var c queue.Contender // see line.form
 	for g := range q.Groups() {
 		c = queue.Contender{Group: g}
-		if !c.Advance(f.Order) {
+		if !c.Advance(f.accounts.order) {
 			continue
 		}
-		if leaf := f.Leaf(c.Job.Association()); !f.Limited(leaf, c.Job) && f.screen(leaf, &c) {
+		if leaf := f.accounts.Leaf(c.Job.Association()); !f.accounts.Limited(leaf, c.Job) && f.screen(leaf, &c) {
 			open := c
 			f.open.push(leaf, &open)
 		}
 	}
 	for leaf, first := range f.first {
-		f.heads.put(leaf, &queue.Contender{Job: f.View.Job(first.Job)})
+		f.heads.put(leaf, &queue.Contender{Job: f.state.View.Job(first.Job)})
 	}
 }
 
 // screen reports whether a group's first job fits, as line.screen does.
 func (f *fairsharePolicy) screen(leaf *drf.Node, c *queue.Contender) bool {
-	for f.seen.Fails(f.State, c) {
+	for f.seen.Fails(f.state, c) {
 		f.first.Of(leaf).Keep(queue.KeyOf(c.Job))
-		if len(c.Job.Exclude) == 0 || !c.Advance(f.Order) {
+		if len(c.Job.Exclude) == 0 || !c.Advance(f.accounts.order) {
 			return false
 		}
 	}
@@ -153,13 +158,13 @@ func (f *fairsharePolicy) before(a *queue.Contender, x *drf.Node, b *queue.Conte
 	if m == nil {
 		return queue.Compare(a.Job, b.Job) < 0
 	}
-	return drf.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
+	return drf.Compare(m, f.accounts.Asks(a.Job), n, f.accounts.Asks(b.Job)) < 0
 }
 
 // compare is before for any two jobs.
 func (f *fairsharePolicy) compare(a, b *model.Job) int {
 	x, y := &queue.Contender{Job: a}, &queue.Contender{Job: b}
-	m, n := f.Leaf(a.Association()), f.Leaf(b.Association())
+	m, n := f.accounts.Leaf(a.Association()), f.accounts.Leaf(b.Association())
 	switch {
 	case f.before(x, m, y, n):
 		return -1
@@ -181,16 +186,16 @@ func (f *fairsharePolicy) block(leaf *drf.Node, c *queue.Contender) {
 func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.Node) {
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
 		f.block(leaf, c)
-		if c.Group != nil && c.Advance(f.Order) {
+		if c.Group != nil && c.Advance(f.accounts.order) {
 			f.open.fix(leaf)
 			return
 		}
 		f.open.pop(leaf)
 		return
 	}
-	f.seen.Fail(c.Gang(f.State))
+	f.seen.Fail(c.Gang(f.state))
 	f.open.drop(func(leaf *drf.Node, o *queue.Contender) bool {
-		failed := o.Group != nil && f.seen.FailedSince(f.State, o)
+		failed := o.Group != nil && f.seen.FailedSince(f.state, o)
 		if failed {
 			f.block(leaf, o)
 		}

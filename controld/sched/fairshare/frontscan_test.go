@@ -120,13 +120,13 @@ func planText(t *testing.T, plan fsm.CommitPlan) string {
 func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed int) {
 	t := schedtest.Expired(v, now)
 	f := schedtest.AccountsOn(t)
-	f.FullScan = !quick
+	f.JobOrder().FullScan = !quick
 	if t.Policy.Name == "fairshare" {
 		p := fairshare.NewPolicy(f)
 		p.FormLine()
 		text = orderOf(p.Open()) + orderOf(p.Heads()) + firstsOf(p.First(), nameOf)
 	} else {
-		o := f.Order
+		o := f.JobOrder()
 		if t.Policy.Name != "rota" {
 			o = &queue.Order{State: t, FullScan: !quick}
 		}
@@ -142,12 +142,12 @@ func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed 
 			text += fmt.Sprintf("%d ", l.Lead().Job.ID)
 			l.Skip()
 		}
-		if o != f.Order {
+		if o != f.JobOrder() {
 			passed += o.Fronts
 		}
 	}
 	starved := firstsOf(f.FirstsStarved(), nameOf)
-	return fmt.Sprintf("%sstarved %swake at %d", text, starved, t.NextWake()), passed + f.Fronts
+	return fmt.Sprintf("%sstarved %swake at %d", text, starved, t.NextWake()), passed + f.JobOrder().Fronts
 }
 
 // orderOf writes down the order in which the jobs of a queue have their turns.

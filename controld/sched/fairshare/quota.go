@@ -92,7 +92,7 @@ func (f *Accounts) resource(r int) string {
 // The text says what it is.
 func (f *Accounts) TEQuota(j *model.Job, text string) Quota {
 	q := Quota{Account: j.Account, Kind: KindTE, Resource: f.resource(drf.GPUs), Binds: true, Text: text,
-		Most: f.Policy.TEAccountGPUs * model.WholeGPU}
+		Most: f.state.Policy.TEAccountGPUs * model.WholeGPU}
 	q.Holders = f.holders(drf.GPUs, func(o *model.Job) bool {
 		return o.Class == j.Class && (o.Account == j.Account || o.Owner.User == j.Owner.User)
 	})
@@ -111,7 +111,7 @@ func (f *Accounts) holders(r int, counts func(*model.Job) bool) []Holder {
 		amount int64
 	}
 	jobs := map[model.Association][]held{}
-	for j := range f.View.Live() {
+	for j := range f.state.View.Live() {
 		if !counts(j) {
 			continue
 		}

@@ -233,11 +233,11 @@ func reservedAgain(actions []fsm.Action, id model.JobID) bool {
 
 // judgeTaker checks those that leave for one job, and counts them as gone.
 func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *model.Reservation) {
-	taker := f.View.Job(r.Job)
+	taker := f.State().View.Job(r.Job)
 	var victims []*model.Job
 	for _, a := range actions {
 		if a.Stop != nil && a.Stop.For == r.Job && a.Stop.Cause == model.CauseReclaim {
-			victims = append(victims, f.View.Job(a.Stop.Job))
+			victims = append(victims, f.State().View.Job(a.Stop.Job))
 		}
 	}
 	f.Unanticipate(taker.ID)
@@ -339,8 +339,8 @@ func (q *quarrel) idle(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {
-			gang := f.Gang(j)
-			if g.Key.Held || !f.Startable(j) || !f.Room.Fits(&gang) {
+			gang := f.State().Gang(j)
+			if g.Key.Held || !f.JobOrder().Startable(j) || !f.State().Room.Fits(&gang) {
 				continue
 			}
 			if !f.Limited(f.Leaf(j.Association()), j) {
@@ -367,8 +367,8 @@ func (q *quarrel) failed(f *fairshare.Accounts) {
 		r.ReclaimFor(c, leaf)
 		q.seen["searches"]++
 	}
-	if len(f.Actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
-		q.wrong("I4: it did %d things; held before\n%s\nafter\n%s", len(f.Actions), before, q.holdings(f))
+	if len(f.State().Actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
+		q.wrong("I4: it did %d things; held before\n%s\nafter\n%s", len(f.State().Actions), before, q.holdings(f))
 	}
 }
 
@@ -505,8 +505,8 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 		return
 	}
 	first := (*actions)[i].Stop
-	taker, leaves := f.View.Job(first.For), f.View.Job(first.Job)
-	for v := range f.View.Live() {
+	taker, leaves := f.State().View.Job(first.For), f.State().View.Job(first.Job)
+	for v := range f.State().View.Live() {
 		a := v.Live()
 		mine, theirs := drf.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil ||

@@ -32,7 +32,7 @@ import (
 // Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
 // when the jobs have left that are leaving and those have started that hold a reservation.
 func (f *Accounts) Reclaim() {
-	if f.EndsEarly() {
+	if f.state.EndsEarly() {
 		return
 	}
 	f.Foresee()
@@ -47,9 +47,9 @@ func (f *Accounts) Reclaim() {
 			return
 		}
 		starved.pop(leaf)
-		before := len(f.Actions)
+		before := len(f.state.Actions)
 		r.reclaimFor(c, leaf)
-		if len(f.Actions) == before {
+		if len(f.state.Actions) == before {
 			continue
 		}
 		if j := f.nextStarved(leaf); j != nil && !starved.has(leaf, j) && f.Entitled(leaf, f.Asks(j)) {
@@ -62,11 +62,11 @@ func (f *Accounts) Reclaim() {
 // is none.
 func (f *Accounts) nextStarved(leaf *drf.Node) *model.Job {
 	var first *model.Job
-	for g := range f.View.QueueGroups() {
+	for g := range f.state.View.QueueGroups() {
 		if g.Head.Held || f.Leaf(g.Key.Association()) != leaf {
 			continue
 		}
-		if j := f.firstStarved(g); j != nil && (first == nil || f.Compare(j, first) < 0) {
+		if j := f.firstStarved(g); j != nil && (first == nil || f.order.Compare(j, first) < 0) {
 			first = j
 		}
 	}
@@ -75,13 +75,14 @@ func (f *Accounts) nextStarved(leaf *drf.Node) *model.Job {
 
 // reclaimer is a search for room for jobs of accounts below their entitlement.
 type reclaimer struct {
-	*Accounts
+	state        *scratch.State
+	accounts     *Accounts
 	room         *fit.Room     // when all jobs have left that are leaving
 	reclaimables []reclaimable // in order of id
 }
 
 func (f *Accounts) newReclaimer() *reclaimer {
-	return &reclaimer{Accounts: f, room: f.emptied(), reclaimables: f.reclaimables()}
+	return &reclaimer{state: f.state, accounts: f, room: f.emptied(), reclaimables: f.reclaimables()}
 }
 
 // doubted returns the holders of reservations whose room may never come: it is kept in case a job
@@ -91,8 +92,8 @@ func (f *Accounts) newReclaimer() *reclaimer {
 func (f *Accounts) doubted() []*model.Job {
 	var inForce []*model.Reservation
 	heads := false
-	for id, r := range f.Holders {
-		if f.Started[id] == 0 {
+	for id, r := range f.state.Holders {
+		if f.state.Started[id] == 0 {
 			inForce, heads = append(inForce, r), heads || !r.ForPreemptor && f.counts(r)
 		}
 	}
@@ -100,11 +101,11 @@ func (f *Accounts) doubted() []*model.Job {
 		return nil
 	}
 	slices.SortFunc(inForce, precedence)
-	p := reserve.NewProspects(f.State)
+	p := reserve.NewProspects(f.state)
 	var list []*model.Job
 	for _, r := range inForce {
-		j := f.View.Job(r.Job)
-		if !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
+		j := f.state.View.Job(r.Job)
+		if !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.order.Startable(j) {
 			list = append(list, j)
 		}
 	}
@@ -147,13 +148,13 @@ func (f *Accounts) starved() *leafQueue {
 
 // firstsStarved returns the first waiting job of every leaf for which no room is kept.
 func (f *Accounts) firstsStarved() map[*drf.Node]*model.Job {
-	if f.Level == nil {
+	if f.order.Level == nil {
 		return f.oldestStarved()
 	}
 	first := map[*drf.Node]*model.Job{}
-	for g := range f.View.QueueGroups() {
+	for g := range f.state.View.QueueGroups() {
 		leaf := f.Leaf(g.Key.Association())
-		if j := f.firstStarved(g); j != nil && (first[leaf] == nil || f.Compare(j, first[leaf]) < 0) {
+		if j := f.firstStarved(g); j != nil && (first[leaf] == nil || f.order.Compare(j, first[leaf]) < 0) {
 			first[leaf] = j
 		}
 	}
@@ -171,7 +172,7 @@ func (f *Accounts) oldestStarved() map[*drf.Node]*model.Job {
 	}
 	first := map[*drf.Node]*model.Job{}
 	for leaf, k := range keys {
-		first[leaf] = f.View.Job(k.Job)
+		first[leaf] = f.state.View.Job(k.Job)
 	}
 	return first
 }
@@ -181,7 +182,7 @@ func (f *Accounts) oldestStarved() map[*drf.Node]*model.Job {
 // for long is entitled to as much as others.
 func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
 	for _, j := range g.Jobs {
-		if f.Started[j.ID] == 0 && !f.counts(f.Holders[j.ID]) && f.Startable(j) {
+		if f.state.Started[j.ID] == 0 && !f.counts(f.state.Holders[j.ID]) && f.order.Startable(j) {
 			return j
 		}
 	}
@@ -198,16 +199,16 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 // emptied returns the room when all jobs have left that are leaving. Of a job that is resized these
 // are only the workers that do not stay.
 func (f *Accounts) emptied() *fit.Room {
-	room := f.Room.Copy()
+	room := f.state.Room.Copy()
 	if f.QuotaOnly {
 		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
-	for j := range f.View.Live() {
+	for j := range f.state.View.Live() {
 		switch a := j.Live(); {
 		case a.Stop != nil:
 			f.release(room, j, a)
 		case a.Suspending():
-			for i, node := range f.Leaving(a) {
+			for i, node := range f.state.Leaving(a) {
 				room.Release(node, j.FreedBySuspension(a, i), a.Workers[i].GPUs)
 			}
 		}
@@ -217,24 +218,24 @@ func (f *Accounts) emptied() *fit.Room {
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
-	by := beneficiary{c.Job, leaf, r.Asks(c.Job)}
-	defer r.apart(c.Job.ID)()
-	if r.Limited(leaf, c.Job) || !r.Entitled(leaf, by.asks) {
+	by := beneficiary{c.Job, leaf, r.accounts.Asks(c.Job)}
+	defer r.accounts.apart(c.Job.ID)()
+	if r.accounts.Limited(leaf, c.Job) || !r.accounts.Entitled(leaf, by.asks) {
 		return
 	}
-	g := c.Gang(r.State)
+	g := c.Gang(r.state)
 	defer r.unkept(c.Job.ID)()
 	// what is kept for accounts over their share is taken before any job has to leave
 	defer r.room.WaiveUnguaranteed()()
 	if spots, ok := r.room.Place(g); ok { // room is on its way
-		if !r.onItsWay(c, spots) && r.promised(leaf) { // else it is kept free for others
+		if !r.onItsWay(c, spots) && r.accounts.promised(leaf) { // else it is kept free for others
 			r.commit(c, spots, nil)
 		}
 		return
 	}
 	best := r.cheapest(g, by, r.reclaimables)
 	if best == nil {
-		r.WakeAt(r.Now + tunables.ReconsiderMS)
+		r.state.WakeAt(r.state.Now + tunables.ReconsiderMS)
 		return
 	}
 	for _, v := range best.taken {
@@ -247,13 +248,13 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 // unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
 // called, unless something else is kept for it by then.
 func (r *reclaimer) unkept(id model.JobID) (restore func()) {
-	own := r.Holders[id]
+	own := r.state.Holders[id]
 	if own == nil {
 		return func() {}
 	}
 	r.room.Unclaim(id)
 	return func() {
-		if r.Holders[id] == own {
+		if r.state.Holders[id] == own {
 			r.room.Claim(own)
 		}
 	}
@@ -261,8 +262,8 @@ func (r *reclaimer) unkept(id model.JobID) (restore func()) {
 
 // onItsWay reports whether exactly this room is kept for a job already, as what it is entitled to.
 func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
-	own := r.Holders[c.Job.ID]
-	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.State, c.Gang(r.State), spots))
+	own := r.state.Holders[c.Job.ID]
+	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.state, c.Gang(r.state), spots))
 }
 
 // Entitled reports whether a leaf or anything above it is with the job within what it is entitled
@@ -288,32 +289,32 @@ func (f *Accounts) promised(n *drf.Node) bool { return !f.QuotaOnly || n.Guarant
 // commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
 // there from now on.
 func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaimable) {
-	claims := reserve.ClaimsFor(r.State, c.Gang(r.State), spots)
-	kept := r.NewReservation(c.Job.ID, claims, r.readyBy(claims, taken))
+	claims := reserve.ClaimsFor(r.state, c.Gang(r.state), spots)
+	kept := r.state.NewReservation(c.Job.ID, claims, r.readyBy(claims, taken))
 	kept.ForPreemptor, kept.Guaranteed = len(taken) > 0, true
 	r.room.Unclaim(c.Job.ID)
 	r.room.Claim(kept)
-	r.Room.Unclaim(c.Job.ID)
-	r.Reserve(kept)
+	r.state.Room.Unclaim(c.Job.ID)
+	r.state.Reserve(kept)
 	for i := range taken {
 		r.displace(&taken[i], c.Job.ID)
 	}
-	r.CatchUp()
-	r.anticipate(c.Job.ID)
+	r.accounts.CatchUp()
+	r.accounts.anticipate(c.Job.ID)
 }
 
 // readyBy returns when the jobs that were taken will have left, and those that are leaving the
 // claimed nodes already.
 func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
-	by := r.Now
+	by := r.state.Now
 	for i := range taken {
 		grace := scratch.GraceOf(taken[i].job)
 		if taken[i].pauses {
 			grace = preempt.PauseCosts(grace)
 		}
-		by = max(by, r.Now+model.Instant(grace))
+		by = max(by, r.state.Now+model.Instant(grace))
 	}
-	for j := range r.View.Live() {
+	for j := range r.state.View.Live() {
 		a := j.Live()
 		if a.Stop == nil || a.Stop.KillAt <= by {
 			continue
@@ -329,19 +330,19 @@ func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Ins
 
 // displace asks a job to leave for another, or to pause.
 func (r *reclaimer) displace(d *reclaimable, taker model.JobID) {
-	if r.Candidates != nil {
-		if i := slices.IndexFunc(r.Candidates.List, func(v preempt.Candidate) bool {
+	if r.accounts.Candidates != nil {
+		if i := slices.IndexFunc(r.accounts.Candidates.List, func(v preempt.Candidate) bool {
 			return v.Job.ID == d.job.ID && v.Pauses == d.pauses
 		}); i >= 0 {
-			r.Candidates.Stop(r.State, &r.Candidates.List[i], model.CauseReclaim, taker)
+			r.accounts.Candidates.Stop(r.state, &r.accounts.Candidates.List[i], model.CauseReclaim, taker)
 			return
 		}
 	}
 	if d.pauses {
-		r.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+		r.state.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
 			For: taker}})
 		return
 	}
-	r.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+	r.state.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
 		For: taker}})
 }

@@ -44,18 +44,18 @@ type reclaimable struct {
 
 // reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
 func (f *Accounts) reclaimables() []reclaimable {
-	least, ending := MinRuntime(f.State), f.Ending()
+	least, ending := MinRuntime(f.state), f.state.Ending()
 	var list []reclaimable
-	for j := range f.View.Live() {
+	for j := range f.state.View.Live() {
 		a := j.Live()
 		switch {
 		case a.Stop != nil || a.Shrinking() || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 ||
 			a.Started.At == 0 || ending[j.ID]:
-		case f.Now-undisturbed(a) < least:
-			f.WakeAt(undisturbed(a) + least)
+		case f.state.Now-undisturbed(a) < least:
+			f.state.WakeAt(undisturbed(a) + least)
 		default:
 			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Association()), amount: f.HeldBy(j, a), cost: f.lost(j),
-				since: a.Started.At, mayPause: f.mayPause(j), wasteful: preempt.Wasteful(f.State, j)}
+				since: a.Started.At, mayPause: f.mayPause(j), wasteful: preempt.Wasteful(f.state, j)}
 			if d.stopped = d.cost; d.mayPause {
 				d.cost = min(d.cost, f.pauseCosts(j))
 			}
@@ -72,12 +72,12 @@ func undisturbed(a *model.Attempt) model.Instant { return max(a.Started.At, pree
 
 // mayPause reports whether a job can be suspended in place of being stopped.
 func (f *Accounts) mayPause(j *model.Job) bool {
-	return j.CanSuspend() && preempt.MayPause(f.State, f.View.LiveAttempt(j.ID))
+	return j.CanSuspend() && preempt.MayPause(f.state, f.state.View.LiveAttempt(j.ID))
 }
 
 // pauseCosts is lost for a job that is suspended.
 func (f *Accounts) pauseCosts(j *model.Job) int64 {
-	return j.ServiceOf(tunables.GraceWeight*preempt.PauseCosts(preempt.ExpectedGrace(f.State, j))) / 1000
+	return j.ServiceOf(tunables.GraceWeight*preempt.PauseCosts(preempt.ExpectedGrace(f.state, j))) / 1000
 }
 
 // MinRuntime is how long a job runs undisturbed.
@@ -87,8 +87,8 @@ func MinRuntime(t *scratch.State) model.Instant {
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *model.Job) int64 {
-	unsaved := preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID))
-	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*preempt.ExpectedGrace(f.State, j))) / 1000
+	unsaved := preempt.UnsavedWork(f.state, f.state.View.LiveAttempt(j.ID))
+	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*preempt.ExpectedGrace(f.state, j))) / 1000
 	if j.Spec.RunsOnce() {
 		cost += endsForGood
 	}
@@ -116,7 +116,7 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaim
 	var best *reclaimSet
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := r.byNode(reclaimables)
-		for node := range r.View.Nodes() {
+		for node := range r.state.View.Nodes() {
 			if there[node] == nil || !r.room.Usable(node, &g.Part, g.Exclude) ||
 				fit.Capacity(&g.Part, fit.Both(r.room.Total(node))) < g.Workers {
 				continue
@@ -138,7 +138,7 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaim
 func (r *reclaimer) byNode(reclaimables []reclaimable) map[int][]reclaimable {
 	there := map[int][]reclaimable{}
 	for _, v := range reclaimables {
-		for _, node := range r.Leaving(v.attempt) {
+		for _, node := range r.state.Leaving(v.attempt) {
 			if list := there[node]; len(list) == 0 || list[len(list)-1].job != v.job {
 				there[node] = append(list, v)
 			}
@@ -168,7 +168,7 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 			return nil
 		}
 		v := reclaimables[i]
-		r.release(r.room, v.job, v.attempt)
+		r.accounts.release(r.room, v.job, v.attempt)
 		v.leaf.Hold(v.amount.Negative())
 		taken, needed = append(taken, v), append(needed, v)
 	}
@@ -215,11 +215,11 @@ func (v *reclaimable) after(o *reclaimable) bool {
 // share.
 func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
 	mine, theirs := drf.Part(by.leaf, v.leaf)
-	if mine == nil || !r.mayReclaim(mine) {
+	if mine == nil || !r.accounts.mayReclaim(mine) {
 		return false
 	}
 	if !mine.Within(by.asks) {
-		return r.indivisible(mine, by.asks) && v.job.Width() < by.job.Width()
+		return r.accounts.indivisible(mine, by.asks) && v.job.Width() < by.job.Width()
 	}
 	if !drf.HasUsedLess(mine, theirs) {
 		return false
@@ -246,12 +246,12 @@ func (f *Accounts) indivisible(n *drf.Node, asks drf.Amount) bool {
 // come free by itself.
 func (r *reclaimer) worth(by beneficiary, v *reclaimable) bool {
 	mine, _ := drf.Part(by.leaf, v.leaf)
-	if r.promised(mine) {
+	if r.accounts.promised(mine) {
 		return true
 	}
-	at := by.job.Eligible + MinRuntime(r.State)
-	r.WakeAt(at)
-	return at <= r.Now && r.Worth(by.job, v.job, v.attempt, v.mayPause)
+	at := by.job.Eligible + MinRuntime(r.state)
+	r.state.WakeAt(at)
+	return at <= r.state.Now && r.accounts.Worth(by.job, v.job, v.attempt, v.mayPause)
 }
 
 // prune puts back the jobs that are not needed for place to succeed, the dearest first, and returns
@@ -263,11 +263,11 @@ func (r *reclaimer) prune(taken []reclaimable, place func() ([]fit.Spot, bool)) 
 		return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	for _, d := range dearest {
-		r.putBack(r.room, d.job, d.attempt)
+		r.accounts.putBack(r.room, d.job, d.attempt)
 		if _, ok := place(); ok {
 			needed = slices.DeleteFunc(needed, func(v reclaimable) bool { return v.job == d.job })
 		} else {
-			r.release(r.room, d.job, d.attempt)
+			r.accounts.release(r.room, d.job, d.attempt)
 		}
 	}
 	return needed
@@ -285,7 +285,7 @@ func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)
 	slices.SortStableFunc(byLoss, func(a, b int) int { return cmp.Compare(taken[b].stopped, taken[a].stopped) })
 	for _, i := range byLoss {
 		v := &taken[i]
-		r.putBack(r.room, v.job, v.attempt)
+		r.accounts.putBack(r.room, v.job, v.attempt)
 		v.pauses = true
 		r.free(v)
 		if _, ok := place(); !ok {
@@ -300,10 +300,10 @@ func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)
 // free takes what a job that was taken gives back.
 func (r *reclaimer) free(v *reclaimable) {
 	if !v.pauses {
-		r.release(r.room, v.job, v.attempt)
+		r.accounts.release(r.room, v.job, v.attempt)
 		return
 	}
-	for i, node := range r.Leaving(v.attempt) {
+	for i, node := range r.state.Leaving(v.attempt) {
 		r.room.Release(node, v.job.FreedBySuspension(v.attempt, i), v.attempt.Workers[i].GPUs)
 	}
 }
@@ -311,23 +311,23 @@ func (r *reclaimer) free(v *reclaimable) {
 // giveBack undoes free.
 func (r *reclaimer) giveBack(v *reclaimable) {
 	if !v.pauses {
-		r.putBack(r.room, v.job, v.attempt)
+		r.accounts.putBack(r.room, v.job, v.attempt)
 		return
 	}
-	for i, node := range r.Leaving(v.attempt) {
+	for i, node := range r.state.Leaving(v.attempt) {
 		r.room.PutBack(node, v.job.FreedBySuspension(v.attempt, i), v.attempt.Workers[i].GPUs)
 	}
 }
 
 func (f *Accounts) release(room *fit.Room, j *model.Job, a *model.Attempt) {
-	for i, node := range f.Leaving(a) {
+	for i, node := range f.state.Leaving(a) {
 		room.Release(node, j.Holds(a, i), a.Workers[i].GPUs)
 	}
 }
 
 // putBack undoes release.
 func (f *Accounts) putBack(room *fit.Room, j *model.Job, a *model.Attempt) {
-	for i, node := range f.Leaving(a) {
+	for i, node := range f.state.Leaving(a) {
 		room.PutBack(node, j.Holds(a, i), a.Workers[i].GPUs)
 	}
 }

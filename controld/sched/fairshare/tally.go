@@ -23,21 +23,21 @@ func (f *Accounts) Foresee() {
 	}
 	f.CatchUp()
 	f.foreseen = true
-	for r := range f.View.LiveAttempts() {
+	for r := range f.state.View.LiveAttempts() {
 		if r.Stopping {
 			f.gone(r.Job.ID)
 		}
 	}
-	for i := range f.Actions[:f.counted] {
-		if a := f.Actions[i].Stop; a != nil && f.View.Job(a.Job).Live().Stop == nil {
+	for i := range f.state.Actions[:f.counted] {
+		if a := f.state.Actions[i].Stop; a != nil && f.state.View.Job(a.Job).Live().Stop == nil {
 			f.gone(a.Job)
 		}
-		if a := f.Actions[i].Suspend; a != nil {
+		if a := f.state.Actions[i].Suspend; a != nil {
 			f.gone(a.Job)
 		}
 	}
-	for id, r := range f.Holders {
-		if f.Started[id] == 0 && f.counts(r) {
+	for id, r := range f.state.Holders {
+		if f.state.Started[id] == 0 && f.counts(r) {
 			f.anticipate(id)
 		}
 	}
@@ -46,8 +46,8 @@ func (f *Accounts) Foresee() {
 // CatchUp brings holdings up to the actions of this cycle: what has started, for which jobs room
 // was taken from others, and, if jobs that are leaving count as gone, which were asked to leave.
 func (f *Accounts) CatchUp() {
-	for ; f.counted < len(f.Actions); f.counted++ {
-		switch a := &f.Actions[f.counted]; {
+	for ; f.counted < len(f.state.Actions); f.counted++ {
+		switch a := &f.state.Actions[f.counted]; {
 		case a.Start != nil:
 			f.began(a.Start)
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
@@ -64,12 +64,12 @@ func (f *Accounts) CatchUp() {
 
 // began counts a job that was started.
 func (f *Accounts) began(a *fsm.StartJob) {
-	j := f.View.Job(a.Job)
+	j := f.state.View.Job(a.Job)
 	leaf := f.Leaf(j.Association())
 	f.unanticipate(j.ID)
 	var spots []fit.Spot
 	for _, p := range a.Places {
-		_, n := f.View.Node(p.Node)
+		_, n := f.state.View.Node(p.Node)
 		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
 	}
 	leaf.Hold(f.At(j, spots))
@@ -77,7 +77,7 @@ func (f *Accounts) began(a *fsm.StartJob) {
 
 // wentOn counts what a suspended job holds again; its memory it has kept.
 func (f *Accounts) wentOn(id model.JobID) {
-	j := f.View.Job(id)
+	j := f.state.View.Job(id)
 	more := j.Total()
 	more.Memory = 0
 	f.Leaf(j.Association()).Hold(f.AmountOf(more))
@@ -87,7 +87,7 @@ func (f *Accounts) wentOn(id model.JobID) {
 func (f *Accounts) anticipate(id model.JobID) {
 	if !f.anticipated[id] {
 		f.anticipated[id] = true
-		j := f.View.Job(id)
+		j := f.state.View.Job(id)
 		f.Leaf(j.Association()).Hold(f.Asks(j))
 	}
 }
@@ -96,7 +96,7 @@ func (f *Accounts) anticipate(id model.JobID) {
 func (f *Accounts) unanticipate(id model.JobID) {
 	if f.anticipated[id] {
 		delete(f.anticipated, id)
-		j := f.View.Job(id)
+		j := f.state.View.Job(id)
 		f.Leaf(j.Association()).Hold(f.Asks(j).Negative())
 	}
 }
@@ -113,7 +113,7 @@ func (f *Accounts) apart(id model.JobID) (restore func()) {
 
 // gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
 func (f *Accounts) gone(id model.JobID) {
-	j := f.View.Job(id)
+	j := f.state.View.Job(id)
 	f.Leaf(j.Association()).Hold(f.leavingBy(j, j.Live()).Negative())
 }
 

@@ -9,7 +9,7 @@ import (
 
 // search looks for nodes for one part of a gang.
 type search struct {
-	*Room
+	room    *Room
 	part    *Part
 	exclude []int       // positions of nodes to avoid
 	asked   map[int]int // ports that parts placed so far will take, by node; nil of a gang of one part
@@ -25,7 +25,7 @@ type stretch struct {
 // searchFor begins a search in the memory of the last one.
 func (r *Room) searchFor(p *Part, exclude []int, asked map[int]int) *search {
 	f := &r.search
-	*f = search{Room: r, part: p, exclude: exclude, asked: asked, used: f.used[:0], options: f.options[:0]}
+	*f = search{room: r, part: p, exclude: exclude, asked: asked, used: f.used[:0], options: f.options[:0]}
 	return f
 }
 
@@ -50,13 +50,13 @@ func (f *search) find(meet bool) bool {
 // what the nodes hold together does not depend on which is filled first.
 func (f *search) findFromPort() bool {
 	p := f.part
-	for node := range f.grid.Len() {
+	for node := range f.room.grid.Len() {
 		if !p.Wants(node) || slices.Contains(f.exclude, node) {
 			continue
 		}
 		w := min(p.PerNode, p.Workers)
 		if p.Request.Share() == 0 {
-			w = Capacity(p, f.Free(node))
+			w = Capacity(p, f.room.Free(node))
 		}
 		for ; w > 0; w-- {
 			if f.meets(node, w) && f.takes(node, p.Request, w) {
@@ -91,9 +91,9 @@ func (f *search) most() int {
 		return f.part.PerNode
 	}
 	most := 0
-	for node := range f.grid.Len() {
+	for node := range f.room.grid.Len() {
 		if f.part.Wants(node) && !f.uses(node) {
-			most = max(most, Capacity(f.part, f.Free(node)))
+			most = max(most, Capacity(f.part, f.room.Free(node)))
 		}
 	}
 	return most
@@ -122,7 +122,7 @@ func (f *search) stretchesOn(w, n int, among NodeSet) int {
 	}
 	need, found := p.Request.Times(w), 0
 	others := len(f.used) > 0 // one pass meets no node twice
-	for _, node := range f.byEmptyGPUs(int(need.Active.GPUs/1000), p.Nodes, among) {
+	for _, node := range f.room.byEmptyGPUs(int(need.Active.GPUs/1000), p.Nodes, among) {
 		if others && f.uses(node) || slices.Contains(f.exclude, node) || !f.holds(node, need, w) {
 			continue
 		}
@@ -141,12 +141,13 @@ func (f *search) uses(node int) bool {
 // holds reports whether a node has room for what some workers need together and, in a gang of
 // several parts, as many ports.
 func (f *search) holds(node int, need model.Request, workers int) bool {
-	return f.grid.Obstacle(node, need, nil) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
+	return f.room.grid.Obstacle(node, need, nil) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
 }
 
 // takes is holds for what each of the workers needs, which may be a part of a GPU.
 func (f *search) takes(node int, worker model.Request, workers int) bool {
-	return f.grid.ObstacleTo(node, worker, workers) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
+	return f.room.grid.ObstacleTo(node, worker, workers) == model.ReasonNone &&
+		(f.asked == nil || f.portsFor(node, workers))
 }
 
 // meets reports whether a gang can meet on a node with some of its workers: it has a port left, or
@@ -155,22 +156,22 @@ func (f *search) meets(node, workers int) bool {
 	if f.asked != nil {
 		return f.portsFor(node, workers+1)
 	}
-	if f.grid.Node(node).PortMin == 0 {
+	if f.room.grid.Node(node).PortMin == 0 {
 		return true
 	}
-	_, ok := f.port(node)
+	_, ok := f.room.port(node)
 	return ok
 }
 
 // portsFor reports whether a node has so many ports left beside those that are asked for, or none
 // at all to give.
 func (f *search) portsFor(node, n int) bool {
-	name, taken := f.grid.Node(node).Name, slices.Clone(f.ports[node])
-	if f.grid.Node(node).PortMin == 0 {
+	name, taken := f.room.grid.Node(node).Name, slices.Clone(f.room.ports[node])
+	if f.room.grid.Node(node).PortMin == 0 {
 		return true
 	}
 	for range f.asked[node] + n {
-		port, ok := f.view.FreePort(name, taken...)
+		port, ok := f.room.view.FreePort(name, taken...)
 		if !ok {
 			return false
 		}
@@ -190,7 +191,7 @@ type option struct {
 func (f *search) sharedStretches(w, n int, among NodeSet, share int64) int {
 	f.options = f.options[:0]
 	others := len(f.used) > 0
-	for empty, node := range f.byEmptyGPUs(0, f.part.Nodes, among) {
+	for empty, node := range f.room.byEmptyGPUs(0, f.part.Nodes, among) {
 		o := option{node, f.tightness(node, empty, share)}
 		if n == 1 && len(f.options) > 0 && o.left >= f.options[0].left || o.left == 0 {
 			continue
@@ -217,9 +218,9 @@ func (f *search) sharedStretches(w, n int, among NodeSet, share int64) int {
 // tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
 // is more the more there are of these on its node, and 0 says that there is no such GPU.
 func (f *search) tightness(node, empty int, share int64) int64 {
-	if f.grid.SharedGPUs(node) != 0 {
-		if n := f.grid.BestFitGPU(node, share); n >= 0 && f.grid.FreeShare(node, n) < gpu {
-			return f.grid.FreeShare(node, n)
+	if f.room.grid.SharedGPUs(node) != 0 {
+		if n := f.room.grid.BestFitGPU(node, share); n >= 0 && f.room.grid.FreeShare(node, n) < gpu {
+			return f.room.grid.FreeShare(node, n)
 		}
 	}
 	return gpu * int64(empty)
@@ -231,10 +232,10 @@ func (f *search) spots() []Spot {
 	spots, share := make([]Spot, 0, p.Workers), p.Request.Share()
 	for _, s := range f.used {
 		if share > 0 {
-			spots = f.shareOut(spots, s, share)
+			spots = f.room.shareOut(spots, s, share)
 			continue
 		}
-		free, n := list(f.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
+		free, n := list(f.room.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
 		for range s.workers {
 			gpus := pick(free, n)
 			free = slices.DeleteFunc(free, func(i int) bool { return slices.Contains(gpus, i) })

@@ -13,22 +13,22 @@ import (
 // begin starts the jobs for which others have paused, once their room is free, whatever stands in
 // front of them in the queue: that is how a new job soon shows whether it learns.
 func (s *Sharing) begin() {
-	cfg := s.View.Config()
-	for _, r := range s.View.Reservations() {
-		j := s.View.Job(r.Job)
-		if s.Holders[r.Job] != r || !r.ForPreemptor || len(r.Claims) != 1 || !joins(cfg, j) || !s.Startable(j) {
+	cfg := s.state.View.Config()
+	for _, r := range s.state.View.Reservations() {
+		j := s.state.View.Job(r.Job)
+		if s.state.Holders[r.Job] != r || !r.ForPreemptor || len(r.Claims) != 1 || !joins(cfg, j) || !s.state.Startable(j) {
 			continue
 		}
 		c := queue.NewContender(nil, j)
-		_, node := s.View.Node(r.Claims[0].Node)
+		_, node := s.state.View.Node(r.Claims[0].Node)
 		if node < 0 {
 			continue
 		}
-		if spots, ok := s.Room.PlaceOn(c.Gang(s.State), node); ok && c.Start(s.State, spots, 0) {
-			if s.Begun == nil {
-				s.Begun = map[model.JobID]bool{}
+		if spots, ok := s.state.Room.PlaceOn(c.Gang(s.state), node); ok && c.Start(s.state, spots, 0) {
+			if s.state.Begun == nil {
+				s.state.Begun = map[model.JobID]bool{}
 			}
-			s.Begun[j.ID] = true
+			s.state.Begun[j.ID] = true
 		}
 	}
 }
@@ -37,15 +37,15 @@ func (s *Sharing) begin() {
 // what runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out
 // for ever.
 func (s *Sharing) relieve() {
-	for _, r := range s.View.Reservations() {
-		if s.Holders[r.Job] != r || r.ForPreemptor || s.Started[r.Job] > 0 || s.AwaitsVictims(r.Job) {
+	for _, r := range s.state.View.Reservations() {
+		if s.state.Holders[r.Job] != r || r.ForPreemptor || s.state.Started[r.Job] > 0 || s.state.AwaitsVictims(r.Job) {
 			continue
 		}
 		if victims := s.onNodesOf(r); len(victims) > 0 {
-			next := s.NewReservation(r.Job, r.Claims, s.Now+model.PauseWithin)
+			next := s.state.NewReservation(r.Job, r.Claims, s.state.Now+model.PauseWithin)
 			next.ForPreemptor = true
-			s.Room.Unclaim(r.Job)
-			s.Reserve(next)
+			s.state.Room.Unclaim(r.Job)
+			s.state.Reserve(next)
 			for _, v := range victims {
 				n := s.survey()[v.nodes[0]]
 				s.suspend(n, v, model.CauseSlice, r.Job)
@@ -58,15 +58,15 @@ func (s *Sharing) relieve() {
 // onNodesOf returns the units that have to pause so that all that is reserved comes free, none if
 // that is not enough.
 func (s *Sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
-	j := s.View.Job(r.Job)
+	j := s.state.View.Job(r.Job)
 	for _, c := range r.Claims {
-		_, node := s.View.Node(c.Node)
-		if node < 0 || !s.Room.Up(node) {
+		_, node := s.state.View.Node(c.Node)
+		if node < 0 || !s.state.Room.Up(node) {
 			return nil
 		}
-		s.Room.Unclaim(r.Job)
-		free := s.Room.Free(node)
-		s.Room.Claim(r)
+		s.state.Room.Unclaim(r.Job)
+		free := s.state.Room.Free(node)
+		s.state.Room.Claim(r)
 		if c.Resources.Within(free.Active) {
 			continue
 		}
@@ -91,9 +91,9 @@ func (s *Sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
 
 // yields reports whether a unit takes turns and may pause for a job.
 func (s *Sharing) yields(u *unit, j *model.Job) bool {
-	_, asked := s.Stopping[u.id()]
+	_, asked := s.state.Stopping[u.id()]
 	return !asked && u.rank >= queue.ClassRank(j.Class) && !s.measuring(u) &&
-		s.View.Config().SharingOf(u.runs[0].Job).Oversubscribe > 1
+		s.state.View.Config().SharingOf(u.runs[0].Job).Oversubscribe > 1
 }
 
 // admit begins jobs that wait, in order, on nodes where others pause for them.
@@ -108,7 +108,7 @@ func (s *Sharing) admit() {
 		if failed[w.group] {
 			continue
 		}
-		g := s.Gang(w.job)
+		g := s.state.Gang(w.job)
 		l, victims := s.choose(w.job, &g, loads)
 		if l == nil || s.limited(w.job) && !ofOneAccount(w.job, victims) {
 			failed[w.group] = true
@@ -136,18 +136,18 @@ type waiter struct {
 
 // waiting lists the jobs that would take turns and have found no room, in order.
 func (s *Sharing) waiting() (list []waiter) {
-	cfg := s.View.Config()
-	for at, head := range s.View.QueueHeads() {
+	cfg := s.state.View.Config()
+	for at, head := range s.state.View.QueueHeads() {
 		if head.Held {
 			continue
 		}
 		taken := 0
-		for _, j := range s.View.QueueGroupAt(at).Jobs {
+		for _, j := range s.state.View.QueueGroupAt(at).Jobs {
 			if !joins(cfg, j) {
 				break // nor does any other of its group
 			}
-			if s.Started[j.ID] == 0 && !s.AwaitsVictims(j.ID) &&
-				(s.order.Startable(j) || s.limited(j) && s.Startable(j)) { // what its own account gives up it may get
+			if s.state.Started[j.ID] == 0 && !s.state.AwaitsVictims(j.ID) &&
+				(s.order.Startable(j) || s.limited(j) && s.state.Startable(j)) { // what its own account gives up it may get
 				list = append(list, waiter{j, at})
 				if taken++; taken == Limits.AdmittedOfGroup {
 					break
@@ -191,22 +191,22 @@ type setOnNode struct {
 
 // loads returns the load of every node that is up, in order of the nodes.
 func (s *Sharing) loads() []*load {
-	nodes := s.View.Nodes()
+	nodes := s.state.View.Nodes()
 	at := make([]*load, len(nodes))
 	list := make([]*load, 0, len(nodes))
 	for i, n := range nodes {
-		if s.Room.Up(i) && len(n.GPUs) > 0 {
+		if s.state.Room.Up(i) && len(n.GPUs) > 0 {
 			at[i] = &load{node: i, all: int64(len(n.GPUs)) * model.WholeGPU}
 			list = append(list, at[i])
 		}
 	}
 	add := func(name string, gpus int64) {
-		if _, node := s.View.Node(name); node >= 0 && at[node] != nil {
+		if _, node := s.state.View.Node(name); node >= 0 && at[node] != nil {
 			at[node].add(gpus)
 		}
 	}
 	sets := map[setOnNode]bool{}
-	for run := range s.View.LiveAttempts() {
+	for run := range s.state.View.LiveAttempts() {
 		a := run.Attempt
 		if id := a.SetOf(); id != 0 {
 			one := setOnNode{id, a.Workers[0].Node}
@@ -221,15 +221,15 @@ func (s *Sharing) loads() []*load {
 			}
 		}
 	}
-	for _, a := range s.Actions {
+	for _, a := range s.state.Actions {
 		if a.Start != nil {
 			for i, p := range a.Start.Places {
-				add(p.Node, s.View.Job(a.Start.Job).RequestOf(i).Active.GPUs)
+				add(p.Node, s.state.View.Job(a.Start.Job).RequestOf(i).Active.GPUs)
 			}
 		}
 	}
-	for _, r := range s.Holders {
-		if r.ForPreemptor && s.Started[r.Job] == 0 {
+	for _, r := range s.state.Holders {
+		if r.ForPreemptor && s.state.Started[r.Job] == 0 {
 			for _, c := range r.Claims {
 				add(c.Node, c.Resources.GPUs)
 			}
@@ -242,12 +242,12 @@ func (s *Sharing) loads() []*load {
 // pause for it there; nil if there is none. A node with jobs of the same width is preferred, so
 // that narrow jobs do not spread over the nodes that wide ones need.
 func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
-	most := int64(s.View.Config().SharingOf(j).Oversubscribe)
+	most := int64(s.state.View.Config().SharingOf(j).Oversubscribe)
 	needs := j.Request.Active.GPUs
 	able := make([]*load, 0, len(loads))
 	for _, l := range loads {
-		if l.gpus+needs <= most*l.all && needs <= l.all && s.Room.Usable(l.node, &g.Part, g.Exclude) &&
-			s.Room.Claimant(l.node, j.ID) == 0 {
+		if l.gpus+needs <= most*l.all && needs <= l.all && s.state.Room.Usable(l.node, &g.Part, g.Exclude) &&
+			s.state.Room.Claimant(l.node, j.ID) == 0 {
 			able = append(able, l)
 		}
 	}
@@ -268,8 +268,8 @@ func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 
 // isFor is 1 for a node where room is kept for a job, which has moved there, else 0.
 func (s *Sharing) isFor(node int, j *model.Job) int {
-	if r := s.Holders[j.ID]; r != nil && slices.ContainsFunc(r.Claims,
-		func(c model.Claim) bool { return c.Node == s.View.Nodes()[node].Name }) {
+	if r := s.state.Holders[j.ID]; r != nil && slices.ContainsFunc(r.Claims,
+		func(c model.Claim) bool { return c.Node == s.state.View.Nodes()[node].Name }) {
 		return 1
 	}
 	return 0
@@ -282,7 +282,7 @@ func (s *Sharing) pausing(j *model.Job, node int) []*unit {
 	if n == nil {
 		return nil
 	}
-	room := s.Room.Free(node)
+	room := s.state.Room.Free(node)
 	if j.Request.Resident.Memory > room.Resident.Memory {
 		return nil
 	}
@@ -302,11 +302,11 @@ func (s *Sharing) pausing(j *model.Job, node int) []*unit {
 
 // beginOn keeps room on a node for a job and has others pause there for it.
 func (s *Sharing) beginOn(j *model.Job, g *fit.Gang, node int, victims []*unit) {
-	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
-	r := s.NewReservation(j.ID, claims, s.Now+model.PauseWithin)
+	claims := s.state.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	r := s.state.NewReservation(j.ID, claims, s.state.Now+model.PauseWithin)
 	r.ForPreemptor = true
-	s.Room.Unclaim(j.ID)
-	s.Reserve(r)
+	s.state.Room.Unclaim(j.ID)
+	s.state.Reserve(r)
 	n := s.survey()[node]
 	for _, u := range victims {
 		s.suspend(n, u, model.CauseSlice, j.ID)

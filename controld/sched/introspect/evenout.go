@@ -22,8 +22,9 @@ func (s *Sharing) evenOut() {
 	if !s.crowded() {
 		return
 	}
-	e := &evening{Sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
-		sets: map[setOnNode]bool{}}
+	e := &evening{state: s.state, sharing: s, ending: s.state.Ending(), moved: s.planned(),
+		gangs: map[model.JobID]*movable{},
+		sets:  map[setOnNode]bool{}}
 	e.survey()
 	for range min(Limits.EvenPerCycle, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
@@ -37,7 +38,7 @@ func (s *Sharing) evenOut() {
 
 // crowded reports whether a job that may move shares a node with one that is suspended.
 func (s *Sharing) crowded() bool {
-	cfg := s.View.Config()
+	cfg := s.state.View.Config()
 	for _, n := range s.survey() {
 		if n != nil && len(n.suspended) > 0 && slices.ContainsFunc(slices.Concat(n.suspended, n.active),
 			func(u *unit) bool { return joins(cfg, u.runs[0].Job) && cfg.SharingOf(u.runs[0].Job).Migrate }) {
@@ -49,8 +50,8 @@ func (s *Sharing) crowded() bool {
 
 // planned returns how many jobs move for their own sake by the plan so far.
 func (s *Sharing) planned() (n int) {
-	for i := range s.Actions {
-		a := &s.Actions[i]
+	for i := range s.state.Actions {
+		a := &s.state.Actions[i]
 		if a.Move != nil || a.Stop != nil && a.Stop.Cause == model.CauseMigrate && a.Stop.For == 0 {
 			n++
 		}
@@ -60,13 +61,14 @@ func (s *Sharing) planned() (n int) {
 
 // evening is what is known while jobs are evened out.
 type evening struct {
-	*Sharing
-	sizes  []int64
-	seats  []Seat
-	gangs  map[model.JobID]*movable // jobs that could move but for the time
-	ending map[model.JobID]bool     // jobs that the plan stops, resizes or moves
-	sets   map[setOnNode]bool       // that have been counted: they take turns as one
-	moved  int                      // jobs that move in this cycle
+	state   *scratch.State
+	sharing *Sharing
+	sizes   []int64
+	seats   []Seat
+	gangs   map[model.JobID]*movable // jobs that could move but for the time
+	ending  map[model.JobID]bool     // jobs that the plan stops, resizes or moves
+	sets    map[setOnNode]bool       // that have been counted: they take turns as one
+	moved   int                      // jobs that move in this cycle
 }
 
 // movable is a job that may move.
@@ -77,32 +79,32 @@ type movable struct {
 
 // survey lists what each node has, and what is to come there.
 func (e *evening) survey() {
-	for i, n := range e.View.Nodes() {
+	for i, n := range e.state.View.Nodes() {
 		size := int64(len(n.GPUs)) * model.WholeGPU
-		if !e.Room.Up(i) {
+		if !e.state.Room.Up(i) {
 			size = 0
 		}
 		e.sizes = append(e.sizes, size)
 	}
-	for run := range e.View.LiveAttempts() {
+	for run := range e.state.View.LiveAttempts() {
 		if run.Attempt.Stop == nil {
 			e.sit(run)
 		}
 	}
-	for i := range e.Actions {
-		if a := e.Actions[i].Start; a != nil {
+	for i := range e.state.Actions {
+		if a := e.state.Actions[i].Start; a != nil {
 			for k, p := range a.Places {
-				e.expect(a.Job, p.Node, e.View.Job(a.Job).RequestOf(k).Active.GPUs)
+				e.expect(a.Job, p.Node, e.state.View.Job(a.Job).RequestOf(k).Active.GPUs)
 			}
 		}
 	}
-	for _, r := range e.View.Reservations() {
-		if e.View.Job(r.Job).Moving() && e.Holders[r.Job] == nil {
+	for _, r := range e.state.View.Reservations() {
+		if e.state.View.Job(r.Job).Moving() && e.state.Holders[r.Job] == nil {
 			e.expectReserved(r)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.Holders)) {
-		e.expectReserved(e.Holders[id])
+	for _, id := range slices.Sorted(maps.Keys(e.state.Holders)) {
+		e.expectReserved(e.state.Holders[id])
 	}
 }
 
@@ -119,22 +121,23 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 	}
 	cost := int64(0)
 	if may {
-		cost = e.moveCost(j, a)
+		cost = e.sharing.moveCost(j, a)
 		e.gangs[j.ID] = &movable{run: run, since: since}
 	}
 	for i := range a.Workers {
-		_, node := e.View.Node(a.Workers[i].Node)
+		_, node := e.state.View.Node(a.Workers[i].Node)
 		if node < 0 || a.Workers[i].State.Final() {
 			continue
 		}
 		e.seats = append(e.seats, Seat{Job: j.ID, Account: j.Account, Node: node, Load: j.RequestOf(i).Active.GPUs,
-			Class: a.Class, Since: e.Now - (a.Clock(e.Now) - a.ClassSince), Cost: cost, Stays: !may || since > e.Now})
+			Class: a.Class, Since: e.state.Now - (a.Clock(e.state.Now) - a.ClassSince), Cost: cost,
+			Stays: !may || since > e.state.Now})
 	}
 }
 
 // expect notes a job that is to come to a node.
 func (e *evening) expect(id model.JobID, name string, gpus int64) {
-	if _, node := e.View.Node(name); node >= 0 && gpus > 0 {
+	if _, node := e.state.View.Node(name); node >= 0 && gpus > 0 {
 		e.seats = append(e.seats, Seat{Job: id, Node: node, Load: gpus, Stays: true})
 	}
 }
@@ -142,8 +145,8 @@ func (e *evening) expect(id model.JobID, name string, gpus int64) {
 // expectReserved notes a job for which room is kept where it is to begin: one that has been given
 // room by others, or moves.
 func (e *evening) expectReserved(r *model.Reservation) {
-	j := e.View.Job(r.Job)
-	if e.Started[r.Job] > 0 || !r.ForPreemptor && !j.Moving() && !j.OwnRoomFirst {
+	j := e.state.View.Job(r.Job)
+	if e.state.Started[r.Job] > 0 || !r.ForPreemptor && !j.Moving() && !j.OwnRoomFirst {
 		return
 	}
 	for _, c := range r.Claims {
@@ -155,9 +158,9 @@ func (e *evening) expectReserved(r *model.Reservation) {
 // that costs, and has not moved just now.
 func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may bool) {
 	j, a := run.Job, run.Attempt
-	cfg := e.View.Config()
+	cfg := e.state.View.Config()
 	_, elastic := j.Elastic()
-	_, asked := e.Stopping[j.ID]
+	_, asked := e.state.Stopping[j.ID]
 	switch {
 	case !joins(cfg, j) || j.Class != jobspec.BE || !cfg.SharingOf(j).Migrate || elastic ||
 		j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
@@ -165,12 +168,12 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	case asked || e.ending[j.ID] || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 ||
 		a.AnyFinal() || a.SetOf() != 0:
 		return 0, false
-	case e.movedEnough(j):
+	case e.sharing.movedEnough(j):
 		return 0, false
 	}
-	worth := model.Instant(Limits.EvenWorth * e.moveCost(j, a))
-	ran := model.Instant(scratch.RanFor(a, e.Now))
-	return e.Now + max(Limits.EvenCoolDown, worth) - ran, true
+	worth := model.Instant(Limits.EvenWorth * e.sharing.moveCost(j, a))
+	ran := model.Instant(scratch.RanFor(a, e.state.Now))
+	return e.state.Now + max(Limits.EvenCoolDown, worth) - ran, true
 }
 
 // movedEnough reports whether a job has moved as often as it may in a day, or in vain. It wakes the
@@ -179,7 +182,7 @@ func (s *Sharing) movedEnough(j *model.Job) bool {
 	moves, vain, first := 0, false, model.Instant(0)
 	for i := range j.Attempts {
 		for _, t := range j.Attempts[i].Trials {
-			if t.What != model.TrialMigrate || t.At <= s.Now-model.TrialMemory {
+			if t.What != model.TrialMigrate || t.At <= s.state.Now-model.TrialMemory {
 				continue
 			}
 			if moves == 0 || t.Undone {
@@ -192,7 +195,7 @@ func (s *Sharing) movedEnough(j *model.Job) bool {
 	if !vain && moves < Limits.MovesPerDay {
 		return false
 	}
-	s.WakeAt(first + model.TrialMemory)
+	s.state.WakeAt(first + model.TrialMemory)
 	return true
 }
 
@@ -205,20 +208,20 @@ func (e *evening) takes(seat *Seat, node int) bool {
 			load += o.Load
 		}
 	}
-	g := e.Gang(j)
-	most := int64(e.View.Config().SharingOf(j).Oversubscribe)
-	if load > most*e.sizes[node] || !e.Room.Usable(node, &g.Part, g.Exclude) ||
-		e.Room.Claimant(node, j.ID) != 0 || g.Request.Resident.Memory > e.Room.Free(node).Resident.Memory {
+	g := e.state.Gang(j)
+	most := int64(e.state.View.Config().SharingOf(j).Oversubscribe)
+	if load > most*e.sizes[node] || !e.state.Room.Usable(node, &g.Part, g.Exclude) ||
+		e.state.Room.Claimant(node, j.ID) != 0 || g.Request.Resident.Memory > e.state.Room.Free(node).Resident.Memory {
 		return false
 	}
-	_, free := e.Room.PlaceOn(&g, node)
-	return free || e.pausing(j, node) != nil
+	_, free := e.state.Room.PlaceOn(&g, node)
+	return free || e.sharing.pausing(j, node) != nil
 }
 
 // move tells a job to go on elsewhere, and keeps room for it there.
 func (e *evening) move(seat *Seat, to int) {
 	run := e.gangs[seat.Job].run
-	e.sendTo(run.Job, run.Attempt, to)
+	e.sharing.sendTo(run.Job, run.Attempt, to)
 	seat.Node, seat.Stays = to, true
 	e.moved++
 }
@@ -227,13 +230,13 @@ func (e *evening) move(seat *Seat, to int) {
 func (e *evening) wake() {
 	for i := range e.seats {
 		s := &e.seats[i]
-		if m := e.gangs[s.Job]; m != nil && m.since > e.Now {
+		if m := e.gangs[s.Job]; m != nil && m.since > e.state.Now {
 			s.Stays = false
 		}
 	}
 	if s, _ := EvenOut(e.sizes, e.seats, e.takes); s != nil {
 		for _, m := range e.gangs {
-			e.WakeAt(m.since)
+			e.state.WakeAt(m.since)
 		}
 	}
 }
@@ -251,14 +254,14 @@ func (s *Sharing) weight(u *unit) int {
 	}
 	jobs := []Taker{{GPUs: needsOn(u, u.nodes[0]).GPUs, Class: a.Class}}
 	others := int64(0)
-	for _, id := range s.View.JobsOnNode(nil, u.nodes[0]) {
-		o := s.View.LiveAttempt(id)
+	for _, id := range s.state.View.JobsOnNode(nil, u.nodes[0]) {
+		o := s.state.View.LiveAttempt(id)
 		if o == nil || id == j.ID || o.Job.Account != j.Account || !o.Job.CanSuspend() || o.Attempt.Stop != nil {
 			continue
 		}
 		t := Taker{Class: o.Attempt.Class}
 		for i := range o.Attempt.Workers {
-			if w := &o.Attempt.Workers[i]; w.Node == s.View.Nodes()[u.nodes[0]].Name && !w.State.Final() {
+			if w := &o.Attempt.Workers[i]; w.Node == s.state.View.Nodes()[u.nodes[0]].Name && !w.State.Final() {
 				t.GPUs += o.Job.RequestOf(i).Active.GPUs
 			}
 		}

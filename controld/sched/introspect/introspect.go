@@ -17,7 +17,7 @@ import (
 // Sharing is the phases of this package in one cycle, beside those of any policy: jobs that can be
 // suspended go on, take turns and move, as far as the configuration and the state ask for them.
 type Sharing struct {
-	*scratch.State
+	state *scratch.State
 	order *queue.Order
 	limit func(*model.Job) model.Reason // see [policy.Answers]; nil: there is none
 	keeps func(*fit.Room) bool          // see [policy.Answers]; nil: the policy keeps no room free
@@ -30,7 +30,7 @@ type Sharing struct {
 
 // New returns the phases for one cycle, in which a policy orders and limits jobs as its answers say.
 func New(t *scratch.State, of *policy.Answers) *Sharing {
-	s := &Sharing{State: t, order: of.Order, limit: of.Limit, keeps: of.Keeps, shares: t.View.Config().Shares()}
+	s := &Sharing{state: t, order: of.Order, limit: of.Limit, keeps: of.Keeps, shares: t.View.Config().Shares()}
 	if s.order == nil {
 		s.order = &queue.Order{State: t}
 	}
@@ -38,14 +38,14 @@ func New(t *scratch.State, of *policy.Answers) *Sharing {
 }
 
 // none reports whether no job shares anything, so that no phase has anything to do.
-func (s *Sharing) none() bool { return !s.shares && !s.View.AnySuspended() }
+func (s *Sharing) none() bool { return !s.shares && !s.state.View.AnySuspended() }
 
 // Resume starts the jobs for which others have paused and has suspended jobs go on.
 func (s *Sharing) Resume() {
 	if s.none() {
 		return
 	}
-	if s.May(steering.All) {
+	if s.state.May(steering.All) {
 		s.begin()
 	}
 	s.resume()
@@ -54,7 +54,7 @@ func (s *Sharing) Resume() {
 // Move has jobs go on elsewhere: those for which that is worth it, and those of nodes that have more
 // than others.
 func (s *Sharing) Move() {
-	if s.none() || !s.View.Config().Migrates() || !s.May(steering.Migration) {
+	if s.none() || !s.state.View.Config().Migrates() || !s.state.May(steering.Migration) {
 		return
 	}
 	s.move()
@@ -67,7 +67,7 @@ func (s *Sharing) TakeTurns() {
 		return
 	}
 	s.dropEnding()
-	if s.May(steering.Slicing) {
+	if s.state.May(steering.Slicing) {
 		s.relieve()
 		s.admit()
 	}
@@ -75,11 +75,11 @@ func (s *Sharing) TakeTurns() {
 		if n == nil {
 			continue
 		}
-		if s.May(steering.Packing) {
+		if s.state.May(steering.Packing) {
 			s.pack(node, n)
 		}
 		s.separate(node, n)
-		if s.May(steering.Slicing) && len(n.suspended) > 0 {
+		if s.state.May(steering.Slicing) && len(n.suspended) > 0 {
 			s.rotate(node, n)
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Sharing) TakeTurns() {
 
 // dropEnding leaves out the units that the policy has asked to leave since the survey was made.
 func (s *Sharing) dropEnding() {
-	ending := s.Ending()
+	ending := s.state.Ending()
 	if len(ending) == 0 {
 		return
 	}
@@ -124,9 +124,9 @@ func (s *Sharing) survey() []*shared {
 	if s.nodes != nil {
 		return s.nodes
 	}
-	s.nodes = make([]*shared, len(s.View.Nodes()))
-	ending := s.Ending()
-	for run := range s.View.LiveAttempts() {
+	s.nodes = make([]*shared, len(s.state.View.Nodes()))
+	ending := s.state.Ending()
+	for run := range s.state.View.LiveAttempts() {
 		if run.Job.CanSuspend() && !ending[run.Job.ID] {
 			s.enter(run)
 		}
@@ -146,7 +146,7 @@ func (s *Sharing) rank(units []*unit) {
 	for _, u := range units {
 		u.turn, u.rank = 0, queue.ClassRank(u.runs[0].Job.Class)
 		for _, run := range u.runs {
-			u.turn += run.Attempt.Turn(s.Now)
+			u.turn += run.Attempt.Turn(s.state.Now)
 			u.rank = min(u.rank, queue.ClassRank(run.Job.Class))
 		}
 		u.turn /= int64(len(u.runs))
@@ -170,7 +170,7 @@ func (s *Sharing) enter(run *estimate.LiveAttempt) {
 	a := run.Attempt
 	at := make([]int, len(a.Workers))
 	for i := range a.Workers {
-		_, at[i] = s.View.Node(a.Workers[i].Node)
+		_, at[i] = s.state.View.Node(a.Workers[i].Node)
 	}
 	for i, node := range at {
 		if slices.Contains(at[:i], node) || node < 0 {
@@ -194,13 +194,13 @@ func (s *Sharing) enter(run *estimate.LiveAttempt) {
 		case a.Stop != nil:
 		case a.Suspended():
 			n.suspended = join(n.suspended, run, at, func(u *unit) bool {
-				return a.SetOf() != 0 && u.runs[0].Attempt.SetOf() == a.SetOf() && fitsBeside(u, run, s.View.Nodes()[node])
+				return a.SetOf() != 0 && u.runs[0].Attempt.SetOf() == a.SetOf() && fitsBeside(u, run, s.state.View.Nodes()[node])
 			})
 		case a.Suspending():
 			n.leaving = append(n.leaving, run)
 		case a.Resuming() && !a.Late():
 			n.busy = true
-		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal() && s.View.CanSuspend(run.Job):
+		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal() && s.state.View.CanSuspend(run.Job):
 			n.active = join(n.active, run, at, func(u *unit) bool { return a.Packed() && u.gpu() == a.Workers[0].GPUs[0] })
 		}
 	}
@@ -233,11 +233,11 @@ func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 // service, before other jobs of their class start. What others leave for a waiting job is not theirs,
 // nor what an account is entitled to; what is kept for blocked heads is.
 func (s *Sharing) resume() {
-	if !s.View.AnySuspended() {
+	if !s.state.View.AnySuspended() {
 		return
 	}
 	defer s.collect()
-	defer s.Room.WaiveUnguaranteed()()
+	defer s.state.Room.WaiveUnguaranteed()()
 	s.spare = s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
@@ -255,21 +255,21 @@ func (s *Sharing) resume() {
 // besideTE returns the room that the trial-and-error jobs leave that wait and find room, nil if there
 // are none: it is what best-effort units may take.
 func (s *Sharing) besideTE() (room *fit.Room) {
-	for at, head := range s.View.QueueHeads() {
+	for at, head := range s.state.View.QueueHeads() {
 		if head.Held || !head.TE {
 			continue
 		}
-		for k, j := range s.View.QueueGroupAt(at).Jobs {
+		for k, j := range s.state.View.QueueGroupAt(at).Jobs {
 			if k == Limits.AdmittedOfGroup {
 				break
 			}
-			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) || s.limited(j) {
+			if s.state.AwaitsVictims(j.ID) || !s.order.Startable(j) || s.limited(j) {
 				continue
 			}
 			if room == nil {
-				room = s.Room.Copy()
+				room = s.state.Room.Copy()
 			}
-			g := s.Gang(j)
+			g := s.state.Gang(j)
 			spots, ok := room.Place(&g)
 			if !ok {
 				break
@@ -293,22 +293,22 @@ func (s *Sharing) collect() {
 			if u.nodes[0] != node || !last.Cause.Preempts() || s.anyLimited(u) {
 				continue
 			}
-			due := last.Since + model.Instant(s.Policy.ReserveAfterMS)
-			if s.WakeAt(due); due > s.Now {
+			due := last.Since + model.Instant(s.state.Policy.ReserveAfterMS)
+			if s.state.WakeAt(due); due > s.state.Now {
 				continue
 			}
-			r := &model.Reservation{Job: u.id(), At: due, Until: s.Now + 1}
+			r := &model.Reservation{Job: u.id(), At: due, Until: s.state.Now + 1}
 			for i, at := range u.nodes {
 				if at >= 0 && !slices.Contains(u.nodes[:i], at) {
 					needs := needsOn(u, at)
 					needs.Memory = 0                       // it has kept that
 					if own := s.ownGPUs(u, at); own != 0 { // another one would be kept in vain
-						needs.GPUs = wholeGPUs(own & s.Room.FreeGPUs(at))
+						needs.GPUs = wholeGPUs(own & s.state.Room.FreeGPUs(at))
 					}
-					r.Claims = append(r.Claims, model.Claim{Node: s.View.Nodes()[at].Name, Resources: needs})
+					r.Claims = append(r.Claims, model.Claim{Node: s.state.View.Nodes()[at].Name, Resources: needs})
 				}
 			}
-			s.Room.Claim(r)
+			s.state.Room.Claim(r)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (s *Sharing) mayGoOn(u *unit) bool {
 				kept = kept.Plus(needsOn(o, node).Minus(coming).Positive())
 			}
 		}
-		if !needsOn(u, node).Plus(kept).Within(s.Room.Free(node).Active) {
+		if !needsOn(u, node).Plus(kept).Within(s.state.Room.Free(node).Active) {
 			return false
 		}
 	}
@@ -384,7 +384,7 @@ func (s *Sharing) goOn(u *unit) bool {
 	for i := range a.Workers {
 		if !a.Workers[i].State.Final() {
 			w := fit.Suspended{Node: u.nodes[i], Keeps: j.Holds(a, i), Needs: j.RequestOf(i)}
-			if s.View.Nodes()[w.Node].PinsGPUs {
+			if s.state.View.Nodes()[w.Node].PinsGPUs {
 				w.Had = a.Workers[i].Had
 			}
 			workers = append(workers, w)
@@ -396,7 +396,7 @@ func (s *Sharing) goOn(u *unit) bool {
 			return false
 		}
 	}
-	found, ok := s.Room.Resume(workers)
+	found, ok := s.state.Room.Resume(workers)
 	if !ok {
 		return false
 	}
@@ -404,8 +404,8 @@ func (s *Sharing) goOn(u *unit) bool {
 	for k, i := range at {
 		gpus[i] = found[k]
 	}
-	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
-	s.Revision++
+	s.state.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
+	s.state.Revision++
 	for _, run := range u.runs[1:] {
 		s.putBeside(run, u.nodes[0], u.runs[0], 0)
 	}
@@ -416,20 +416,21 @@ func (s *Sharing) goOn(u *unit) bool {
 // besides finds room.
 func (s *Sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.LiveAttempt, expected int64) bool {
 	needs := run.Job.RequestOf(0).WithShare(0)
-	if !s.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {
+	if !s.state.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {
 		return false
 	}
-	s.Act(fsm.Action{Pack: &fsm.PackJob{Job: run.Job.ID, Attempt: run.Number, Host: host.Job.ID, HostAttempt: host.Number,
-		Expected: expected}})
-	s.Revision++
+	s.state.Act(fsm.Action{Pack: &fsm.PackJob{Job: run.Job.ID, Attempt: run.Number, Host: host.Job.ID,
+		HostAttempt: host.Number, Expected: expected}})
+	s.state.Revision++
 	return true
 }
 
 // suspend plans that a unit pauses for a job.
 func (s *Sharing) suspend(n *shared, u *unit, cause model.Cause, beneficiary model.JobID) {
 	for _, run := range u.runs {
-		s.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause, For: beneficiary}})
-		s.Stopping[run.Job.ID] = beneficiary
+		s.state.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause,
+			For: beneficiary}})
+		s.state.Stopping[run.Job.ID] = beneficiary
 		n.leaving = append(n.leaving, run)
 	}
 }

@@ -31,22 +31,23 @@ import (
 
 // mover moves jobs in one cycle.
 type mover struct {
-	*Sharing
-	ending map[model.JobID]bool // jobs that the plan stops, resizes or moves
-	left   int                  // how many more jobs may move now
-	loads  []*load              // nil until they are needed
+	state   *scratch.State
+	sharing *Sharing
+	ending  map[model.JobID]bool // jobs that the plan stops, resizes or moves
+	left    int                  // how many more jobs may move now
+	loads   []*load              // nil until they are needed
 }
 
 // move moves jobs that are worth it.
 func (s *Sharing) move() {
-	m := &mover{Sharing: s, ending: s.Ending(), left: s.movesLeft()}
-	if m.left == 0 || len(s.Started) > 0 {
+	m := &mover{state: s.state, sharing: s, ending: s.state.Ending(), left: s.movesLeft()}
+	if m.left == 0 || len(s.state.Started) > 0 {
 		return
 	}
 	if m.ending == nil {
 		m.ending = map[model.JobID]bool{}
 	}
-	for id := range s.Stopping {
+	for id := range s.state.Stopping {
 		m.ending[id] = true
 	}
 	m.moveSuspended()
@@ -58,10 +59,10 @@ func (s *Sharing) move() {
 func (s *Sharing) movesLeft() int {
 	most := min(Limits.MovesPerHour, estimate.MovesKept)
 	const hour = 60 * 60 * 1000
-	l := s.View.Statistics()
-	n := l.MovedSince(s.Now - hour)
+	l := s.state.View.Statistics()
+	n := l.MovedSince(s.state.Now - hour)
 	if n >= most {
-		s.WakeAt(l.Moves[len(l.Moves)-most] + hour)
+		s.state.WakeAt(l.Moves[len(l.Moves)-most] + hour)
 	}
 	return max(0, most-n)
 }
@@ -72,7 +73,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 	j, a := run.Job, run.Attempt
 	_, elastic := j.Elastic()
 	switch {
-	case !m.View.Config().SharingOf(j).Migrate, j.Class != jobspec.BE, j.Spec.Checkpoint == nil, j.Spec.RunsOnce():
+	case !m.state.View.Config().SharingOf(j).Migrate, j.Class != jobspec.BE, j.Spec.Checkpoint == nil, j.Spec.RunsOnce():
 		return false
 	case elastic, len(j.Parts) > 0, j.Request.Exclusive, j.Request.Share() != 0:
 		return false
@@ -80,16 +81,16 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 		a.Packed(): // the others would keep its GPU
 		return false
 	}
-	if at := a.Assigned.At + model.Instant(Limits.CooldownMS); at > m.Now {
-		m.WakeAt(at)
+	if at := a.Assigned.At + model.Instant(Limits.CooldownMS); at > m.state.Now {
+		m.state.WakeAt(at)
 		return false
 	}
-	return !m.movedEnough(j) && !preempt.Wasteful(m.State, j)
+	return !m.sharing.movedEnough(j) && !preempt.Wasteful(m.state, j)
 }
 
 // moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
 func (s *Sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
-	return restartOf(j) + preempt.UnsavedMS(j, a, s.Now) + preempt.ExpectedGrace(s.State, j)
+	return restartOf(j) + preempt.UnsavedMS(j, a, s.state.Now) + preempt.ExpectedGrace(s.state, j)
 }
 
 // restartOf returns for how long a job stands still when it is started again, as it was measured
@@ -116,12 +117,12 @@ func restartOf(j *model.Job) int64 {
 // remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or
 // by the steps that it declares and its rate. False: that is not known.
 func (m *mover) remaining(j *model.Job, a *model.Attempt) (int64, bool) {
-	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.Now))
-	if left, known := m.View.Statistics().PredictRemaining(j, ran); known {
+	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.state.Now))
+	if left, known := m.state.View.Statistics().PredictRemaining(j, ran); known {
 		return left, true
 	}
 	if steps := declaredSteps(j); steps > 0 && a.Rate > 0 {
-		return max(0, model.MulDiv(steps, 1_000_000, a.Rate)-scratch.RanInAll(j, m.Now)), true
+		return max(0, model.MulDiv(steps, 1_000_000, a.Rate)-scratch.RanInAll(j, m.state.Now)), true
 	}
 	return 0, false
 }
@@ -139,21 +140,21 @@ func declaredSteps(j *model.Job) int64 {
 // needsLong reports whether a job goes on for many times as long as moving takes it.
 func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 	left, known := m.remaining(j, a)
-	return known && left >= Limits.MoveWorth*m.moveCost(j, a)
+	return known && left >= Limits.MoveWorth*m.sharing.moveCost(j, a)
 }
 
 // carry plans a move of some workers to spots, if enough stays free for what the policy keeps room
 // for.
 func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gang, spots []fit.Spot,
 	expected int64) bool {
-	room := m.Room.Copy()
+	room := m.state.Room.Copy()
 	room.Take(more, spots)
-	if m.left == 0 || m.keeps != nil && !m.keeps(room) {
+	if m.left == 0 || m.sharing.keeps != nil && !m.sharing.keeps(room) {
 		return false
 	}
-	m.Room.Take(more, spots)
-	m.Revision++
-	m.Act(fsm.Action{Move: &fsm.MoveJob{Job: j.ID, Attempt: a.N, Leave: leave, Join: m.withoutPorts(spots),
+	m.state.Room.Take(more, spots)
+	m.state.Revision++
+	m.state.Act(fsm.Action{Move: &fsm.MoveJob{Job: j.ID, Attempt: a.N, Leave: leave, Join: m.withoutPorts(spots),
 		Expected: expected}})
 	m.ending[j.ID] = true
 	m.left--
@@ -163,7 +164,7 @@ func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gan
 
 // withoutPorts returns spots as places: ports are chosen when the next attempt begins.
 func (m *mover) withoutPorts(spots []fit.Spot) []model.Place {
-	places := m.Places(spots)
+	places := m.state.Places(spots)
 	for i := range places {
 		places[i].Port = 0
 	}
@@ -172,10 +173,10 @@ func (m *mover) withoutPorts(spots []fit.Spot) []model.Place {
 
 // moveSuspended moves suspended jobs that do not get their turn where they are.
 func (m *mover) moveSuspended() {
-	if !m.View.AnySuspended() {
+	if !m.state.View.AnySuspended() {
 		return
 	}
-	for node, n := range m.survey() {
+	for node, n := range m.sharing.survey() {
 		if n == nil || n.busy || len(n.leaving) > 0 {
 			continue
 		}
@@ -192,7 +193,7 @@ func (m *mover) moveSuspended() {
 // outranked reports whether a suspended job can have no turn on its node, whatever those do that
 // pause there for it, and has waited for longer than moving takes it.
 func (m *mover) outranked(u *unit, n *shared, node int) bool {
-	room, open, own := m.Room.Free(node).Active, m.Room.FreeGPUs(node), m.ownGPUs(u, node)
+	room, open, own := m.state.Room.Free(node).Active, m.state.Room.FreeGPUs(node), m.sharing.ownGPUs(u, node)
 	for _, v := range n.active {
 		if v.rank >= u.rank {
 			room, open = room.Plus(freed(v)), open|heldGPUs(v)
@@ -201,9 +202,9 @@ func (m *mover) outranked(u *unit, n *shared, node int) bool {
 	if needsOn(u, node).Within(room) && own&^open == 0 {
 		return false
 	}
-	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.moveCost(u.runs[0].Job, u.runs[0].Attempt))
-	m.WakeAt(at)
-	return at <= m.Now
+	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.sharing.moveCost(u.runs[0].Job, u.runs[0].Attempt))
+	m.state.WakeAt(at)
+	return at <= m.state.Now
 }
 
 // missedTurns reports whether a job has been suspended for much longer than a round of its node
@@ -215,28 +216,28 @@ func (m *mover) missedTurns(u *unit, node int) bool {
 	}
 	round := model.Instant(model.SliceMS * max(1, (l.gpus+l.all-1)/max(1, l.all)))
 	at := u.runs[0].Attempt.Switch.Since + round*model.Instant(Limits.MissedRounds)
-	m.WakeAt(at)
-	return at <= m.Now
+	m.state.WakeAt(at)
+	return at <= m.state.Now
 }
 
 // moveElsewhere moves a suspended job of one worker into free room, or has it leave for a node with
 // less load where others pause for it.
 func (m *mover) moveElsewhere(u *unit, node int) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
-	g := m.Gang(j)
-	m.Room.Unclaim(j.ID) // what is kept for it here gives it no precedence elsewhere
-	if spots, ok := m.Room.Place(&g); ok && spots[0].Node != node {
+	g := m.state.Gang(j)
+	m.state.Room.Unclaim(j.ID) // what is kept for it here gives it no precedence elsewhere
+	if spots, ok := m.state.Room.Place(&g); ok && spots[0].Node != node {
 		return m.carry(j, a, []int{0}, &g, spots, 0)
 	}
-	if !joins(m.View.Config(), j) {
+	if !joins(m.state.View.Config(), j) {
 		return false
 	}
 	here := m.loadOf(node)
-	to, _ := m.choose(j, &g, m.loads)
+	to, _ := m.sharing.choose(j, &g, m.loads)
 	if to == nil || here == nil || to == here || (to.gpus+j.Request.Active.GPUs)*here.all > here.gpus*to.all {
 		return false
 	}
-	m.sendTo(j, a, to.node)
+	m.sharing.sendTo(j, a, to.node)
 	m.ending[j.ID] = true
 	m.left--
 	m.loads = nil
@@ -246,17 +247,17 @@ func (m *mover) moveElsewhere(u *unit, node int) bool {
 // sendTo tells a job of one worker to go on on another node, and keeps room for it there, where it
 // begins in free room or takes its turn.
 func (s *Sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
-	s.Stop(j, a, model.CauseMigrate, 0)
-	g := s.Gang(j)
-	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
-	s.Reserve(s.NewReservation(j.ID, claims, s.Now+model.Instant(scratch.GraceOf(j))))
-	delete(s.Holders, j.ID) // it does not wait yet
+	s.state.Stop(j, a, model.CauseMigrate, 0)
+	g := s.state.Gang(j)
+	claims := s.state.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	s.state.Reserve(s.state.NewReservation(j.ID, claims, s.state.Now+model.Instant(scratch.GraceOf(j))))
+	delete(s.state.Holders, j.ID) // it does not wait yet
 }
 
 // loadOf returns the load of a node, nil if it is not up.
 func (m *mover) loadOf(node int) *load {
 	if m.loads == nil {
-		m.loads = m.Sharing.loads()
+		m.loads = m.sharing.loads()
 	}
 	for _, l := range m.loads {
 		if l.node == node {
@@ -269,7 +270,7 @@ func (m *mover) loadOf(node int) *load {
 // gatherGangs moves gangs together that are on more nodes than they need, if that makes them faster
 // by as much as gangs like them were measured.
 func (m *mover) gatherGangs() {
-	for run := range m.View.LiveAttempts() {
+	for run := range m.state.View.LiveAttempts() {
 		j, a := run.Job, run.Attempt
 		if m.left == 0 {
 			return
@@ -282,8 +283,8 @@ func (m *mover) gatherGangs() {
 			continue
 		}
 		for nodes := 1; nodes < len(run.Holds); nodes++ {
-			gain := model.MulDiv(m.View.Statistics().GangRate(j, nodes), 1000, a.Rate)
-			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < Limits.MoveWorth*m.moveCost(j, a) {
+			gain := model.MulDiv(m.state.View.Statistics().GangRate(j, nodes), 1000, a.Rate)
+			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < Limits.MoveWorth*m.sharing.moveCost(j, a) {
 				continue
 			}
 			if m.gather(run, nodes, gain) {
@@ -304,30 +305,30 @@ type seat struct {
 // are filled best by it.
 func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 	j, a := run.Job, run.Attempt
-	g := m.Gang(j)
+	g := m.state.Gang(j)
 	var seats []seat
-	for node := range m.View.Nodes() {
-		if !m.Room.Usable(node, &g.Part, g.Exclude) || m.Room.Whole(node) {
+	for node := range m.state.View.Nodes() {
+		if !m.state.Room.Usable(node, &g.Part, g.Exclude) || m.state.Room.Whole(node) {
 			continue
 		}
 		s := seat{node: node}
 		for i := range a.Workers {
-			if _, at := m.View.Node(a.Workers[i].Node); at == node {
+			if _, at := m.state.View.Node(a.Workers[i].Node); at == node {
 				s.own = append(s.own, i)
 			}
 		}
-		free := max(0, fit.Capacity(&g.Part, m.Room.Available(node)))
+		free := max(0, fit.Capacity(&g.Part, m.state.Room.Available(node)))
 		if s.most = min(len(s.own)+free, g.PerNode, j.Workers); s.most > 0 {
 			seats = append(seats, s)
 		}
 	}
 	slices.SortFunc(seats, func(a, b seat) int {
 		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(len(b.own), len(a.own)),
-			cmp.Compare(m.Room.Available(a.node).Active.GPUs, m.Room.Available(b.node).Active.GPUs),
+			cmp.Compare(m.state.Room.Available(a.node).Active.GPUs, m.state.Room.Available(b.node).Active.GPUs),
 			cmp.Compare(a.node, b.node))
 	})
 	stay, more := map[int]bool{}, g.Only(0, 0)
-	room, left := m.Room.Copy(), j.Workers
+	room, left := m.state.Room.Copy(), j.Workers
 	var spots []fit.Spot
 	for _, s := range seats[:min(nodes, len(seats))] {
 		n := min(s.most, left)
@@ -363,16 +364,16 @@ func (m *mover) emptyNode() {
 	if j == nil || m.left == 0 {
 		return
 	}
-	want, g := j.Request.Active.GPUs, m.Gang(j)
+	want, g := j.Request.Active.GPUs, m.state.Gang(j)
 	var donors []int
-	for node := range m.View.Nodes() {
-		if n := m.survey()[node]; m.Room.Usable(node, &g.Part, g.Exclude) && !m.Room.Empty(node) &&
-			m.Room.Total(node).GPUs >= want &&
+	for node := range m.state.View.Nodes() {
+		if n := m.sharing.survey()[node]; m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Empty(node) &&
+			m.state.Room.Total(node).GPUs >= want &&
 			(n == nil || len(n.suspended)+len(n.leaving) == 0 && !n.busy) {
 			donors = append(donors, node)
 		}
 	}
-	free := func(node int) int64 { return m.Room.Free(node).Active.GPUs }
+	free := func(node int) int64 { return m.state.Room.Free(node).Active.GPUs }
 	slices.SortStableFunc(donors, func(a, b int) int { return cmp.Compare(free(b), free(a)) })
 	for _, node := range donors[:min(len(donors), Limits.MaxDonors)] {
 		if m.giveAway(node, want) {
@@ -384,13 +385,13 @@ func (m *mover) emptyNode() {
 // missing returns the least demanding of the waiting jobs that need more GPUs of one node than any
 // has free on which they may run, nil if there is none.
 func (m *mover) missing() (least *model.Job) {
-	for at, head := range m.View.QueueHeads() {
+	for at, head := range m.state.View.QueueHeads() {
 		if head.Held {
 			continue
 		}
-		j := m.View.QueueGroupAt(at).Jobs[0]
-		if least != nil && j.Request.Active.GPUs >= least.Request.Active.GPUs || m.AwaitsVictims(j.ID) ||
-			!m.order.Startable(j) || m.limited(j) {
+		j := m.state.View.QueueGroupAt(at).Jobs[0]
+		if least != nil && j.Request.Active.GPUs >= least.Request.Active.GPUs || m.state.AwaitsVictims(j.ID) ||
+			!m.sharing.order.Startable(j) || m.sharing.limited(j) {
 			continue
 		}
 		if !m.anyFree(j) {
@@ -402,9 +403,9 @@ func (m *mover) missing() (least *model.Job) {
 
 // anyFree reports whether a node on which a job may run has as many GPUs free as it needs on one.
 func (m *mover) anyFree(j *model.Job) bool {
-	g := m.Gang(j)
-	for node := range m.View.Nodes() {
-		if m.Room.Free(node).Active.GPUs >= j.Request.Active.GPUs && m.Room.Usable(node, &g.Part, g.Exclude) {
+	g := m.state.Gang(j)
+	for node := range m.state.View.Nodes() {
+		if m.state.Room.Free(node).Active.GPUs >= j.Request.Active.GPUs && m.state.Room.Usable(node, &g.Part, g.Exclude) {
 			return true
 		}
 	}
@@ -420,25 +421,25 @@ func (m *mover) giveAway(donor int, want int64) bool {
 		spots []fit.Spot
 	}
 	var fuller []int
-	mine := m.Room.Free(donor).Active.GPUs
-	for node := range m.View.Nodes() {
-		if free := m.Room.Free(node).Active.GPUs; m.Room.Up(node) && node != donor && free > 0 && free <= mine &&
-			!m.Room.Empty(node) {
+	mine := m.state.Room.Free(donor).Active.GPUs
+	for node := range m.state.View.Nodes() {
+		if free := m.state.Room.Free(node).Active.GPUs; m.state.Room.Up(node) && node != donor && free > 0 && free <= mine &&
+			!m.state.Room.Empty(node) {
 			fuller = append(fuller, node)
 		}
 	}
 	var list []gift
-	for run := range m.View.LiveAttempts() {
+	for run := range m.state.View.LiveAttempts() {
 		if len(run.Attempt.Workers) == 1 && len(run.Holds) == 1 && run.Holds[0].Node == donor && !run.Attempt.Suspended() &&
 			m.movable(run) && m.needsLong(run.Job, run.Attempt) {
-			list = append(list, gift{run: run, gang: m.Gang(run.Job)})
+			list = append(list, gift{run: run, gang: m.state.Gang(run.Job)})
 		}
 	}
 	// the widest first: fewer have to move
 	slices.SortStableFunc(list, func(a, b gift) int {
 		return cmp.Compare(b.run.Job.Request.Active.GPUs, a.run.Job.Request.Active.GPUs)
 	})
-	room := m.Room.Copy()
+	room := m.state.Room.Copy()
 	going := list[:0]
 	for i := range list {
 		if mine >= want || len(going) == m.left || len(fuller) == 0 {
@@ -454,7 +455,7 @@ func (m *mover) giveAway(donor int, want int64) bool {
 		mine += x.run.Job.Request.Active.GPUs
 		going = append(going, x)
 	}
-	if mine < want || m.keeps != nil && !m.keeps(room) {
+	if mine < want || m.sharing.keeps != nil && !m.sharing.keeps(room) {
 		return false
 	}
 	for i := range going {

@@ -36,7 +36,7 @@ func (s *Sharing) pack(node int, n *shared) {
 // guests are the suspended jobs of a node that may share a GPU, in order of how much they use of
 // one.
 func (s *Sharing) guests(n *shared) (list []*unit) {
-	cfg := s.View.Config()
+	cfg := s.state.View.Config()
 	for _, u := range n.suspended {
 		if run := u.single(); run != nil && run.Attempt.Profile != nil && cfg.SharingOf(run.Job).Pack {
 			if _, any := n.comingFor(u, u.nodes[0]); !any {
@@ -51,9 +51,9 @@ func (s *Sharing) guests(n *shared) (list []*unit) {
 // hosts are the units of a node on one GPU that others may join, in the same order. What a set
 // makes of its GPU must have been measured before another job joins it.
 func (s *Sharing) hosts(n *shared) (list []*unit) {
-	cfg := s.View.Config()
+	cfg := s.state.View.Config()
 	for _, u := range n.active {
-		_, asked := s.Stopping[u.id()]
+		_, asked := s.state.Stopping[u.id()]
 		if asked || len(u.runs) >= model.MaxPacked || !u.runs[0].Job.CanPack() || n.unsettled&(1<<u.gpu()) != 0 {
 			continue
 		}
@@ -94,20 +94,20 @@ func (s *Sharing) expected(node int, host, guest *unit) int64 {
 	for _, r := range slices.Concat(host.runs, guest.runs) {
 		memory += r.Attempt.Profile.Memory
 	}
-	n := s.View.Nodes()[node]
+	n := s.state.View.Nodes()[node]
 	g := n.GPUs[host.gpu()]
 	if n.PinsGPUs && !slices.Contains(guest.runs[0].Attempt.Workers[0].Had, host.gpu()) {
 		return 0
 	}
 	for _, r := range host.runs {
-		if guest.runs[0].Job.Failed(r.Job.ID, s.Now) || r.Job.Failed(guest.id(), s.Now) {
+		if guest.runs[0].Job.Failed(r.Job.ID, s.state.Now) || r.Job.Failed(guest.id(), s.state.Now) {
 			return 0
 		}
 		if r.Attempt.Packing != nil && len(host.runs) > 1 {
 			before += r.Attempt.Packing.Rate
 		}
 	}
-	if memory > g.Memory || guest.runs[0].Attempt.TriedEnough(s.Now) || host.rank != guest.rank {
+	if memory > g.Memory || guest.runs[0].Attempt.TriedEnough(s.state.Now) || host.rank != guest.rank {
 		return 0
 	}
 	if use := host.use() + guest.use(); use > 1000 {
@@ -119,21 +119,22 @@ func (s *Sharing) expected(node int, host, guest *unit) int64 {
 // separate has jobs pause that share a GPU and should not: those for which it has brought nothing,
 // and those that it slows down where a GPU has come free.
 func (s *Sharing) separate(node int, n *shared) {
-	free := s.Room.Available(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 && len(n.leaving) == 0 && !n.busy
+	free := s.state.Room.Available(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 &&
+		len(n.leaving) == 0 && !n.busy
 	for _, u := range n.active {
 		if len(u.runs) < 2 {
 			continue
 		}
 		for _, r := range slices.Backward(u.runs) {
 			p := r.Attempt.Packing
-			if _, asked := s.Stopping[r.Job.ID]; asked || r.Attempt.Resuming() {
+			if _, asked := s.state.Stopping[r.Job.ID]; asked || r.Attempt.Resuming() {
 				continue
 			}
 			if r.Attempt.OnTrial() {
-				s.WakeAt(s.measuredBy(r.Attempt))
+				s.state.WakeAt(s.measuredBy(r.Attempt))
 			}
 			slow := free && p.With == 0 && p.Rate > 0 && p.Rate < Limits.SplitBelow
-			if slow || p.Set == 0 || r.Attempt.TrialOver(s.Now) {
+			if slow || p.Set == 0 || r.Attempt.TrialOver(s.state.Now) {
 				s.suspend(n, &unit{runs: []*estimate.LiveAttempt{r}}, model.CausePack, 0)
 				free = free && !slow
 			}
@@ -143,7 +144,7 @@ func (s *Sharing) separate(node int, n *shared) {
 
 // measuring reports whether it is being measured what the attempts of a unit make of their GPU.
 func (s *Sharing) measuring(u *unit) bool {
-	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.measuredBy(r.Attempt) > s.Now })
+	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.measuredBy(r.Attempt) > s.state.Now })
 }
 
 // measuredBy returns until when an attempt that is tried on a GPU is left there to be measured: a

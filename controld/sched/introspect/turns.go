@@ -12,7 +12,7 @@ func (s *Sharing) rotate(node int, n *shared) {
 	if len(n.leaving) > 0 || n.busy || s.promised(node) {
 		return
 	}
-	free, open := s.Room.Free(node).Active, s.Room.FreeGPUs(node)
+	free, open := s.state.Room.Free(node).Active, s.state.Room.FreeGPUs(node)
 	active := slices.Clone(n.active)
 	for _, u := range n.suspended {
 		if slices.ContainsFunc(u.nodes, func(at int) bool { return at != node }) {
@@ -42,7 +42,7 @@ func (s *Sharing) rotate(node int, n *shared) {
 
 // ownGPUs returns the GPUs of a node that a suspended unit must have to go on, by bit; 0: any will do.
 func (s *Sharing) ownGPUs(u *unit, node int) (own uint64) {
-	if !s.View.Nodes()[node].PinsGPUs {
+	if !s.state.View.Nodes()[node].PinsGPUs {
 		return 0
 	}
 	for i, at := range u.nodes {
@@ -75,8 +75,8 @@ func wholeGPUs(mask uint64) int64 { return int64(bits.OnesCount64(mask)) * model
 
 // promised reports whether others leave room on a node to a job that waits.
 func (s *Sharing) promised(node int) bool {
-	name := s.View.Nodes()[node].Name
-	for _, r := range s.Holders {
+	name := s.state.View.Nodes()[node].Name
+	for _, r := range s.state.Holders {
 		if r.ForPreemptor && slices.ContainsFunc(r.Claims, func(c model.Claim) bool { return c.Node == name }) {
 			return true
 		}
@@ -93,8 +93,8 @@ func (s *Sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (
 		if v.rank < u.rank || own != 0 && held&own == 0 {
 			continue
 		}
-		if over := s.overAt(v, u); over > s.Now {
-			s.WakeAt(over)
+		if over := s.overAt(v, u); over > s.state.Now {
+			s.state.WakeAt(over)
 			continue
 		}
 		back := freed(v)
@@ -118,7 +118,7 @@ func (s *Sharing) overAt(v, u *unit) model.Instant {
 		over = max(over, a.ActiveSince()+model.SliceMS, s.measuredBy(a))
 	}
 	if left := v.runs[0].Attempt.TurnIn(u.turn - v.turn + 1); left > 0 {
-		over = max(over, s.Now+left)
+		over = max(over, s.state.Now+left)
 	}
 	every := Limits.TurnsEvery
 	return (over + every - 1) / every * every

@@ -25,7 +25,7 @@ type Rules struct {
 // as many starts as one cycle may have.
 func InOrder(r *Rules) {
 	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
-	for !l.EndsEarly() {
+	for !r.Order.State.EndsEarly() {
 		if h := l.NextHead(); h != nil {
 			b.Consider(h)
 			continue
@@ -33,7 +33,8 @@ func InOrder(r *Rules) {
 		if l.Empty() {
 			return
 		}
-		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) || r.LacksLicenses(c.Job).Code != model.ReasonNone {
+		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) ||
+			r.Order.State.LacksLicenses(c.Job).Code != model.ReasonNone {
 			l.Skip()
 			continue
 		}
@@ -58,7 +59,7 @@ func (r *Rules) choose(l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
 		return r.Next(l)
 	}
 	top := l.Top()
-	spots, ok := r.Room.Place(top.Gang(r.State))
+	spots, ok := r.Order.State.Room.Place(top.Gang(r.Order.State))
 	return top, spots, ok
 }
 

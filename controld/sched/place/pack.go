@@ -58,19 +58,19 @@ func (s *scarcity) left(v, of model.Vector) int64 {
 
 // Packer finds nodes for single workers so that what is left over stays useful to others.
 type Packer struct {
-	*scratch.State
+	state   *scratch.State
 	dear    *scarcity // nil until it is needed
 	mix     *Mix
 	mixRead bool
 }
 
 // NewPacker returns a packer for one cycle.
-func NewPacker(t *scratch.State) *Packer { return &Packer{State: t} }
+func NewPacker(t *scratch.State) *Packer { return &Packer{state: t} }
 
 // Usual returns what jobs usually ask for, nil if nothing is known.
 func (t *Packer) Usual() *Mix {
 	if !t.mixRead {
-		t.mix, t.mixRead = newMix(t.View), true
+		t.mix, t.mixRead = newMix(t.state.View), true
 	}
 	return t.mix
 }
@@ -82,22 +82,22 @@ func (t *Packer) Took(spots []fit.Spot) { t.mix.forget(spots) }
 // break.
 func (t *Packer) Sharing() bool {
 	m := t.Usual()
-	return m != nil && (m.shares || t.Policy.Placement == "frag")
+	return m != nil && (m.shares || t.state.Policy.Placement == "frag")
 }
 
 // Leftover rates what is left over on a node beside a worker: see [scarcity.left].
 func (t *Packer) Leftover(node int, worker model.Request) int64 {
 	if t.dear == nil {
-		t.dear = newScarcity(t.State)
+		t.dear = newScarcity(t.state)
 	}
-	return t.dear.left(t.Room.Available(node).Minus(worker).Active, t.Room.Total(node))
+	return t.dear.left(t.state.Room.Available(node).Minus(worker).Active, t.state.Room.Total(node))
 }
 
 // Tightest returns the node that is left with least, -1 if a worker fits on none.
 func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker model.Request) int) int {
-	defer t.Room.Waive(g.For)()
+	defer t.state.Room.Waive(g.For)()
 	best, fewest, least := -1, 0, int64(0)
-	for node := range t.Room.Holding(g) {
+	for node := range t.state.Room.Holding(g) {
 		cost := 0
 		if lost != nil {
 			cost = lost(node, g.Request)

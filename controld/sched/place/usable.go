@@ -41,16 +41,16 @@ func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker model.Reque
 	case best.gpu >= 0:
 		return []fit.Spot{{Node: best.node, GPUs: []int{best.gpu}}}, true
 	}
-	return t.Room.PlaceOn(g, best.node)
+	return t.state.Room.PlaceOn(g, best.node)
 }
 
 func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Request) int) nodeChoice {
-	defer t.Room.Waive(g.For)()
-	m, best, left := t.Usual(), nodeChoice{node: -1}, len(t.View.Nodes())
+	defer t.state.Room.Waive(g.For)()
+	m, best, left := t.Usual(), nodeChoice{node: -1}, len(t.state.View.Nodes())
 	if left > PackNodes {
 		left = mixCandidates
 	}
-	for node := range t.Room.Candidates(&g.Part, g.Exclude) {
+	for node := range t.state.Room.Candidates(&g.Part, g.Exclude) {
 		if left--; left < 0 {
 			break
 		}
@@ -67,7 +67,7 @@ func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Reques
 
 // weigh looks at all places for a worker on one node.
 func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
-	rest := t.Room.Rest(c.node, m.shared)
+	rest := t.state.Room.Rest(c.node, m.shared)
 	m.shared = rest.Shared
 	if m.at[c.node] < 0 {
 		m.at[c.node] = m.Unusable(&rest)
@@ -77,7 +77,7 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 	rest.Memory -= p.Request.Active.Memory
 	try := func(gpu int) {
 		if c.gpu, c.grows, c.left = gpu, m.Unusable(&rest)-before, rest.GPUs(); c.better(best) &&
-			(gpu < 0 || t.Room.HoldsOn(c.node, p, []int{gpu})) {
+			(gpu < 0 || t.state.Room.HoldsOn(c.node, p, []int{gpu})) {
 			*best = c
 		}
 	}
@@ -86,7 +86,7 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 		try(-1)
 		return
 	}
-	for n, gpu := range t.Room.SharedGPUs(c.node) {
+	for n, gpu := range t.state.Room.SharedGPUs(c.node) {
 		if rest.Shared[n] < share || slices.Contains(rest.Shared[:n], rest.Shared[n]) {
 			continue // too little, or as much as on a GPU before it
 		}
@@ -94,7 +94,7 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 		try(gpu)
 		rest.Shared[n] += share
 	}
-	if gpu := t.Room.FirstEmpty(c.node); gpu >= 0 {
+	if gpu := t.state.Room.FirstEmpty(c.node); gpu >= 0 {
 		rest.Empty--
 		rest.Shared = append(rest.Shared, model.WholeGPU-share)
 		try(gpu)

@@ -10,7 +10,7 @@ import (
 // cover is candidates that leave together, for a part of a gang that is spread over nodes, and how
 // many of its workers then find room.
 type cover struct {
-	*search
+	search  *search
 	part    *fit.Part
 	holds   []int // workers, by node
 	workers int   // on all nodes
@@ -21,10 +21,10 @@ type cover struct {
 // not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
 // have to be looked at.
 func (s *search) across(p *fit.Part) []int32 {
-	if p.Request.Exclusive || len(s.List) > tunables.MaxAcross {
+	if p.Request.Exclusive || len(s.candidates.List) > tunables.MaxAcross {
 		return nil
 	}
-	c := &cover{search: s, part: p, holds: make([]int, len(s.View.Nodes()))}
+	c := &cover{search: s, part: p, holds: make([]int, len(s.state.View.Nodes()))}
 	for node := range c.holds {
 		c.look(node)
 	}
@@ -33,7 +33,7 @@ func (s *search) across(p *fit.Part) []int32 {
 		if c.workers >= p.Workers {
 			break
 		}
-		if !c.may(&c.List[i]) {
+		if !c.search.may(&c.search.candidates.List[i]) {
 			continue // its alternative leaves
 		}
 		c.take(i)
@@ -49,7 +49,7 @@ func (s *search) across(p *fit.Part) []int32 {
 		}
 	}
 	for _, i := range needed {
-		s.untake(i)
+		s.candidates.untake(i)
 	}
 	return needed
 }
@@ -58,10 +58,10 @@ func (s *search) across(p *fit.Part) []int32 {
 // costs for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32
-	price := make([]int64, len(c.List))
+	price := make([]int64, len(c.search.candidates.List))
 	before := c.workers
-	for i, v := range c.Each() {
-		if v.Surplus != nil || !c.may(v) {
+	for i, v := range c.search.candidates.Each() {
+		if v.Surplus != nil || !c.search.may(v) {
 			continue
 		}
 		c.take(int32(i))
@@ -73,23 +73,23 @@ func (c *cover) candidates() []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(price[a], price[b]), Compare(&c.List[a], &c.List[b]))
+		return cmp.Or(cmp.Compare(price[a], price[b]), Compare(&c.search.candidates.List[a], &c.search.candidates.List[b]))
 	})
 	return list
 }
 
 func (c *cover) take(i int32) {
-	c.Candidates.take(i)
+	c.search.candidates.take(i)
 	c.lookAt(i)
 }
 
 func (c *cover) untake(i int32) {
-	c.Candidates.untake(i)
+	c.search.candidates.untake(i)
 	c.lookAt(i)
 }
 
 func (c *cover) lookAt(i int32) {
-	for _, r := range c.List[i].Rooms {
+	for _, r := range c.search.candidates.List[i].Rooms {
 		c.look(r.Node)
 	}
 }
@@ -97,8 +97,8 @@ func (c *cover) lookAt(i int32) {
 // look counts anew how many workers find room on a node.
 func (c *cover) look(node int) {
 	n := 0
-	if c.Room.Usable(node, c.part, c.gang.Exclude) && !c.Room.Whole(node) {
-		n = min(c.part.PerNode, workersIn(c.part, c.Coming(c.State, node, c.part)))
+	if c.search.state.Room.Usable(node, c.part, c.search.gang.Exclude) && !c.search.state.Room.Whole(node) {
+		n = min(c.part.PerNode, workersIn(c.part, c.search.candidates.Coming(c.search.state, node, c.part)))
 	}
 	c.workers += n - c.holds[node]
 	c.holds[node] = n

@@ -34,18 +34,18 @@ func (s *Set) sortClaims() {
 // them. So the cheapest few such candidates are tried as given, and as many candidates together as
 // it takes: all the room that those leave counts, and their cost counts once.
 type search struct {
-	*scratch.State
-	*Candidates
-	gang  *fit.Gang
-	limit int     // of reluctance
-	bound int64   // the cost of the best set known
-	given []int32 // candidates that leave in any case
-	cut   bool    // something was left out that could have been cheaper
+	state      *scratch.State
+	candidates *Candidates
+	gang       *fit.Gang
+	limit      int     // of reluctance
+	bound      int64   // the cost of the best set known
+	given      []int32 // candidates that leave in any case
+	cut        bool    // something was left out that could have been cheaper
 }
 
 // NewSearch returns a search for a gang among candidates up to a degree of reluctance.
 func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
-	return &search{State: t, Candidates: r, gang: g, limit: limit, bound: dear}
+	return &search{state: t, candidates: r, gang: g, limit: limit, bound: dear}
 }
 
 // Best returns the cheapest set, nil if there is none.
@@ -69,7 +69,7 @@ func (s *search) find() *Set {
 	}
 	wide := s.wide()
 	for i, v := range wide {
-		if s.List[v].Score >= s.bound {
+		if s.candidates.List[v].Score >= s.bound {
 			break
 		}
 		set = s.cheaper(set, wide[i:i+1])
@@ -98,16 +98,16 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 // wide lists the cheapest candidates on several nodes.
 func (s *search) wide() []int32 {
 	var list []int32
-	for i, v := range s.Each() {
+	for i, v := range s.candidates.Each() {
 		if len(v.Rooms) > 1 && s.may(v) {
 			list = append(list, int32(i))
 		}
 	}
-	s.sort(list)
+	s.candidates.sort(list)
 	return list[:min(len(list), tunables.MaxForced)]
 }
 
-func (s *search) may(v *Candidate) bool { return s.mayTake(v, s.limit) }
+func (s *search) may(v *Candidate) bool { return s.candidates.mayTake(v, s.limit) }
 
 // parts looks for room for the parts of a gang one after another, the hardest first. What one part
 // gets, the next cannot have.
@@ -123,20 +123,20 @@ func (s *search) parts() *Set {
 			break
 		}
 		for _, v := range set.Candidates {
-			s.take(v)
+			s.candidates.take(v)
 		}
 		all.Candidates = append(all.Candidates, set.Candidates...)
 		all.Cost += set.Cost
 		for _, c := range set.Claims {
 			all.Claims = fit.AddRoom(all.Claims, c.Node, c.Room)
-			s.Draining[c.Node] = s.Draining[c.Node].Minus(c.Room)
+			s.candidates.Draining[c.Node] = s.candidates.Draining[c.Node].Minus(c.Room)
 		}
 	}
 	for _, v := range all.Candidates {
-		s.untake(v)
+		s.candidates.untake(v)
 	}
 	for _, c := range all.Claims {
-		s.Draining[c.Node] = s.Draining[c.Node].Plus(c.Room)
+		s.candidates.Draining[c.Node] = s.candidates.Draining[c.Node].Plus(c.Room)
 	}
 	if !found {
 		return nil
@@ -179,9 +179,9 @@ type onNode struct {
 func (s *search) part(p *fit.Part) *Set {
 	base := int64(0)
 	for _, i := range s.given {
-		base += s.List[i].Score
-		s.take(i)
-		defer s.untake(i)
+		base += s.candidates.List[i].Score
+		s.candidates.take(i)
+		defer s.candidates.untake(i)
 	}
 	offers := s.offers(p, base)
 	set := s.divide(p, offers)
@@ -193,7 +193,7 @@ func (s *search) part(p *fit.Part) *Set {
 	slices.Sort(set.Candidates)
 	for k := 1; k < len(set.Candidates); k++ {
 		if i := set.Candidates[k]; i == set.Candidates[k-1] {
-			set.Cost -= s.List[i].Score // it counted on each of its nodes
+			set.Cost -= s.candidates.List[i].Score // it counted on each of its nodes
 		}
 	}
 	set.Candidates = slices.Compact(set.Candidates)
@@ -209,8 +209,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 	var list []onNode
 	whole := p.Workers == 1
 	bound := s.bound - base
-	for node := range s.View.Nodes() {
-		if !s.Room.Usable(node, p, s.gang.Exclude) || s.Room.Whole(node) && !p.Request.Exclusive {
+	for node := range s.state.View.Nodes() {
+		if !s.state.Room.Usable(node, p, s.gang.Exclude) || s.state.Room.Whole(node) && !p.Request.Exclusive {
 			continue
 		}
 		if s.shut(node, p) && s.leastOn(node, bound) == bound {
@@ -226,7 +226,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 		}
 		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
 		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound &&
-			s.Over[node] < s.Over[list[0].node] {
+			s.candidates.Over[node] < s.candidates.Over[list[0].node] {
 			bound = c
 			list = append(list[:0], o)
 		}
@@ -238,7 +238,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 // number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
 	return !p.Request.Exclusive &&
-		s.Room.Free(node).Active.GPUs+s.Draining[node].Active.GPUs < p.Request.Active.GPUs
+		s.state.Room.Free(node).Active.GPUs+s.candidates.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
 // usualOnNode is how many workers of a gang most nodes can have at most: more may need more memory.
@@ -247,17 +247,17 @@ const usualOnNode = 16
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
 // than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
-	have := s.Coming(s.State, node, p)
+	have := s.candidates.Coming(s.state, node, p)
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
 	workers := min(p.Workers, p.PerNode)
 	o := onNode{node: node, choices: make([]choice, 1, min(workers, usualOnNode)+1)}
-	free, now := workersIn(p, have), workersIn(p, s.Room.AvailableTo(node, p))
+	free, now := workersIn(p, have), workersIn(p, s.state.Room.AvailableTo(node, p))
 	for k := 1; k <= min(workers, free); k++ {
 		c := choice{}
 		if k > now {
-			c.cost = s.Delay(s.Now, node)
+			c.cost = s.candidates.Delay(s.state.Now, node)
 		}
 		o.choices = append(o.choices, c)
 	}
@@ -298,17 +298,17 @@ func overdrawn(r model.Request) bool {
 func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
 	// memory that stays would be in the way
-	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.List[i].Pauses })
-	all, held := choice{}, s.Draining[node]
+	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.candidates.List[i].Pauses })
+	all, held := choice{}, s.candidates.Draining[node]
 	for k, i := range o.items {
-		v := &s.List[i]
+		v := &s.candidates.List[i]
 		all.cost += v.Score
 		all.set |= 1 << k
 		held = held.Plus(v.At(node))
 	}
-	empty := held.Plus(s.Room.Free(node))
-	if all.cost >= bound || s.Room.Claimed(node) != (model.Vector{}) ||
-		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
+	empty := held.Plus(s.state.Room.Free(node))
+	if all.cost >= bound || s.state.Room.Claimed(node) != (model.Vector{}) ||
+		!fit.Within(fit.Both(s.state.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
 	}
 	o.choices = make([]choice, 1, p.Workers+1)
@@ -325,20 +325,20 @@ func (s *search) items(node int, bound int64) []int32 {
 		return nil
 	}
 	var list []int32
-	for _, i := range s.On[node] {
-		if s.may(&s.List[i]) {
+	for _, i := range s.candidates.On[node] {
+		if s.may(&s.candidates.List[i]) {
 			list = append(list, i)
 		}
 	}
-	s.sort(list)
+	s.candidates.sort(list)
 	s.cut = s.cut || len(list) > tunables.MaxItems
 	return list[:min(len(list), tunables.MaxItems)]
 }
 
 // leastOn returns what the cheapest candidate on a node costs that may be taken, at most a bound.
 func (s *search) leastOn(node int, bound int64) int64 {
-	for _, i := range s.On[node] {
-		if v := &s.List[i]; v.Score < bound && s.may(v) {
+	for _, i := range s.candidates.On[node] {
+		if v := &s.candidates.List[i]; v.Score < bound && s.may(v) {
 			bound = v.Score
 		}
 	}
@@ -358,7 +358,7 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 	best := choice{cost: bound}
 	states := []partialChoice{{missing: missing.Positive()}}
 	for k, i := range items {
-		v := &s.List[i]
+		v := &s.candidates.List[i]
 		if v.Score >= best.cost {
 			break // so are all behind it
 		}
@@ -372,7 +372,7 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 		from := states[:len(states):len(states)]
 		states = s.with(states, from, v, k, node, &best)
 		if other >= 0 {
-			states = s.with(states, from, &s.List[items[other]], other, node, &best)
+			states = s.with(states, from, &s.candidates.List[items[other]], other, node, &best)
 		}
 		states = prune(states, best.cost)
 		s.cut = s.cut || len(states) == tunables.MaxStates
@@ -436,8 +436,8 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	cost[0] = 0
 	from := make([]int16, len(offers)*(w+1))
 	slices.SortStableFunc(offers, func(a, b onNode) int {
-		return cmp.Compare(s.Over[a.node],
-			s.Over[b.node])
+		return cmp.Compare(s.candidates.Over[a.node],
+			s.candidates.Over[b.node])
 	})
 	for n := range offers {
 		row := from[n*(w+1) : (n+1)*(w+1)]
@@ -464,7 +464,7 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 		o := &offers[n]
 		room := p.Request.Times(k)
 		if p.Request.Exclusive {
-			room = fit.Both(s.Room.Total(o.node))
+			room = fit.Both(s.state.Room.Total(o.node))
 		}
 		set.Claims = append(set.Claims, estimate.NodeResources{Node: o.node, Room: room})
 		for b, i := range o.items {

@@ -65,7 +65,7 @@ func (e *sharedSet) better(o *sharedSet) bool {
 
 // sharedCheapest finds the cheapest victims on one node for a single worker, nil if there are none.
 func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
-	s := &sharedSearch{Preemptor: m, gang: g, limit: limit, best: sharedSet{node: -1}}
+	s := &sharedSearch{preemptor: m, gang: g, limit: limit, best: sharedSet{node: -1}}
 	for node := range m.state.View.Nodes() {
 		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
@@ -82,11 +82,11 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 // mayImprove reports whether a node may be better than the best so far. It is if room is free or on
 // its way, or if it has a job that may be asked to leave and costs less.
 func (s *sharedSearch) mayImprove(node int) bool {
-	if s.Candidates.Draining[node] != (model.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
+	if s.preemptor.Candidates.Draining[node] != (model.Request{}) || s.preemptor.state.Room.Holds(node, &s.gang.Part) {
 		return true
 	}
-	for _, i := range s.Candidates.On[node] {
-		if s.mayTake(i) && (s.best.node < 0 || s.Candidates.List[i].Score < s.best.cost) {
+	for _, i := range s.preemptor.Candidates.On[node] {
+		if s.mayTake(i) && (s.best.node < 0 || s.preemptor.Candidates.List[i].Score < s.best.cost) {
 			return true
 		}
 	}
@@ -95,24 +95,24 @@ func (s *sharedSearch) mayImprove(node int) bool {
 
 // sharedSearch is one search of evict.
 type sharedSearch struct {
-	*Preemptor
-	gang  *fit.Gang
-	limit int
-	best  sharedSet
-	left  []int64 // of each GPU of the node at hand, when all have left that are asked to
-	order []int   // scratch
+	preemptor *Preemptor
+	gang      *fit.Gang
+	limit     int
+	best      sharedSet
+	left      []int64 // of each GPU of the node at hand, when all have left that are asked to
+	order     []int   // scratch
 }
 
 // node tries one node.
 func (s *sharedSearch) node(node int) {
-	s.left = s.state.Room.LeftIn(node, s.left)
-	for _, t := range s.holdersOn(node) {
-		if t.leaves || t.candidate >= 0 && s.Candidates.List[t.candidate].Taken {
-			s.state.Room.AddWorking(s.left, node, t.gpus, t.each)
+	s.left = s.preemptor.state.Room.LeftIn(node, s.left)
+	for _, t := range s.preemptor.holdersOn(node) {
+		if t.leaves || t.candidate >= 0 && s.preemptor.Candidates.List[t.candidate].Taken {
+			s.preemptor.state.Room.AddWorking(s.left, node, t.gpus, t.each)
 		}
 	}
 	s.setAside(node)
-	have := s.state.Room.Available(node).Plus(s.Candidates.Draining[node])
+	have := s.preemptor.state.Room.Available(node).Plus(s.preemptor.Candidates.Draining[node])
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
 			s.weighSet(node, gpus, set, have)
@@ -123,7 +123,7 @@ func (s *sharedSearch) node(node int) {
 // setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
 // it leaves least, or of the freest ones.
 func (s *sharedSearch) setAside(node int) {
-	for _, claimed := range s.state.Room.PreemptorClaims(node, s.gang.For) {
+	for _, claimed := range s.preemptor.state.Room.PreemptorClaims(node, s.gang.For) {
 		for ; claimed > 0; claimed -= model.WholeGPU {
 			part, best := min(claimed, model.WholeGPU), -1
 			for n, left := range s.left {
@@ -144,7 +144,7 @@ func (s *sharedSearch) setAside(node int) {
 func (s *sharedSearch) targets(node int) [][]int {
 	s.order = s.order[:0]
 	for n := range s.left {
-		if s.state.View.Nodes()[node].GPUs[n].Healthy {
+		if s.preemptor.state.View.Nodes()[node].GPUs[n].Healthy {
 			s.order = append(s.order, n)
 		}
 	}
@@ -171,9 +171,9 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 		return 0
 	}
 	sum, left := int64(0), s.left[gpu]
-	for _, t := range s.holders[node] {
+	for _, t := range s.preemptor.holders[node] {
 		if s.mayVacate(&t, gpu) {
-			sum += s.Candidates.List[t.candidate].Score / int64(len(t.gpus))
+			sum += s.preemptor.Candidates.List[t.candidate].Score / int64(len(t.gpus))
 			left += t.each
 		}
 	}
@@ -190,7 +190,7 @@ func (s *sharedSearch) mayVacate(t *holder, gpu int) bool {
 
 // mayTake reports whether a candidate, by number, may be asked to leave.
 func (s *sharedSearch) mayTake(i int32) bool {
-	return s.Candidates.mayTake(&s.Candidates.List[i], s.limit)
+	return s.preemptor.Candidates.mayTake(&s.preemptor.Candidates.List[i], s.limit)
 }
 
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
@@ -225,27 +225,27 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	need := s.gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
 	for _, i := range set {
-		have = have.Plus(s.Candidates.List[i].At(node))
+		have = have.Plus(s.preemptor.Candidates.List[i].At(node))
 	}
 	wanted := len(set)
 	if !fit.Within(need, have) {
-		for _, i := range s.Candidates.On[node] {
-			if s.mayTake(i) && !slices.Contains(set, i) && !s.Candidates.List[i].Pauses {
+		for _, i := range s.preemptor.Candidates.On[node] {
+			if s.mayTake(i) && !slices.Contains(set, i) && !s.preemptor.Candidates.List[i].Pauses {
 				set = append(set, i)
 			}
 		}
-		s.Candidates.sort(set[wanted:])
+		s.preemptor.Candidates.sort(set[wanted:])
 	}
 	taken := wanted
 	for ; taken < len(set) && !fit.Within(need, have); taken++ {
-		have = have.Plus(s.Candidates.List[set[taken]].At(node))
+		have = have.Plus(s.preemptor.Candidates.List[set[taken]].At(node))
 	}
 	if !fit.Within(need, have) {
 		return nil, false
 	}
 	kept := set[:wanted]
 	for _, i := range slices.Backward(slices.Clone(set[wanted:taken])) {
-		if without := have.Minus(s.Candidates.List[i].At(node)); fit.Within(need, without) {
+		if without := have.Minus(s.preemptor.Candidates.List[i].At(node)); fit.Within(need, without) {
 			have = without
 		} else {
 			kept = append(kept, i)
@@ -257,19 +257,19 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 // cheapestOn lists the candidates that may be asked to leave a GPU, the cheapest first.
 func (s *sharedSearch) cheapestOn(node, gpu int) []int32 {
 	var list []int32
-	for _, t := range s.holders[node] {
+	for _, t := range s.preemptor.holders[node] {
 		if s.mayVacate(&t, gpu) {
 			list = append(list, t.candidate)
 		}
 	}
-	s.Candidates.sort(list)
+	s.preemptor.Candidates.sort(list)
 	return slices.Compact(list)
 }
 
 // holdsOf returns how much of a GPU a candidate holds.
 func (s *sharedSearch) holdsOf(node int, candidate int32, gpu int) int64 {
 	sum := int64(0)
-	for _, t := range s.holders[node] {
+	for _, t := range s.preemptor.holders[node] {
 		if t.candidate == candidate && slices.Contains(t.gpus, gpu) {
 			sum += t.each
 		}
@@ -281,10 +281,10 @@ func (s *sharedSearch) holdsOf(node int, candidate int32, gpu int) int64 {
 func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Request) {
 	e := sharedSet{node: node, victims: set}
 	for _, i := range set {
-		e.cost += s.Candidates.List[i].Score
+		e.cost += s.preemptor.Candidates.List[i].Score
 	}
-	if len(set) == 0 && !s.state.Room.Holds(node, &s.gang.Part) {
-		e.cost = s.Candidates.Delay(s.state.Now, node)
+	if len(set) == 0 && !s.preemptor.state.Room.Holds(node, &s.gang.Part) {
+		e.cost = s.preemptor.Candidates.Delay(s.preemptor.state.Now, node)
 	}
 	if e.better(&s.best) {
 		s.best = e

@@ -21,12 +21,12 @@ const wholeCluster = 1000
 
 // TECaps counts in one cycle what trial-and-error jobs hold, of each account and of each user.
 type TECaps struct {
-	*scratch.State
+	state           *scratch.State
 	accounts, users map[string]*teHolding // nil until they are needed
 }
 
 // NewTECaps returns the caps of a cycle.
-func NewTECaps(t *scratch.State) *TECaps { return &TECaps{State: t} }
+func NewTECaps(t *scratch.State) *TECaps { return &TECaps{state: t} }
 
 // teHolding is what trial-and-error jobs hold, those with GPUs and those without.
 type teHolding struct {
@@ -44,16 +44,16 @@ type teCap struct {
 
 // Binds reports whether there is any cap.
 func (c *TECaps) Binds() bool {
-	return c.Policy.TEAccountGPUs > 0 || c.accountPart() < wholeCluster || c.userPart() < wholeCluster
+	return c.state.Policy.TEAccountGPUs > 0 || c.accountPart() < wholeCluster || c.userPart() < wholeCluster
 }
 
 // accountPart returns the part of the cluster that one account may hold, in thousandths.
 func (c *TECaps) accountPart() int64 {
-	return max(0, cmp.Or(c.Policy.TEAccountPM, tunables.TEAccountPM))
+	return max(0, cmp.Or(c.state.Policy.TEAccountPM, tunables.TEAccountPM))
 }
 
 // userPart returns the part of the cluster that one user may hold, in thousandths.
-func (c *TECaps) userPart() int64 { return max(0, cmp.Or(c.Policy.TEUserPM, tunables.TEUserPM)) }
+func (c *TECaps) userPart() int64 { return max(0, cmp.Or(c.state.Policy.TEUserPM, tunables.TEUserPM)) }
 
 // Exceeds reports whether a cap keeps a job from starting.
 func (c *TECaps) Exceeds(j *model.Job) bool { return c.exceeded(j) != nil }
@@ -79,21 +79,21 @@ func (c *TECaps) Reason(j *model.Job) (model.Reason, bool) {
 
 // Count notes that a job has started or been promised room, once.
 func (c *TECaps) Count(j *model.Job) {
-	if c.accounts != nil && j.Class == jobspec.TE && !c.AwaitsVictims(j.ID) {
+	if c.accounts != nil && j.Class == jobspec.TE && !c.state.AwaitsVictims(j.ID) {
 		c.add(j)
 	}
 }
 
 // exceeded returns the cap that keeps a job from starting, nil if none does.
 func (c *TECaps) exceeded(j *model.Job) *teCap {
-	if j.Class != jobspec.TE || !c.Binds() || c.AwaitsVictims(j.ID) {
+	if j.Class != jobspec.TE || !c.Binds() || c.state.AwaitsVictims(j.ID) {
 		return nil // it was counted when the room was promised
 	}
 	if c.accounts == nil {
 		c.countAll()
 	}
-	if a := c.accounts[j.Account]; a != nil && c.over(a, j, c.accountPart(), c.Policy.TEAccountGPUs) {
-		return c.told("account", j.Account, a, j, c.accountPart(), c.Policy.TEAccountGPUs)
+	if a := c.accounts[j.Account]; a != nil && c.over(a, j, c.accountPart(), c.state.Policy.TEAccountGPUs) {
+		return c.told("account", j.Account, a, j, c.accountPart(), c.state.Policy.TEAccountGPUs)
 	}
 	if u := c.users[j.Owner.User]; u != nil && c.over(u, j, c.userPart(), 0) {
 		return c.told("user", j.Owner.User, u, j, c.userPart(), 0)
@@ -114,7 +114,7 @@ func (c *TECaps) over(h *teHolding, j *model.Job, part, gpus int64) bool {
 // capOf returns the limit for a job: a number of GPUs where one was written, else a part of the
 // cluster. Without either it is negative.
 func (c *TECaps) capOf(h *teHolding, j *model.Job, part, gpus int64) teCap {
-	all := &c.View.Inventory().All
+	all := &c.state.View.Inventory().All
 	out := teCap{held: h.gpus, jobs: h.withGPUs, part: part, may: -1}
 	whole := all.GPUs
 	if j.Width() == 0 {
@@ -138,18 +138,18 @@ func (c *TECaps) told(of, name string, h *teHolding, j *model.Job, part, gpus in
 // countAll counts the trial-and-error jobs that run or have been promised room.
 func (c *TECaps) countAll() {
 	c.accounts, c.users = map[string]*teHolding{}, map[string]*teHolding{}
-	for o := range c.View.Live() {
+	for o := range c.state.View.Live() {
 		if o.Class == jobspec.TE {
 			c.add(o)
 		}
 	}
-	for id, r := range c.Holders {
-		if o := c.View.Job(id); r.ForPreemptor && o.Class == jobspec.TE {
+	for id, r := range c.state.Holders {
+		if o := c.state.View.Job(id); r.ForPreemptor && o.Class == jobspec.TE {
 			c.add(o)
 		}
 	}
-	for id, n := range c.Started {
-		if o := c.View.Job(id); o.Class == jobspec.TE {
+	for id, n := range c.state.Started {
+		if o := c.state.View.Job(id); o.Class == jobspec.TE {
 			for range n {
 				c.add(o)
 			}

@@ -87,7 +87,7 @@ func (c *Contender) Advance(o *Order) bool {
 	for c.next < len(c.Group.Jobs) {
 		j := c.Group.Jobs[c.next]
 		c.next++
-		if o.Holders[j.ID] == nil && o.Startable(j) {
+		if o.State.Holders[j.ID] == nil && o.Startable(j) {
 			c.Job, c.Members = j, nil
 			return true
 		}

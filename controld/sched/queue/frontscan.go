@@ -31,13 +31,13 @@ type leafKey struct {
 // the group has to be looked at; with seen, only blocked jobs are sought.
 func NewFrontScan(o *Order, seen *Frontier, keyFor func(*groups.Group) *Key) *FrontScan {
 	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
-	for id := range o.Holders {
+	for id := range o.State.Holders {
 		q.apart.add(id)
 	}
-	for id := range o.Late {
+	for id := range o.State.Late {
 		q.apart.add(id)
 	}
-	for id := range o.Started {
+	for id := range o.State.Started {
 		q.apart.add(id)
 	}
 	return q
@@ -46,8 +46,8 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*groups.Group) *Key) *Fr
 // Groups yields the groups that have to be looked at, and handles the others by their fronts.
 func (q *FrontScan) Groups() iter.Seq[*groups.Group] {
 	return func(yield func(*groups.Group) bool) {
-		for at, front := range q.order.View.QueueHeads() {
-			if !front.Held && !q.does(at, front) && !yield(q.order.View.QueueGroupAt(at)) {
+		for at, front := range q.order.State.View.QueueHeads() {
+			if !front.Held && !q.does(at, front) && !yield(q.order.State.View.QueueGroupAt(at)) {
 				return
 			}
 		}
@@ -56,7 +56,7 @@ func (q *FrontScan) Groups() iter.Seq[*groups.Group] {
 
 // does handles a group by its front, and reports whether that was enough.
 func (q *FrontScan) does(at int64, f *groups.Head) bool {
-	if q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
+	if q.order.FullScan || !f.Plain || f.Eligible > q.order.State.Now || q.seen != nil &&
 		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) || f.TE && q.order.TeLimited {
 		return false
 	}
@@ -81,14 +81,14 @@ func (q *FrontScan) firstAt(at int64, f *groups.Head) *Key {
 	}
 	o := &q.known[f.Leaf]
 	if !o.met {
-		*o = leafKey{true, q.keyFor(q.order.View.QueueGroupAt(at))}
+		*o = leafKey{true, q.keyFor(q.order.State.View.QueueGroupAt(at))}
 	}
 	return o.first
 }
 
 // standsApart reports whether a job has started, is given up, or holds a reservation.
 func (q *FrontScan) standsApart(id model.JobID) bool {
-	return q.order.Started[id] > 0 || q.order.Late[id] || q.order.Holders[id] != nil
+	return q.order.State.Started[id] > 0 || q.order.State.Late[id] || q.order.State.Holders[id] != nil
 }
 
 // idSet is a set of a few ids. It may have others, but hardly any.

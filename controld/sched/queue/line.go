@@ -12,12 +12,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Line is all jobs that wait, best first. The open entries fit as far as is known. The heads are
 // blocked jobs: their turn comes only to protect them from being passed for ever.
 type Line struct {
-	*Order
+	state *scratch.State
+	order *Order
 	open  Contenders
 	heads Contenders
 	first Firsts[string] // the first blocked job of each account
@@ -27,15 +29,15 @@ type Line struct {
 // NewLine forms the line. Every group is looked at once. Every distinct request is searched for at
 // most once, and not at all if it asks for at least as much as one that has failed.
 func NewLine(o *Order) *Line {
-	l := &Line{Order: o, first: Firsts[string]{}}
+	l := &Line{state: o.State, order: o, first: Firsts[string]{}}
 	l.form(l.frontScan())
 	return l
 }
 
 // frontScan finds the first blocked job of each account.
 func (l *Line) frontScan() *FrontScan {
-	return NewFrontScan(l.Order, &l.seen, func(g *groups.Group) *Key {
-		if l.Bounded != nil && l.Bounded(g) {
+	return NewFrontScan(l.order, &l.seen, func(g *groups.Group) *Key {
+		if l.order.Bounded != nil && l.order.Bounded(g) {
 			return nil
 		}
 		return l.first.Of(g.Key.Account)
@@ -44,23 +46,23 @@ func (l *Line) frontScan() *FrontScan {
 
 // form lines up all jobs. Without a front scan all groups are looked at: the line is the same.
 func (l *Line) form(q *FrontScan) {
-	for _, r := range l.View.Reservations() {
-		if l.Holders[r.Job] != nil {
-			l.standAlone(l.View.Job(r.Job))
+	for _, r := range l.state.View.Reservations() {
+		if l.state.Holders[r.Job] != nil {
+			l.standAlone(l.state.View.Job(r.Job))
 		}
 	}
 	// one for all groups: most are blocked, and thousands of short-lived ones would keep the
 	// collector busy
 	var c Contender
 	for g := range q.Groups() {
-		c = Contender{order: l.Order, Group: g}
-		if c.Advance(l.Order) && l.screen(&c) {
+		c = Contender{order: l.order, Group: g}
+		if c.Advance(l.order) && l.screen(&c) {
 			open := c
 			l.open = append(l.open, &open)
 		}
 	}
 	for _, first := range l.first {
-		l.heads = append(l.heads, &Contender{Job: l.View.Job(first.Job)})
+		l.heads = append(l.heads, &Contender{Job: l.state.View.Job(first.Job)})
 	}
 	heap.Init(&l.open)
 	heap.Init(&l.heads)
@@ -69,17 +71,17 @@ func (l *Line) form(q *FrontScan) {
 // standAlone lines up the holder of a reservation. It is never screened: its own claim makes the
 // difference.
 func (l *Line) standAlone(j *model.Job) {
-	if l.Startable(j) {
-		l.open = append(l.open, NewContender(l.Order, j))
+	if l.order.Startable(j) {
+		l.open = append(l.open, NewContender(l.order, j))
 	}
 }
 
 // screen reports whether a group's first job fits. A job that avoids nodes fails for itself alone:
 // then the next one is tried.
 func (l *Line) screen(c *Contender) bool {
-	for l.seen.Fails(l.State, c) {
+	for l.seen.Fails(l.state, c) {
 		l.note(c)
-		if len(c.Job.Exclude) == 0 || !c.Advance(l.Order) {
+		if len(c.Job.Exclude) == 0 || !c.Advance(l.order) {
 			return false
 		}
 	}
@@ -88,7 +90,7 @@ func (l *Line) screen(c *Contender) bool {
 
 // note notes a job that does not fit, and reports whether it is the first of its account.
 func (l *Line) note(c *Contender) bool {
-	if l.LeavesRoom(c.Job) {
+	if l.order.LeavesRoom(c.Job) {
 		return false
 	}
 	return l.first.Of(c.Job.Account).Keep(KeyOf(c.Job))
@@ -122,16 +124,16 @@ func (l *Line) Fail() {
 	c := l.open[0]
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
 		l.drop(c)
-		if c.Advance(l.Order) {
+		if c.Advance(l.order) {
 			heap.Fix(&l.open, 0)
 			return
 		}
 		heap.Pop(&l.open)
 		return
 	}
-	l.seen.Fail(c.Gang(l.State))
+	l.seen.Fail(c.Gang(l.state))
 	l.open = slices.DeleteFunc(l.open, func(o *Contender) bool {
-		failed := o.Group != nil && l.seen.FailedSince(l.State, o)
+		failed := o.Group != nil && l.seen.FailedSince(l.state, o)
 		if failed {
 			l.drop(o)
 		}
@@ -142,7 +144,7 @@ func (l *Line) Fail() {
 
 // Skip leaves out the job of the best open entry and moves on to the next one of its group.
 func (l *Line) Skip() {
-	if l.open[0].Skip(l.Order) {
+	if l.open[0].Skip(l.order) {
 		heap.Fix(&l.open, 0)
 	} else {
 		heap.Pop(&l.open)
@@ -152,7 +154,7 @@ func (l *Line) Skip() {
 // Pass moves the entry of a job that has started on to the next job of its group.
 func (l *Line) Pass(c *Contender) {
 	i := slices.Index(l.open, c)
-	if c.Advance(l.Order) {
+	if c.Advance(l.order) {
 		heap.Fix(&l.open, i)
 	} else {
 		heap.Remove(&l.open, i)

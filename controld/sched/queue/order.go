@@ -11,7 +11,7 @@ import (
 // Order is how a policy orders the jobs that wait. A hook that is nil does not count: without any,
 // jobs are ordered by [compare] alone.
 type Order struct {
-	*scratch.State
+	State    *scratch.State
 	MayStart func(*model.Job) bool // the policy allows the start
 	Level    func(*model.Job) int  // service level, which decides before age: lower first
 	// which of its accounts hold what they are entitled to, or more: a bit for each level, from the top

@@ -18,7 +18,7 @@ const MaxReservations = 16
 
 // HeadRules are what a policy says about queue heads. A hook that is nil does not count.
 type HeadRules struct {
-	*queue.Order
+	Order *queue.Order
 	// the job is within its account's quota: its reservation goes before others
 	Within func(*model.Job) bool
 	Start  func(c *queue.Contender, spots []fit.Spot, past model.JobID) bool // see [scratch.State.Start]
@@ -26,7 +26,8 @@ type HeadRules struct {
 
 // Bypass bounds how often blocked heads are passed, and makes their reservations.
 type Bypass struct {
-	*HeadRules
+	state    *scratch.State
+	rules    *HeadRules
 	waiting  []blocked       // heads without a reservation, in order; starts are counted against the first
 	reserved map[string]bool // accounts that hold a reservation
 	forecast *Forecast
@@ -40,50 +41,50 @@ type blocked struct {
 
 // NewBypass begins with the reservations in force.
 func NewBypass(r *HeadRules) *Bypass {
-	b := &Bypass{HeadRules: r, reserved: map[string]bool{}, forecast: NewForecast(r.State)}
-	for _, r := range b.View.Reservations() {
-		if b.Holders[r.Job] != nil {
-			b.reserved[b.View.Job(r.Job).Account] = true
+	b := &Bypass{state: r.Order.State, rules: r, reserved: map[string]bool{}, forecast: NewForecast(r.Order.State)}
+	for _, r := range b.state.View.Reservations() {
+		if b.state.Holders[r.Job] != nil {
+			b.reserved[b.state.View.Job(r.Job).Account] = true
 		}
 	}
 	return b
 }
 
-func (b *Bypass) withinQuota(j *model.Job) bool { return b.Within != nil && b.Within(j) }
+func (b *Bypass) withinQuota(j *model.Job) bool { return b.rules.Within != nil && b.rules.Within(j) }
 
 // Consider protects a head that comes next: with a reservation if that is due, else by counting the
 // starts that pass it.
 func (b *Bypass) Consider(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
-	own := b.Holders[h.Job.ID]
+	own := b.state.Holders[h.Job.ID]
 	switch {
-	case b.LacksLicenses(h.Job).Code != model.ReasonNone: // room would stay idle for it
+	case b.state.LacksLicenses(h.Job).Code != model.ReasonNone: // room would stay idle for it
 		return
 	case own != nil && (own.ForPreemptor || own.Guaranteed || !within):
 		return
-	case own == nil && b.LeavesRoom(h.Job):
+	case own == nil && b.rules.Order.LeavesRoom(h.Job):
 		return
 	case own == nil && b.reserved[h.Job.Account] && (!within || b.replaceable(h) == 0):
 		return
 	}
-	due := h.Job.Eligible + model.Instant(b.Policy.ReserveAfterMS)
+	due := h.Job.Eligible + model.Instant(b.state.Policy.ReserveAfterMS)
 	passed := int(h.Job.Bypassed)
-	if b.Started[h.Job.ID] > 0 {
+	if b.state.Started[h.Job.ID] > 0 {
 		passed = 0 // the next task of an array has not been passed yet
 	}
-	if b.Now >= due || passed >= b.Policy.MaxBypass {
+	if b.state.Now >= due || passed >= b.state.Policy.MaxBypass {
 		b.reserveFor(h)
 		return
 	}
-	b.WakeAt(due)
+	b.state.WakeAt(due)
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
 }
 
 // replaceable returns the job whose reservation a head within quota may replace: of its own
 // account, for which no job leaves, and not within quota itself; of several the oldest job. 0 if there is none.
 func (b *Bypass) replaceable(h *queue.Contender) (oldest model.JobID) {
-	for id, r := range b.Holders {
-		if !r.ForPreemptor && !r.Guaranteed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
+	for id, r := range b.state.Holders {
+		if !r.ForPreemptor && !r.Guaranteed && b.state.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
 			oldest = id
 		}
 	}
@@ -105,7 +106,7 @@ func (b *Bypass) Passed() {
 		return
 	}
 	b.waiting[0].passed++
-	if b.waiting[0].passed < b.Policy.MaxBypass {
+	if b.waiting[0].passed < b.state.Policy.MaxBypass {
 		return
 	}
 	b.reserveFor(b.waiting[0].contender)
@@ -116,40 +117,40 @@ func (b *Bypass) Passed() {
 // cluster's limit allows it.
 func (b *Bypass) reserveFor(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
-	if kept(b.State) >= MaxReservations && !within || b.LacksLicenses(h.Job).Code != model.ReasonNone {
+	if kept(b.state) >= MaxReservations && !within || b.state.LacksLicenses(h.Job).Code != model.ReasonNone {
 		return
 	}
 	restore := func() {}
 	if within {
-		restore = b.Room.WaiveUnguaranteed()
+		restore = b.state.Room.WaiveUnguaranteed()
 	}
-	claims := b.forecast.Soonest(h.Gang(b.State))
+	claims := b.forecast.Soonest(h.Gang(b.state))
 	restore()
 	if claims == nil {
 		return
 	}
 	old := b.replaceable(h)
-	if old == 0 && kept(b.State) >= MaxReservations {
-		if old = youngestKept(b.State); old == 0 {
+	if old == 0 && kept(b.state) >= MaxReservations {
+		if old = youngestKept(b.state); old == 0 {
 			return
 		}
 	}
 	if within && old != 0 {
-		b.Unreserve(b.Holders[old])
-		delete(b.Holders, old)
-		b.Freed = true
+		b.state.Unreserve(b.state.Holders[old])
+		delete(b.state.Holders, old)
+		b.state.Freed = true
 	}
 	b.reserved[h.Job.Account] = true
-	r := b.NewReservation(h.Job.ID, claims, b.Now)
+	r := b.state.NewReservation(h.Job.ID, claims, b.state.Now)
 	r.Guaranteed = within
-	b.Reserve(r)
+	b.state.Reserve(r)
 	if within && old != 0 && b.firstBefore(h.Job) {
 		return // the room that is free again is offered to that job first
 	}
 	// Of reservations made at one instant the older job's binds the younger one: it may just have
 	// become possible to start.
-	if spots, ok := b.Room.Place(h.Gang(b.State)); ok {
-		b.Start(h, spots, 0)
+	if spots, ok := b.state.Room.Place(h.Gang(b.state)); ok {
+		b.rules.Start(h, spots, 0)
 	}
 }
 
@@ -159,12 +160,12 @@ func (b *Bypass) firstBefore(h *model.Job) bool {
 	if h.OwnRoomFirst {
 		return false
 	}
-	for g := range b.View.QueueGroups() {
+	for g := range b.state.View.QueueGroups() {
 		if g.Key.Held || g.Key.Class != h.Class {
 			continue
 		}
 		for _, j := range g.Jobs {
-			if j.OwnRoomFirst && b.Started[j.ID] == 0 && b.Startable(j) {
+			if j.OwnRoomFirst && b.state.Started[j.ID] == 0 && b.rules.Order.Startable(j) {
 				return true
 			}
 		}

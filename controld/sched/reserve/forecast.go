@@ -33,7 +33,7 @@ type booking struct {
 // Forecast says when room comes free, node by node, if every attempt runs to its time limit. It
 // takes in what the cycle starts meanwhile.
 type Forecast struct {
-	*scratch.State
+	State    *scratch.State
 	releases [][]Release // by node, soonest first; nil until it is needed
 	counted  int         // actions of which releases knows
 }
@@ -56,8 +56,8 @@ func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 	for _, i := range g.Hardest() {
 		p := g.At(i)
 		var slots []slot
-		for node := range f.View.Nodes() {
-			if f.Room.Usable(node, p, g.Exclude) {
+		for node := range f.State.View.Nodes() {
+			if f.State.Room.Usable(node, p, g.Exclude) {
 				slots = slotsOn(f.State, slots, node, p, &b, releases[node])
 			}
 		}
@@ -115,14 +115,14 @@ func (f *Forecast) ByNode() [][]Release {
 	if f.releases == nil {
 		f.releases = listReleases(f.State)
 	}
-	for ; f.counted < len(f.Actions); f.counted++ {
-		a := f.Actions[f.counted].Start
+	for ; f.counted < len(f.State.Actions); f.counted++ {
+		a := f.State.Actions[f.counted].Start
 		if a == nil {
 			continue
 		}
-		j := f.View.Job(a.Job)
+		j := f.State.View.Job(a.Job)
 		for i, p := range a.Places {
-			_, n := f.View.Node(p.Node)
+			_, n := f.State.View.Node(p.Node)
 			f.releases[n] = append(f.releases[n], Release{StartedNow(f.State, j), n, j.RequestOf(i), p.GPUs})
 			SortReleases(f.releases[n])
 		}

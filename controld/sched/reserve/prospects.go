@@ -11,15 +11,15 @@ import (
 
 // prospects is what reservations can still count on, node by node.
 type prospects struct {
-	*scratch.State
-	left map[int]model.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
-	back map[int]model.Request // of what is left: what leaving jobs get back
-	gpus map[int][]int64       // of nodes where GPUs are shared: what of each will be free, promised or not
+	state *scratch.State
+	left  map[int]model.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
+	back  map[int]model.Request // of what is left: what leaving jobs get back
+	gpus  map[int][]int64       // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
 // NewProspects returns what reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
-	return &prospects{State: t, left: map[int]model.Request{}, back: map[int]model.Request{}, gpus: map[int][]int64{}}
+	return &prospects{state: t, left: map[int]model.Request{}, back: map[int]model.Request{}, gpus: map[int][]int64{}}
 }
 
 // InVain returns the jobs whose reservations are for room that does not come; nil if there are
@@ -70,7 +70,7 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 // goesBack reports whether a job has left a node that a reservation claims, for one that does not
 // want the room any more, and waits to get it back.
 func (p *prospects) goesBack(r *model.Reservation) bool {
-	for g := range p.View.QueueGroups() {
+	for g := range p.state.View.QueueGroups() {
 		if g.Key.Held || g.Key.Level != model.LevelOwnRoom {
 			continue
 		}
@@ -90,9 +90,9 @@ func (p *prospects) goesBack(r *model.Reservation) bool {
 // empty.
 func (p *prospects) possible(r *model.Reservation) bool {
 	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
-		_, node := p.View.Node(c.Node)
-		return node < 0 || !p.Room.Up(node) ||
-			!fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
+		_, node := p.state.View.Node(c.Node)
+		return node < 0 || !p.state.Room.Up(node) ||
+			!fit.Covers(fit.Both(p.state.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 
@@ -100,8 +100,8 @@ func (p *prospects) possible(r *model.Reservation) bool {
 // what is left for later ones.
 func (p *prospects) Cover(r *model.Reservation) bool {
 	for _, c := range r.Claims {
-		_, node := p.View.Node(c.Node)
-		if node < 0 || !p.Room.Up(node) {
+		_, node := p.state.View.Node(c.Node)
+		if node < 0 || !p.state.Room.Up(node) {
 			return false
 		}
 		left := p.at(node)
@@ -117,7 +117,7 @@ func (p *prospects) Cover(r *model.Reservation) bool {
 		return false
 	}
 	for _, c := range r.Claims {
-		_, node := p.View.Node(c.Node)
+		_, node := p.state.View.Node(c.Node)
 		claimed := p.claimed(node, r.Job, c.Resources)
 		p.left[node] = p.at(node).Minus(claimed)
 		if !r.Leftover {
@@ -133,15 +133,15 @@ func (p *prospects) at(node int) model.Request {
 	if known {
 		return left
 	}
-	left = p.Room.Free(node)
-	for _, id := range p.View.JobsOnNode(nil, node) {
-		run := p.View.LiveAttempt(id)
-		if run == nil || !run.Stopping || p.Withdrawn[id] {
+	left = p.state.Room.Free(node)
+	for _, id := range p.state.View.JobsOnNode(nil, node) {
+		run := p.state.View.LiveAttempt(id)
+		if run == nil || !run.Stopping || p.state.Withdrawn[id] {
 			continue
 		}
-		returns := p.Returns(run)
-		if p.Room.Broken(node) > 0 {
-			left.Active.GPUs -= scratch.BrokenOf(run, p.View.Nodes()[node])
+		returns := p.state.Returns(run)
+		if p.state.Room.Broken(node) > 0 {
+			left.Active.GPUs -= scratch.BrokenOf(run, p.state.View.Nodes()[node])
 		}
 		for i := range run.Releases {
 			if f := &run.Releases[i]; f.Node == node {
@@ -160,14 +160,14 @@ func (p *prospects) at(node int) model.Request {
 // which are not waited for.
 func (p *prospects) claimed(node int, id model.JobID, room model.Vector) model.Request {
 	if p.alone(id) {
-		room.GPUs = min(room.GPUs, p.Room.Working(node).GPUs)
+		room.GPUs = min(room.GPUs, p.state.Room.Working(node).GPUs)
 	}
 	return model.Request{Active: room, Resident: model.Vector{Memory: room.Memory}}
 }
 
 // alone reports whether a job has nodes for itself.
 func (p *prospects) alone(id model.JobID) bool {
-	j := p.View.Job(id)
+	j := p.state.View.Job(id)
 	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts,
 		func(part model.Part) bool { return part.Request.Exclusive }))
 }
@@ -175,10 +175,10 @@ func (p *prospects) alone(id model.JobID) bool {
 // seatsAlone reports whether the nodes that a job claims for itself hold its workers without the
 // GPUs that are broken. Of several parts it is not told which is to be where.
 func (p *prospects) seatsAlone(r *model.Reservation) bool {
-	g, workers := p.Gang(p.View.Job(r.Job)), 0
+	g, workers := p.state.Gang(p.state.View.Job(r.Job)), 0
 	for _, c := range r.Claims {
-		_, node := p.View.Node(c.Node)
-		workers += fit.Capacity(&g.Part, fit.Both(p.Room.Working(node)))
+		_, node := p.state.View.Node(c.Node)
+		workers += fit.Capacity(&g.Part, fit.Both(p.state.Room.Working(node)))
 	}
 	return g.Parts() > 1 || workers >= g.Workers
 }
@@ -186,17 +186,17 @@ func (p *prospects) seatsAlone(r *model.Reservation) bool {
 // apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed,
 // once all jobs have left that are leaving.
 func (p *prospects) apiece(node int, id model.JobID, claimed int64) bool {
-	j := p.View.Job(id)
-	if j == nil || !p.Room.Sharing() {
+	j := p.state.View.Job(id)
+	if j == nil || !p.state.Room.Sharing() {
 		return true
 	}
-	g := p.Gang(j)
+	g := p.state.Gang(j)
 	if len(g.More) > 0 || g.Request.Active.GPUs == 0 {
 		return true
 	}
 	left, known := p.gpus[node]
 	if !known {
-		left = comingGPUs(p.State, node, 0)
+		left = comingGPUs(p.state, node, 0)
 		p.gpus[node] = left
 	}
 	return seats(left, 0, &g.Request) >= claimed/g.Request.Active.GPUs

@@ -35,7 +35,7 @@ func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if t.AwaitsVictims(j.ID) {
+	if t.state.AwaitsVictims(j.ID) {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()
@@ -84,7 +84,7 @@ func (t *rotaPolicy) configured() *configuredTerms {
 		t.terms.limit = t.terms.limit || c.Limit != nil
 		t.terms.quota = t.terms.quota || c.Deserved != nil
 	}
-	for _, a := range t.View.Config().Accounts {
+	for _, a := range t.state.View.Config().Accounts {
 		add(&a.Terms)
 		for _, u := range a.Users {
 			add(&u)

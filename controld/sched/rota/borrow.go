@@ -43,12 +43,12 @@ func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 			return -1
 		}
 		if known == nil {
-			known = make([]int, len(m.Candidates.Accounts.List))
+			known = make([]int, len(m.search.Candidates.Accounts.List))
 		}
 		if known[v.Account] == 0 {
 			known[v.Account] = 1 + m.tier(j, v.Job)
 		}
-		if known[v.Account]-1 == ofLender && m.putOut[v.Job.Account] {
+		if known[v.Account]-1 == ofLender && m.rota.putOut[v.Job.Account] {
 			return -1
 		}
 		return degree*tiers + known[v.Account] - 1
@@ -59,7 +59,7 @@ func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 // question that may be taken at once.
 func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 	return func(v *preempt.Candidate) int {
-		if m.reluctance(v) != 0 || m.Candidates.Accounts.List[v.Account] != account {
+		if m.reluctance(v) != 0 || m.search.Candidates.Accounts.List[v.Account] != account {
 			return -1
 		}
 		return ofOwn
@@ -81,7 +81,7 @@ func (m *preemptor) tier(j, running *model.Job) int {
 	if running.Account == j.Account {
 		return ofOwn
 	}
-	f := m.accounts()
+	f := m.rota.accounts()
 	f.Foresee()
 	mine, theirs := drf.Part(f.Leaf(j.Association()).Parent(), f.Account(running.Account))
 	if mine == nil { // one account is within the other
@@ -110,7 +110,7 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 		}
 	}()
 	for tries := range 2*maxRepairs + 1 {
-		set := m.Cheapest(g, limit)
+		set := m.search.Cheapest(g, limit)
 		if set == nil || cause != model.CauseTE {
 			return set
 		}
@@ -131,7 +131,7 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 
 // barAll leaves all candidates of an account out, and returns those that were not yet.
 func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
-	for _, v := range m.Candidates.Each() {
+	for _, v := range m.search.Candidates.Each() {
 		if v.Account == account && !v.Barred {
 			v.Barred = true
 			barred = append(barred, v)
@@ -143,12 +143,12 @@ func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
 // refused returns the dearest victim of an account that does not lend as much as a set takes from
 // it, nil if there is none.
 func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
-	m.Candidates.DropPartial(set)
-	m.ChooseWorkers(g, set) // to see how much elastic jobs lose
+	m.search.Candidates.DropPartial(set)
+	m.search.ChooseWorkers(g, set) // to see how much elastic jobs lose
 	defer m.chooseNone(set)
 	losses := map[string][]*preempt.Candidate{}
 	for _, i := range set.Candidates {
-		if v := &m.Candidates.List[i]; v.Reluctance%tiers != ofOwn {
+		if v := &m.search.Candidates.List[i]; v.Reluctance%tiers != ofOwn {
 			losses[v.Job.Account] = append(losses[v.Job.Account], v)
 		}
 	}
@@ -170,9 +170,9 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 // is above its share until the last of them leaves, it has no quota, or all that it has lent then is
 // within what it lends. One that has been put out keeps its share.
 func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
-	f := m.accounts()
+	f := m.rota.accounts()
 	n := f.Account(account)
-	if !n.Guaranteed() && !m.putOut[account] {
+	if !n.Guaranteed() && !m.rota.putOut[account] {
 		return true
 	}
 	sum, largest := f.Amount(0, 0, 0), f.Amount(0, 0, 0)
@@ -182,7 +182,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 			largest = a
 		}
 	}
-	if m.putOut[account] {
+	if m.rota.putOut[account] {
 		return n.Holding(sum.Negative()).Cmp(n.Share()) >= 0
 	}
 	before := n.Holding(largest.Minus(sum))
@@ -190,7 +190,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 		return true
 	}
 	lent, jobs := m.lent(account)
-	part := cmp.Or(m.Policy.TEBorrowPM, borrowPM)
+	part := cmp.Or(m.state.Policy.TEBorrowPM, borrowPM)
 	if part < 0 {
 		return false
 	}
@@ -203,7 +203,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 // chooseNone lets the workers of a set stay that were chosen.
 func (m *preemptor) chooseNone(set *preempt.Set) {
 	for _, i := range set.Candidates {
-		if f := m.Candidates.List[i].Surplus; f != nil {
+		if f := m.search.Candidates.List[i].Surplus; f != nil {
 			f.Leave = nil
 		}
 	}
@@ -212,7 +212,7 @@ func (m *preemptor) chooseNone(set *preempt.Set) {
 // losing returns what an account loses with a victim whose workers have been chosen.
 func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 	if v.Surplus == nil {
-		return m.accounts().HeldBy(v.Job, v.Attempt)
+		return m.rota.accounts().HeldBy(v.Job, v.Attempt)
 	}
 	return m.elasticAmount(v.Job, len(v.Surplus.Leave))
 }
@@ -221,7 +221,7 @@ func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
 	r := j.RequestOf(terms.First).Times(workers).Active
-	return m.accounts().AmountOf(r)
+	return m.rota.accounts().AmountOf(r)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
@@ -234,14 +234,14 @@ func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
 // held that wait or are leaving because of them, and how many they are. Of an elastic job that goes
 // on with fewer workers it is those that have left or are to.
 func (m *preemptor) lent(account string) (drf.Amount, int) {
-	f := m.accounts()
+	f := m.rota.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
 	add := func(taker model.JobID, lost drf.Amount) {
-		if o := m.View.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
+		if o := m.state.View.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
 			sum, jobs = sum.Plus(lost), jobs+1
 		}
 	}
-	for g := range m.View.QueueGroups() {
+	for g := range m.state.View.QueueGroups() {
 		if g.Key.Account != account {
 			continue
 		}
@@ -251,7 +251,7 @@ func (m *preemptor) lent(account string) (drf.Amount, int) {
 			}
 		}
 	}
-	for j := range m.View.Live() {
+	for j := range m.state.View.Live() {
 		if j.Account == account {
 			m.lentBy(j, add)
 		}
@@ -269,17 +269,17 @@ func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.
 		}
 	}
 	a := &j.Attempts[last]
-	switch taker, asked := m.Stopping[j.ID]; {
+	switch taker, asked := m.state.Stopping[j.ID]; {
 	case a.Shrinking():
 		yield(a.Shrink.For, m.elasticAmount(j, len(a.Workers)-a.Staying()))
 	case a.Stop != nil && a.Stop.Resize != nil:
 		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
 	case a.Stop == nil && (a.Suspending() || a.Suspended()):
 		if s := a.Switch; s.Cause == model.CauseTE {
-			yield(s.For, m.accounts().HeldBy(j, active(a)))
+			yield(s.For, m.rota.accounts().HeldBy(j, active(a)))
 		}
 	case a.Stop != nil && a.Stop.Cause == model.CauseTE:
-		yield(a.Stop.For, m.accounts().HeldBy(j, a))
+		yield(a.Stop.For, m.rota.accounts().HeldBy(j, a))
 	case asked:
 		yield(taker, m.asked(j))
 	}
@@ -294,12 +294,12 @@ func active(a *model.Attempt) *model.Attempt {
 
 // asked returns what a job holds that was asked in this cycle to give it up.
 func (m *preemptor) asked(j *model.Job) drf.Amount {
-	for i := range m.Actions {
-		if r := m.Actions[i].Resize; r != nil && r.Job == j.ID {
+	for i := range m.state.Actions {
+		if r := m.state.Actions[i].Resize; r != nil && r.Job == j.ID {
 			return m.elasticAmount(j, len(r.Leave))
 		}
 	}
-	return m.accounts().HeldBy(j, j.Live())
+	return m.rota.accounts().HeldBy(j, j.Live())
 }
 
 // noteInexact says in the plan that the last set of victims is not proven to be the cheapest, where
@@ -308,8 +308,8 @@ func (m *preemptor) noteInexact(set *preempt.Set) {
 	if !set.Inexact {
 		return
 	}
-	for i := len(m.Actions) - len(set.Candidates); i < len(m.Actions); i++ {
-		if a := m.Actions[i]; a.Stop != nil {
+	for i := len(m.state.Actions) - len(set.Candidates); i < len(m.state.Actions); i++ {
+		if a := m.state.Actions[i]; a.Stop != nil {
 			a.Stop.Inexact = true
 		} else if a.Resize != nil {
 			a.Resize.Inexact = true

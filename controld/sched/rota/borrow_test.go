@@ -138,17 +138,17 @@ func (k *market) willHold(account string) (gpus int) {
 // node.
 func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (least int64, best [][]*model.Job) {
 	least = -1
-	for node := range m.View.Nodes() {
-		on, have := m.Candidates.On[node], m.Candidates.Coming(m.State, node, &g.Part)
+	for node := range m.State().View.Nodes() {
+		on, have := m.Search().Candidates.On[node], m.Search().Candidates.Coming(m.State(), node, &g.Part)
 		for set := range 1 << len(on) {
 			cost, room, jobs := int64(0), have, []*model.Job(nil)
 			for b, i := range on {
-				if v := &m.Candidates.List[i]; set&(1<<b) != 0 {
+				if v := &m.Search().Candidates.List[i]; set&(1<<b) != 0 {
 					cost, room, jobs = cost+v.Score, room.Plus(v.At(node)), append(jobs, v.Job)
 				}
 			}
-			if set == 0 && roomFor(&g.Part, m.Room.AvailableTo(node, &g.Part)) == 0 {
-				cost = m.Candidates.Delay(m.Now, node)
+			if set == 0 && roomFor(&g.Part, m.State().Room.AvailableTo(node, &g.Part)) == 0 {
+				cost = m.Search().Candidates.Delay(m.State().Now, node)
 			}
 			if roomFor(&g.Part, room) == 0 || least >= 0 && cost > least || !may(jobs) {
 				continue
@@ -180,7 +180,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 		if tr.Room.Fits(&g) {
 			continue
 		}
-		r, lawful := m.All(), m.ReluctanceFor(x)
+		r, lawful := m.Search().All(), m.ReluctanceFor(x)
 		for i := range r.List {
 			if r.List[i].Reluctance = lawful(&r.List[i]); r.List[i].Reluctance >= rota.Tiers {
 				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.Names[r.List[i].Job.ID], r.List[i].Reluctance)
@@ -231,7 +231,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			holders = append(holders, o.Job)
 		}
 		m.PlaceAfter(holders)
-		restore := m.Room.WaiveHeads()
+		restore := m.State().Room.WaiveHeads()
 		turn, _ := cheapestFor(m, &g, func([]*model.Job) bool { return true })
 		restore()
 		if other := m.Affordable(x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
@@ -280,7 +280,7 @@ func TestSearchIsRepaired(t *testing.T) {
 		v := k.State.View()
 		tr := schedtest.TrialOf(v, k.Now)
 		m, x := rota.NewPolicy(tr).NewPreemptor(), v.Job(k.Ids["x"])
-		g, r, lawful := tr.Gang(x), m.All(), m.ReluctanceFor(x)
+		g, r, lawful := tr.Gang(x), m.Search().All(), m.ReluctanceFor(x)
 		for i := range r.List {
 			r.List[i].Reluctance = lawful(&r.List[i])
 		}

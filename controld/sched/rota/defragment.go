@@ -20,7 +20,7 @@ import (
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free
 // would do. It reports whether it did.
 func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
-	if !m.May(steering.Migration) {
+	if !m.state.May(steering.Migration) {
 		return false // the job may still take its turn
 	}
 	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
@@ -47,13 +47,13 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *preemptor) enoughInPieces(j *model.Job) bool {
 	defer m.lift(j, model.CauseMigrate)()
-	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
+	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.state.Room.AvailableUp()})
 }
 
 // anyMovable notes of every candidate whether it may be asked to move for a job, and reports
 // whether any may.
 func (m *preemptor) anyMovable(j *model.Job) bool {
-	r, any := m.All(), false
+	r, any := m.search.All(), false
 	for _, v := range r.Each() {
 		v.Reluctance = -1
 		if m.movable(v, j) {
@@ -72,38 +72,38 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 		a.Started.At == 0 || v.Job.Width() >= j.Width() {
 		return false
 	}
-	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
+	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.state.Now))
 	takes := a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost
-	cost := model.Instant(model.MigrationWorth.Of(&m.Policy)) * takes
+	cost := model.Instant(model.MigrationWorth.Of(&m.state.Policy)) * takes
 	least := max(cost, m.minTurn())
-	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
+	if m.state.Now-j.Eligible < cost || m.state.Now-a.Started.At < least {
 		return false
 	}
 	_, elastic := v.Job.Elastic()
-	return !elastic && !preempt.Wasteful(m.State, v.Job)
+	return !elastic && !preempt.Wasteful(m.state, v.Job)
 }
 
 // elsewhere reports whether all of a set would find room elsewhere with the job's room taken, and
 // enough stays free for trial-and-error jobs. Else it returns the candidate that would not, nil if
 // too little stays free.
 func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
-	r, room := m.All(), m.Room.Copy()
-	room.Claim(m.reservationFor(j, set, m.Now))
+	r, room := m.search.All(), m.state.Room.Copy()
+	room.Claim(m.reservationFor(j, set, m.state.Now))
 	for _, i := range set.Candidates {
-		g := m.Gang(r.List[i].Job)
+		g := m.state.Gang(r.List[i].Job)
 		spots, ok := room.Place(&g)
 		if !ok {
 			return &r.List[i], false
 		}
 		room.Take(&g, spots)
 	}
-	return nil, m.spare == nil || m.spare.keptIn(room)
+	return nil, m.rota.spare == nil || m.rota.spare.keptIn(room)
 }
 
 // reservationFor returns the reservation that keeps the room of a set for a job, which is there
 // from an instant on.
 func (m *preemptor) reservationFor(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
-	r := m.NewReservation(j.ID, m.Claims(set.Claims), ready)
+	r := m.state.NewReservation(j.ID, m.state.Claims(set.Claims), ready)
 	r.ForPreemptor = true
 	return r
 }

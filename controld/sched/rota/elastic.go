@@ -19,7 +19,8 @@ import (
 // them or have much more than is fitting; and to those that run, when room has been idle for a
 // while.
 type elasticPhases struct {
-	*rotaPolicy
+	state   *scratch.State
+	rota    *rotaPolicy
 	running []*elastic.Job
 	divided *elastic.Allocation           // nil until it is needed
 	rested  map[model.Instant]fit.NodeSet // see restedFor
@@ -27,16 +28,17 @@ type elasticPhases struct {
 
 // newElasticPhases returns the phases, nil where there has never been an elastic job.
 func newElasticPhases(t *rotaPolicy) *elasticPhases {
-	if l := t.View.Statistics(); t.Policy.Rigid || l == nil || l.LastElasticStart == 0 && t.View.ElasticHeads() == 0 {
+	if l := t.state.View.Statistics(); t.state.Policy.Rigid || l == nil ||
+		l.LastElasticStart == 0 && t.state.View.ElasticHeads() == 0 {
 		return nil
 	}
-	return &elasticPhases{rotaPolicy: t, running: elastic.Running(t.State)}
+	return &elasticPhases{state: t.state, rota: t, running: elastic.Running(t.state)}
 }
 
 // allocation returns how elastic jobs should run, which is computed once a cycle.
 func (s *elasticPhases) allocation() *elastic.Allocation {
 	if s.divided == nil {
-		s.divided = elastic.NewAllocation(s.sizes, s.running, s.waitingJobs())
+		s.divided = elastic.NewAllocation(s.rota.sizes, s.running, s.waitingJobs())
 	}
 	return s.divided
 }
@@ -46,21 +48,21 @@ func (s *elasticPhases) due(j *model.Job) (size int, left int64) { return s.allo
 
 // waitingJobs is the elastic jobs that may start, in order.
 func (s *elasticPhases) waitingJobs() []*model.Job {
-	if s.View.ElasticHeads() == 0 {
+	if s.state.View.ElasticHeads() == 0 {
 		return nil
 	}
 	var list []*model.Job
-	for g := range s.View.QueueGroups() {
+	for g := range s.state.View.QueueGroups() {
 		if !g.Head.Elastic || g.Head.Held || g.Head.TE {
 			continue
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), maxElastic)] {
-			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Children == nil && s.startable(j) {
+			if _, elastic := j.Elastic(); elastic && s.state.Holders[j.ID] == nil && j.Children == nil && s.rota.startable(j) {
 				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
 	}
-	slices.SortFunc(list, s.order.Compare)
+	slices.SortFunc(list, s.rota.order.Compare)
 	return list[:min(len(list), maxElastic)]
 }
 
@@ -79,12 +81,12 @@ func (s *elasticPhases) shrinkForWaiting() {
 		_, second := s.due(b)
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(first, second))
 	})
-	try := s.Room.Copy()
+	try := s.state.Room.Copy()
 	for _, j := range line {
 		terms, _ := j.Elastic()
 		want, _ := s.due(j)
 		want = max(want, terms.Min)
-		g := s.Gang(j)
+		g := s.state.Gang(j)
 		have := takeUpTo(try, &g, terms, want)
 		if have*scantPart >= want && have > 0 {
 			continue
@@ -125,7 +127,7 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 	if len(list) == 0 {
 		return false
 	}
-	part := preempt.StandstillPart(s.State, list)
+	part := preempt.StandstillPart(s.state, list)
 	price := func(f *elastic.Job) int64 { return max(1, part(f)) }
 	var best *preempt.ShrinkPlan
 	for i, size := range sizes {
@@ -133,9 +135,9 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 		if size < least || best != nil && i == len(sizes)-1 {
 			break
 		}
-		g := s.Gang(j)
+		g := s.state.Gang(j)
 		g.At(terms.Part).Workers = size
-		p := preempt.PlanShrink(s.State, &g, s.running, list, price)
+		p := preempt.PlanShrink(s.state, &g, s.running, list, price)
 		if p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
 			best = p
 		}
@@ -143,7 +145,7 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 	if best == nil {
 		return false
 	}
-	preempt.Shrink(s.State, j, best)
+	preempt.Shrink(s.state, j, best)
 	return true
 }
 
@@ -154,9 +156,9 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 		return false
 	}
 	at := f.Attempt.Started.At + model.Instant(elastic.RestartCost(f.Job))
-	s.WakeAt(at)
-	return at <= s.Now && (f.Terms.Signal ||
-		preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
+	s.state.WakeAt(at)
+	return at <= s.state.Now && (f.Terms.Signal ||
+		preempt.UnsavedWork(s.state, s.state.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
 }
 
 // mayGive reports whether a job may have to give up workers for another: it can, should have fewer
@@ -164,21 +166,21 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
-	return s.canGive(f) && f.Size > size && left >= model.OrderWorth.Of(&s.Policy)*needs
+	return s.canGive(f) && f.Size > size && left >= model.OrderWorth.Of(&s.state.Policy)*needs
 }
 
 // enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
 // what is fitting. As long as it is not known whether others will find room for their least, only
 // those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
-	for i := range s.Actions {
-		a := s.Actions[i].Start
+	for i := range s.state.Actions {
+		a := s.state.Actions[i].Start
 		if a == nil {
 			continue
 		}
-		j := s.View.Job(a.Job)
+		j := s.state.View.Job(a.Job)
 		terms, elastic := j.Elastic()
-		if r := s.View.Reservation(a.Job); !elastic || s.EndsEarly() && (r == nil || !r.ForPreemptor) {
+		if r := s.state.View.Reservation(a.Job); !elastic || s.state.EndsEarly() && (r == nil || !r.ForPreemptor) {
 			continue
 		}
 		s.enlarge(a, j, terms)
@@ -188,26 +190,26 @@ func (s *elasticPhases) enlargeStarts() {
 // enlarge places a start anew with as many workers as there is room for, up to what is fitting.
 func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elastic) {
 	want, _ := s.due(j)
-	g := s.Gang(j)
+	g := s.state.Gang(j)
 	g.For = 0 // its own reservation is lifted already
-	try := s.Room.Copy()
+	try := s.state.Room.Copy()
 	for i, p := range a.Places {
-		_, node := s.View.Node(p.Node)
+		_, node := s.state.View.Node(p.Node)
 		try.Release(node, j.RequestOf(i), p.GPUs)
 	}
 	spots := s.compact(try, &g, j, terms, want)
 	if spots == nil {
 		return
 	}
-	s.State.Room = try
-	s.Revision++
-	a.Port = s.Room.Take(&g, spots)
+	s.state.Room = try
+	s.state.Revision++
+	a.Port = s.state.Room.Take(&g, spots)
 	for _, p := range a.Places {
-		_, node := s.View.Node(p.Node)
-		s.spare.took([]fit.Spot{{Node: node}})
+		_, node := s.state.View.Node(p.Node)
+		s.rota.spare.took([]fit.Spot{{Node: node}})
 	}
-	s.spare.took(spots)
-	a.Places = s.Places(spots)
+	s.rota.spare.took(spots)
+	a.Places = s.state.Places(spots)
 }
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and
@@ -215,12 +217,12 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 // be, as long as these are at least half as many. Nil: for no more than the least.
 func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *model.Job, terms model.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
-	c := s.sizes.CurveOf(j)
+	c := s.rota.sizes.CurveOf(j)
 	each := c.Best(terms, want)
 	var first []fit.Spot
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
 		spots, ok := r.Place(g)
-		if !ok || !s.leavesHeadroom(r, spots, g) ||
+		if !ok || !s.rota.leavesHeadroom(r, spots, g) ||
 			c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
 			continue
 		}
@@ -250,8 +252,8 @@ func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Part) bool {
 		nodes[spot.Node] = true
 	}
 	most := 1
-	for node := range s.View.Nodes() {
-		most = max(most, fit.Capacity(p, fit.Both(s.Room.Total(node))))
+	for node := range s.state.View.Nodes() {
+		most = max(most, fit.Capacity(p, fit.Both(s.state.Room.Total(node))))
 	}
 	return len(nodes) <= (p.Workers+most-1)/most
 }
@@ -270,20 +272,20 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 // grow gives running jobs more workers out of room that has been idle, in order. It does so where a
 // restart pays if the jobs run for as long as they have run.
 func (s *elasticPhases) grow() {
-	if len(s.Started) > 0 {
+	if len(s.state.Started) > 0 {
 		return
 	}
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
-		if _, asked := s.Stopping[f.Job.ID]; asked {
+		if _, asked := s.state.Stopping[f.Job.ID]; asked {
 			continue // to leave, in this cycle
 		}
-		if n := elastic.Superfluous(s.State, f); n > 0 && f.Job.Class == jobspec.BE && elastic.Settled(s.State, f) {
+		if n := elastic.Superfluous(s.state, f); n > 0 && f.Job.Class == jobspec.BE && elastic.Settled(s.state, f) {
 			f.Drop(n)
-			f.Resize(s.State, 0)
+			f.Resize(s.state, 0)
 			continue
 		}
-		if f.Job.Class == jobspec.BE && s.couldGrow(f) && elastic.Settled(s.State, f) && s.hasRested(f) {
+		if f.Job.Class == jobspec.BE && s.couldGrow(f) && elastic.Settled(s.state, f) && s.hasRested(f) {
 			list = append(list, f)
 		}
 	}
@@ -297,7 +299,7 @@ func (s *elasticPhases) grow() {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
 	}
 	for _, f := range preempt.Unchanged(list) { // what is left then is of no use to the jobs that it was meant for
-		s.growInto(f, s.sizes.Fitting(f.Job, elastic.WorthPM))
+		s.growInto(f, s.rota.sizes.Fitting(f.Job, elastic.WorthPM))
 	}
 }
 
@@ -307,9 +309,9 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + model.Instant(model.CostWorth.Of(&s.Policy)*elastic.RestartCost(f.Job))
-	s.WakeAt(at)
-	return at <= s.Now
+	at := f.Attempt.Started.At + model.Instant(model.CostWorth.Of(&s.state.Policy)*elastic.RestartCost(f.Job))
+	s.state.WakeAt(at)
+	return at <= s.state.Now
 }
 
 // restedFor returns on which nodes there is room that has been free for so long; nil: on none.
@@ -318,18 +320,18 @@ func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 		return only
 	}
 	var nodes []int
-	for node := range s.View.Nodes() {
-		if s.Room.Available(node).Active == (model.Vector{}) {
+	for node := range s.state.View.Nodes() {
+		if s.state.Room.Available(node).Active == (model.Vector{}) {
 			continue
 		}
-		at := s.View.FreedAt(node) + wait
-		if s.WakeAt(at); at <= s.Now {
+		at := s.state.View.FreedAt(node) + wait
+		if s.state.WakeAt(at); at <= s.state.Now {
 			nodes = append(nodes, node)
 		}
 	}
 	var only fit.NodeSet
 	if nodes != nil {
-		only = s.Room.Nodes(nodes...)
+		only = s.state.Room.Nodes(nodes...)
 	}
 	if s.rested == nil {
 		s.rested = map[model.Instant]fit.NodeSet{}
@@ -341,10 +343,10 @@ func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 // couldGrow reports whether a job would be faster with more workers, or with those that it has on
 // one node.
 func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
-	if s.sizes.Fitting(f.Job, elastic.IdleWorthPM) > f.Size {
+	if s.rota.sizes.Fitting(f.Job, elastic.IdleWorthPM) > f.Size {
 		return true
 	}
-	c := s.sizes.CurveOf(f.Job)
+	c := s.rota.sizes.CurveOf(f.Job)
 	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*growsByPM
 }
 
@@ -359,20 +361,20 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 // growInto gives one job as many more workers as there is room for and as are worth it. With them
 // it has at most so many. If it is faster still on one node, it moves there.
 func (s *elasticPhases) growInto(f *elastic.Job, most int) {
-	if f.Allowed = s.restedFor(elastic.GrowAfter(s.State, f)); f.Allowed == nil {
+	if f.Allowed = s.restedFor(elastic.GrowAfter(s.state, f)); f.Allowed == nil {
 		return
 	}
-	c := s.sizes.CurveOf(f.Job)
+	c := s.rota.sizes.CurveOf(f.Job)
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := model.ResizeWorth.Of(&s.Policy) * standstillOf(f.Job, f.Terms)
+	cost := model.ResizeWorth.Of(&s.state.Policy) * standstillOf(f.Job, f.Terms)
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
 			o.Lasts(was)-o.Lasts(is) >= cost
 	}
-	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
+	fitting := min(most, s.rota.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f))
 	s.wakeOnceItPays(f, o, o.Lasts(was)-o.Lasts(c.At(most)), cost)
 	node, size := s.nodeToConsolidateOn(f, min(fitting, c.Node))
@@ -380,17 +382,17 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 		node = -1
 	}
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
-		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request model.Request) bool {
+		if elastic.Extend(s.state, f, n-f.Size, func(spots []fit.Spot, request model.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
 			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) &&
-				s.spare.allowsMore(spots, request)
+				s.rota.spare.allowsMore(spots, request)
 		}) {
-			f.Resize(s.State, 0)
+			f.Resize(s.state, 0)
 			return
 		}
 	}
 	if node >= 0 && s.consolidateOn(f, node, size) {
-		f.Resize(s.State, 0)
+		f.Resize(s.state, 0)
 	}
 }
 
@@ -407,11 +409,11 @@ func standstillOf(j *model.Job, terms model.Elastic) int64 {
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
-	if saves <= 0 || saves >= cost || s.View.Statistics().MeanService(f.Job) > 0 {
+	if saves <= 0 || saves >= cost || s.state.View.Statistics().MeanService(f.Job) > 0 {
 		return
 	}
 	after := model.TimeOf(model.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
-	s.WakeAt(s.Now + model.Instant(min(max(after, growRecheck), scratch.Day)))
+	s.state.WakeAt(s.state.Now + model.Instant(min(max(after, growRecheck), scratch.Day)))
 }
 
 // nodeToConsolidateOn returns the node on which a job would have most of its workers if it had all
@@ -422,16 +424,17 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, siz
 	if f.Terms.Fixed > 0 || f.Terms.Signal {
 		return node, 0
 	}
-	g := s.Gang(f.Job)
+	g := s.state.Gang(f.Job)
 	part := *g.At(f.Terms.Part)
 	part.Workers = most
-	for on := range s.View.Nodes() {
+	for on := range s.state.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.Allowed.Has(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
-			s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
+		if own == f.Size || !f.Allowed.Has(on) ||
+			own == 0 && s.state.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
+			s.state.Room.Whole(on) || !s.state.Room.Usable(on, &part, g.Exclude) {
 			continue
 		}
-		n := own + max(0, fit.Capacity(&part, s.Room.Available(on)))
+		n := own + max(0, fit.Capacity(&part, s.state.Room.Available(on)))
 		n = min(n, most, part.PerNode) / f.Terms.Unit * f.Terms.Unit
 		if n >= own && n >= f.Terms.Min && (n > size || n == size && own > f.On(node)) {
 			node, size = on, n
@@ -443,14 +446,14 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, siz
 // consolidateOn moves the workers of a job to one of its nodes, where there are so many then. It
 // reports whether there is room.
 func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
-	g := s.Gang(f.Job)
+	g := s.state.Gang(f.Job)
 	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {
-		spots, ok := s.Room.PlaceOn(more, node)
-		if !ok || !s.spare.allowsMore(spots, more.Request) {
+		spots, ok := s.state.Room.PlaceOn(more, node)
+		if !ok || !s.rota.spare.allowsMore(spots, more.Request) {
 			return false
 		}
-		s.Room.Take(more, spots)
-		f.Join = append(f.Join, s.Places(spots)...)
+		s.state.Room.Take(more, spots)
+		f.Join = append(f.Join, s.state.Places(spots)...)
 	}
 	for i, on := range f.Nodes {
 		if on != node {
@@ -462,11 +465,11 @@ func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
 
 // roomFor bounds how many more workers of a job there could be room for.
 func (s *elasticPhases) roomFor(f *elastic.Job) int {
-	g := s.Gang(f.Job)
+	g := s.state.Gang(f.Job)
 	part, n := g.At(f.Terms.Part), 0
-	for node := range s.View.Nodes() {
-		if f.Allowed.Has(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
-			n += max(0, fit.Capacity(part, s.Room.Available(node)))
+	for node := range s.state.View.Nodes() {
+		if f.Allowed.Has(node) && s.state.Room.Usable(node, part, g.Exclude) && !s.state.Room.Whole(node) {
+			n += max(0, fit.Capacity(part, s.state.Room.Available(node)))
 		}
 	}
 	return n

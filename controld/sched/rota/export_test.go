@@ -52,11 +52,11 @@ func (h *headroom) Outlooks() []*outlook { return []*outlook{&h.now, &h.soon} }
 
 // Counted returns which workers a node would take, as it was counted, and as it is.
 func (o *outlook) Counted(room *fit.Room, node int) (was, is uint64) {
-	return o.on[node], o.takes(room, node, model.Request{}, o.all())
+	return o.on[node], o.takes(room, node, model.Request{}, o.demand.all())
 }
 
 // Accounts returns what accounts and users hold.
-func (m *preemptor) Accounts() *fairshare.Accounts { return m.accounts() }
+func (m *preemptor) Accounts() *fairshare.Accounts { return m.rota.accounts() }
 
 // ReluctanceFor returns how readily candidates leave for a trial-and-error job.
 func (m *preemptor) ReluctanceFor(j *model.Job) func(*preempt.Candidate) int {
@@ -75,3 +75,9 @@ func (m *preemptor) PlaceAfter(jobs []model.JobID) {
 		m.places[id] = 1
 	}
 }
+
+// State returns the scratch state of the cycle.
+func (m *preemptor) State() *scratch.State { return m.state }
+
+// Search returns the search for victims.
+func (m *preemptor) Search() *preempt.Preemptor { return m.search }

@@ -28,7 +28,7 @@ import (
 // few trial-and-error jobs come. Best-effort jobs would wait there for 25 to 80 times as long, all
 // together, as trial-and-error jobs are spared.
 type headroom struct {
-	*scratch.State
+	state *scratch.State
 	cache *Cache
 	demand
 	now  outlook
@@ -46,7 +46,7 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	if all.GPUs < smallCluster*model.WholeGPU {
 		return nil
 	}
-	h := &headroom{State: t, cache: cache, demand: newDemand(&l.TE)}
+	h := &headroom{state: t, cache: cache, demand: newDemand(&l.TE)}
 	if h.usual == 0 {
 		return nil
 	}
@@ -76,20 +76,20 @@ func worthKeeping(w *estimate.QueueWaits, times int64) (now, soon bool) {
 // modest needs, which on a full cluster are nearly all, take none now, and none soon unless
 // trial-and-error jobs run there.
 func (h *headroom) countAll() {
-	nodes := len(h.View.Nodes())
+	nodes := len(h.state.View.Nodes())
 	words := h.cache.cleared(2 * nodes)
 	h.now.begin(&h.demand, words[:nodes])
 	h.soon.begin(&h.demand, words[nodes:])
 	if h.soon.want > 0 {
 		h.soon.more = h.comingFree()
 	}
-	if h.Room.Sharing() {
+	if h.state.Room.Sharing() {
 		for node := range nodes {
 			h.count(node)
 		}
 		return
 	}
-	for node := range h.Room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
+	for node := range h.state.Room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
 		h.count(node)
 	}
 	for node, more := range h.soon.more {
@@ -101,14 +101,14 @@ func (h *headroom) countAll() {
 
 // count notes anew which workers a node would take.
 func (h *headroom) count(node int) {
-	now := h.now.takes(h.Room, node, model.Request{}, h.all())
+	now := h.now.takes(h.state.Room, node, model.Request{}, h.all())
 	h.now.note(node, now)
 	if h.soon.want == 0 {
 		return
 	}
 	soon := now // and what more will come free can only add to that
 	if h.soon.more[node] != (model.Request{}) {
-		soon |= h.soon.takes(h.Room, node, model.Request{}, h.all()&^now)
+		soon |= h.soon.takes(h.state.Room, node, model.Request{}, h.all()&^now)
 	}
 	h.soon.note(node, soon)
 }
@@ -121,11 +121,11 @@ type brief struct {
 
 // comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
 func (h *headroom) comingFree() []model.Request {
-	h.cache.coming = scratch.Cleared(h.cache.coming, len(h.View.Nodes()))
+	h.cache.coming = scratch.Cleared(h.cache.coming, len(h.state.View.Nodes()))
 	coming := h.cache.coming
-	for _, list := range h.cache.briefs.Walk(h.View, briefsOf) {
+	for _, list := range h.cache.briefs.Walk(h.state.View, briefsOf) {
 		for _, b := range list {
-			if h.State.Now-b.since >= briefMS {
+			if h.state.Now-b.since >= briefMS {
 				continue
 			}
 			for _, r := range b.rooms {
@@ -171,8 +171,8 @@ type loss struct{ now, soon tally }
 
 // lose adds what is lost with some room of a node.
 func (h *headroom) lose(l *loss, node int, need model.Request) {
-	l.now.add(h.now.lost(h.Room, node, need))
-	l.soon.add(h.soon.lost(h.Room, node, need))
+	l.now.add(h.now.lost(h.state.Room, node, need))
+	l.soon.add(h.soon.lost(h.state.Room, node, need))
 }
 
 // spares reports whether nothing is lost that is wanted, or so little that only the most demanding
@@ -184,7 +184,7 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 // patient reports whether a job still leaves all that is wanted: one that has waited for long
 // leaves half, rounded up.
 func (h *headroom) patient(j *model.Job) bool {
-	return h.State.Now-j.Eligible < model.Instant(model.HeadroomPatience.Of(&h.Policy)*h.Policy.ReserveAfterMS)
+	return h.state.Now-j.Eligible < model.Instant(model.HeadroomPatience.Of(&h.state.Policy)*h.state.Policy.ReserveAfterMS)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
@@ -211,9 +211,9 @@ func (h *headroom) allows(j *model.Job, g *fit.Gang, spots []fit.Spot) bool {
 
 // hasClaim reports whether room on a node is reserved for a job.
 func (h *headroom) hasClaim(id model.JobID, node int) bool {
-	r := h.Holders[id]
+	r := h.state.Holders[id]
 	return r != nil && slices.ContainsFunc(r.Claims,
-		func(c model.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
+		func(c model.Claim) bool { return c.Node == h.state.View.Nodes()[node].Name })
 }
 
 // allowsOn is allows for a single worker on a node.
@@ -249,7 +249,7 @@ func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.
 // cost returns how many of the last workers a node would not take any more at once with some room
 // gone.
 func (h *headroom) cost(node int, need model.Request) int {
-	return h.weigh(h.now.lost(h.Room, node, need))
+	return h.weigh(h.now.lost(h.state.Room, node, need))
 }
 
 // Cache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The

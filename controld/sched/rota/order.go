@@ -23,7 +23,7 @@ import (
 // remaining returns how long a job goes on by its service index that has run for so long, in ms, and
 // whether a kind of it is known.
 func (t *rotaPolicy) remaining(j *model.Job, ran int64) (ms int64, known bool) {
-	if left, known := t.View.Statistics().PredictRemaining(j, ran); known {
+	if left, known := t.state.View.Statistics().PredictRemaining(j, ran); known {
 		return left, true
 	}
 	return ran, false
@@ -45,7 +45,8 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 		return 0
 	}
 	need, _ := t.needs(j)
-	level := 2 * bits.Len64(uint64(max(0, j.ServiceOf(need)))/uint64(max(1, model.ShortService.Of(&t.Policy)*60_000)))
+	short := max(1, model.ShortService.Of(&t.state.Policy)*60_000)
+	level := 2 * bits.Len64(uint64(max(0, j.ServiceOf(need)))/uint64(short))
 	if user := t.accounts().Leaf(j.Association()); !user.Guaranteed() {
 		if due := user.Due(); user.Holding(nil).Cmp(due.Plus(due)) >= 0 {
 			level++

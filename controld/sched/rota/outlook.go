@@ -109,11 +109,11 @@ func (d *demand) weigh(set uint64) (workers int) {
 
 // outlook is which workers nodes would take, and how many nodes are to take each.
 type outlook struct {
-	*demand
-	want  int             // nodes for each shape; 0: it does not matter
-	more  []model.Request // by node: what will have come free; nil: nothing
-	on    []uint64        // by node: the shapes that would fit, as bits
-	nodes []int           // by shape: how many nodes would take it
+	demand *demand
+	want   int             // nodes for each shape; 0: it does not matter
+	more   []model.Request // by node: what will have come free; nil: nothing
+	on     []uint64        // by node: the shapes that would fit, as bits
+	nodes  []int           // by shape: how many nodes would take it
 }
 
 // tally is how many nodes would take each shape.
@@ -153,7 +153,7 @@ func (o *outlook) takes(room *fit.Room, node int, gone model.Request, of uint64)
 	if o.more != nil {
 		gone = gone.Minus(o.more[node])
 	}
-	return o.fitting(room, node, gone, of)
+	return o.demand.fitting(room, node, gone, of)
 }
 
 // lost returns which shapes a node would not take any more with some room gone.
@@ -171,13 +171,13 @@ func (o *outlook) keptIn(room *fit.Room) bool {
 	}
 	var there tally
 	for node := range o.on {
-		there.add(o.takes(room, node, model.Request{}, o.all()))
+		there.add(o.takes(room, node, model.Request{}, o.demand.all()))
 	}
 	short := 0
-	for i, weight := range o.weight {
+	for i, weight := range o.demand.weight {
 		short += weight * max(0, o.want-there.nodes[i])
 	}
-	return short <= o.missed
+	return short <= o.demand.missed
 }
 
 // spares reports whether nothing is lost that is wanted, or so little that only the most demanding
@@ -195,7 +195,7 @@ func (o *outlook) spares(lost *tally, patient bool) bool {
 		if lost.nodes[i] > 0 && n-lost.nodes[i] < want {
 			n, more = n-lost.nodes[i], true
 		}
-		short += o.weight[i] * max(0, want-n)
+		short += o.demand.weight[i] * max(0, want-n)
 	}
-	return !more || short <= o.missed
+	return !more || short <= o.demand.missed
 }

@@ -36,7 +36,7 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 		return top, spots, ok
 	}
 	if m.best == nil {
-		m.best, m.took = map[*queue.Contender]pairing{}, make([]int32, len(t.View.Nodes()))
+		m.best, m.took = map[*queue.Contender]pairing{}, make([]int32, len(t.state.View.Nodes()))
 	}
 	for {
 		c := m.choose(t, l)
@@ -47,8 +47,8 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 			continue
 		}
 		p := m.best[c]
-		spots, ok := t.Room.PlaceOn(c.Gang(t.State), p.node)
-		if ok && t.spare.allows(c.Job, c.Gang(t.State), spots) && !t.backsOff(c.Job) {
+		spots, ok := t.state.Room.PlaceOn(c.Gang(t.state), p.node)
+		if ok && t.spare.allows(c.Job, c.Gang(t.state), spots) && !t.backsOff(c.Job) {
 			m.took[p.node]++
 			return c, spots, true
 		}
@@ -63,7 +63,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	var best *queue.Contender
 	var least int64
 	for _, c := range l.Some(max(1, maxPairs/len(m.took))) {
-		if c != top && (!t.pairs(c) || !c.Alike(top) || t.LacksLicenses(c.Job).Code != model.ReasonNone) {
+		if c != top && (!t.pairs(c) || !c.Alike(top) || t.state.LacksLicenses(c.Job).Code != model.ReasonNone) {
 			continue
 		}
 		p, known := m.best[c]
@@ -84,12 +84,12 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 // pair finds the node for a job that is left with least and where it leaves what is kept free for
 // others.
 func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
-	g := c.Gang(t.State)
+	g := c.Gang(t.state)
 	best := pairing{job: c.Job, node: -1}
 	if t.backsOff(c.Job) {
 		return best
 	}
-	for node := range t.Room.Holding(g) {
+	for node := range t.state.Room.Holding(g) {
 		left := t.pack.Leftover(node, g.Request)
 		if best.node >= 0 && left >= best.left {
 			continue
@@ -105,7 +105,7 @@ func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 // likes all nodes alike and for which no room is reserved, where no limit could be in the way of
 // the second of two.
 func (t *rotaPolicy) pairs(c *queue.Contender) bool {
-	g := c.Gang(t.State)
-	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil && t.Holders[c.Job.ID] == nil &&
-		len(t.View.Nodes()) <= place.PackNodes && !t.pack.Sharing() && !t.limited()
+	g := c.Gang(t.state)
+	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil &&
+		t.state.Holders[c.Job.ID] == nil && len(t.state.View.Nodes()) <= place.PackNodes && !t.pack.Sharing() && !t.limited()
 }

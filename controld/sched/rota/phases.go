@@ -24,7 +24,7 @@ func New(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Polic
 	m := newPreemptor(p, candidates)
 	s := newElasticPhases(p)
 	if s != nil {
-		m.Elastic = s.running
+		m.search.Elastic = s.running
 	}
 	return &phases{rota: p, preemptor: m, elastic: s}
 }

@@ -12,7 +12,7 @@ import (
 // free for trial-and-error jobs if it can. It goes where it leaves least of what is scarce. Once
 // parts of GPUs are asked for, it goes where most of those stays usable.
 func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
-	g := c.Gang(t.State)
+	g := c.Gang(t.state)
 	var lost func(int, model.Request) int
 	if c.Job.Class == jobspec.BE && t.spare != nil {
 		lost = t.spare.cost
@@ -22,11 +22,11 @@ func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
 	switch {
 	case alone && t.pack.Sharing():
 		spots, ok = t.pack.LeaveUsable(g, lost)
-	case !alone || len(t.View.Nodes()) > place.PackNodes:
-		spots, ok = t.Room.Place(g)
+	case !alone || len(t.state.View.Nodes()) > place.PackNodes:
+		spots, ok = t.state.Room.Place(g)
 	default:
 		if node := t.pack.Tightest(g, lost); node >= 0 {
-			spots, ok = t.Room.PlaceOn(g, node)
+			spots, ok = t.state.Room.PlaceOn(g, node)
 		}
 	}
 	return spots, ok && t.spare.allows(c.Job, g, spots)

@@ -30,11 +30,11 @@ type freeCapacity struct {
 func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
 	if n == 0 || !j.Attempts[n-1].Cause.Preempts() || j.OwnRoomFirst || j.Class == jobspec.TE ||
-		j.Attained() < model.ShortService.Of(&t.Policy)*60_000 ||
-		j.Width() >= model.WideGPUs || t.Holders[j.ID] != nil || !t.jobsCome() {
+		j.Attained() < model.ShortService.Of(&t.state.Policy)*60_000 ||
+		j.Width() >= model.WideGPUs || t.state.Holders[j.ID] != nil || !t.jobsCome() {
 		return false
 	}
-	if !t.freeUp.known || t.freeUp.revision != t.Revision {
+	if !t.freeUp.known || t.freeUp.revision != t.state.Revision {
 		t.freeUp = t.newFreeCapacity()
 	}
 	return t.freeUp.short(j.Total()) && !t.withinQuota(j)
@@ -54,15 +54,15 @@ func (c *freeCapacity) short(need model.Vector) bool {
 
 // jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {
-	l := t.View.Statistics()
-	return l != nil && l.LastSubmitted > 0 && t.Now-l.LastSubmitted < arrivals
+	l := t.state.View.Statistics()
+	return l != nil && l.LastSubmitted > 0 && t.state.Now-l.LastSubmitted < arrivals
 }
 
 // newFreeCapacity adds up what is free and not reserved on nodes that are up.
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
-	all := t.Room.TotalUp()
-	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}
-	part := model.Comeback.Of(&t.Policy)
+	all := t.state.Room.TotalUp()
+	a := freeCapacity{known: true, revision: t.state.Revision, free: t.state.Room.AvailableUp(), all: all}
+	part := model.Comeback.Of(&t.state.Policy)
 	if all.GPUs >= smallCluster*model.WholeGPU {
 		a.keep.GPUs = all.GPUs * part / 1000
 	}

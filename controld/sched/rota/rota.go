@@ -25,7 +25,7 @@ import (
 
 // rotaPolicy is policy rota in one cycle.
 type rotaPolicy struct {
-	*scratch.State
+	state    *scratch.State
 	order    queue.Order
 	pack     *place.Packer
 	sizes    *elastic.Sizing
@@ -40,7 +40,7 @@ type rotaPolicy struct {
 }
 
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
-	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms),
+	p := &rotaPolicy{state: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms),
 		teCaps: preempt.NewTECaps(t)}
 	p.order = queue.Order{
 		State: t, MayStart: p.mayStart, Level: p.levelOf, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
@@ -67,13 +67,13 @@ func (t *rotaPolicy) serve() {
 
 // start starts a job and keeps count of what depends on that. It reports whether it could.
 func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
-	if t.LacksLicenses(c.Job).Code != model.ReasonNone {
+	if t.state.LacksLicenses(c.Job).Code != model.ReasonNone {
 		return false
 	}
 	t.teCaps.Count(c.Job) // before its reservation ends
-	c.Start(t.State, spots, past)
+	c.Start(t.state, spots, past)
 	if c.Job.Class == jobspec.TE {
-		t.spare.begun(c.Gang(t.State), spots)
+		t.spare.begun(c.Gang(t.state), spots)
 	}
 	t.spare.took(spots)
 	t.pack.Took(spots)
@@ -98,13 +98,14 @@ func (t *rotaPolicy) advise(j *model.Job) string {
 }
 
 func newPreemptor(p *rotaPolicy, candidates *preempt.Cache) *preemptor {
-	return &preemptor{rotaPolicy: p, Preemptor: preempt.NewPreemptor(p.State, candidates)}
+	return &preemptor{state: p.state, rota: p, search: preempt.NewPreemptor(p.state, candidates)}
 }
 
 // preemptor makes room for jobs that wait by asking others to leave.
 type preemptor struct {
-	*rotaPolicy
-	*preempt.Preemptor
+	state  *scratch.State
+	rota   *rotaPolicy
+	search *preempt.Preemptor
 	places map[model.JobID]int // places of waiting jobs in the order
 	place  int                 // of the job at hand
 	beyond []int64             // by candidate: see beyondCost
@@ -115,9 +116,9 @@ type preemptor struct {
 func (m *preemptor) makeRoom() {
 	waiting := m.waitingTE()
 	if len(waiting) > 0 {
-		m.putOut = preempt.PutOut(m.State)
+		m.rota.putOut = preempt.PutOut(m.state)
 	}
-	if len(m.putOut) > 0 {
+	if len(m.rota.putOut) > 0 {
 		m.makeRoomForBE()
 		m.serveTE(waiting)
 		return
@@ -130,26 +131,26 @@ func (m *preemptor) makeRoom() {
 func (m *preemptor) serveTE(waiting []waiter) {
 	vain, tried := map[*groups.Group]bool{}, 0
 	for _, c := range waiting {
-		if m.teCaps.Exceeds(c.job) {
+		if m.rota.teCaps.Exceeds(c.job) {
 			continue // by what was promised to those before it
 		}
 		if _, known := vain[c.group]; !known {
-			vain[c.group] = !reserve.Holdable(m.State, c.group)
+			vain[c.group] = !reserve.Holdable(m.state, c.group)
 		}
 		if !vain[c.group] {
 			if tried++; tried > maxCallers {
 				return
 			}
-			g := m.Gang(c.job)
+			g := m.state.Gang(c.job)
 			if m.preemptForTE(c.job, &g) {
 				continue
 			}
 			vain[c.group] = len(c.job.Exclude) == 0
 		}
-		if m.hopeless == nil {
-			m.hopeless = map[model.JobID]bool{}
+		if m.rota.hopeless == nil {
+			m.rota.hopeless = map[model.JobID]bool{}
 		}
-		m.hopeless[c.job.ID] = true
+		m.rota.hopeless[c.job.ID] = true
 	}
 }
 
@@ -165,13 +166,13 @@ type waiter struct {
 // room that others leave.
 func (m *preemptor) waitingTE() []waiter {
 	var list []waiter
-	for at, front := range m.View.QueueHeads() {
+	for at, front := range m.state.View.QueueHeads() {
 		if front.Held || !front.TE {
 			continue
 		}
-		taken, group := 0, m.View.QueueGroupAt(at)
+		taken, group := 0, m.state.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
+			if m.state.Started[j.ID] == 0 && !m.state.AwaitsVictims(j.ID) && m.rota.startable(j) {
 				list = append(list, waiter{job: j, group: group})
 				if taken++; taken == maxCallers {
 					break
@@ -179,7 +180,7 @@ func (m *preemptor) waitingTE() []waiter {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b waiter) int { return m.order.Compare(a.job, b.job) })
+	slices.SortFunc(list, func(a, b waiter) int { return m.rota.order.Compare(a.job, b.job) })
 	return list
 }
 
@@ -196,10 +197,10 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 
 func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 	switch {
-	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
+	case v.Surplus != nil && preempt.Wasteful(m.state, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
-	case m.Now-v.Undisturbed() < fairshare.MinRuntime(m.State):
-		if v.Surplus == nil && m.gathered(v.Job, v.Since, len(v.Rooms)) {
+	case m.state.Now-v.Undisturbed() < fairshare.MinRuntime(m.state):
+		if v.Surplus == nil && m.rota.gathered(v.Job, v.Since, len(v.Rooms)) {
 			return -1
 		}
 		return 2
@@ -216,9 +217,9 @@ func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= mo
 // mayDisplace reports whether a job has been displaced seldom enough, of late, and would not lose too
 // much by it. One that pauses loses nothing.
 func (m *preemptor) mayDisplace(v *preempt.Candidate) bool {
-	limit := cmp.Or(m.Policy.MaxPreempts, preemptsPerDay)
-	return (limit < 0 || v.Job.DisplacedSince(m.Now-scratch.Day) < limit) &&
-		(v.Pauses || !preempt.Wasteful(m.State, v.Job))
+	limit := cmp.Or(m.state.Policy.MaxPreempts, preemptsPerDay)
+	return (limit < 0 || v.Job.DisplacedSince(m.state.Now-scratch.Day) < limit) &&
+		(v.Pauses || !preempt.Wasteful(m.state, v.Job))
 }
 
 // mayDisplaceRunning is mayDisplace for a job that runs. Most run for the first time, and then
@@ -228,7 +229,7 @@ func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 		return m.mayDisplace(v)
 	}
 	if !v.Pauses && v.Saves > 0 && v.Started > 0 &&
-		int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since, scratch.Day)) {
+		int64(m.state.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.state.Now-v.Since, scratch.Day)) {
 		return m.mayDisplace(v)
 	}
 	return true
@@ -238,7 +239,7 @@ func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 // those jobs of its own that can be taken at once do not do.
 func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
 	rest := allDegrees
-	if !nested(m.View.Config()) {
+	if !nested(m.state.View.Config()) {
 		if m.preempt(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
 			return true
 		}
@@ -255,7 +256,7 @@ const allDegrees = ^uint64(0)
 // bits, are tried one after another. It reports whether there was a way.
 func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
-	r := m.All()
+	r := m.search.All()
 	if cause != model.CauseTE {
 		defer r.SpareReturning()()
 	}
@@ -265,7 +266,7 @@ func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful
 			known |= 1 << v.Reluctance
 		}
 	}
-	defer m.OfferPartial(g, lawful)()
+	defer m.search.OfferPartial(g, lawful)()
 	for _, v := range r.Each() {
 		if v.Surplus != nil {
 			known |= 1 << v.Reluctance
@@ -289,15 +290,15 @@ func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful
 // trial-and-error jobs, as a job that is placed does.
 func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause) bool {
 	defer m.lift(j, cause)()
-	spots, ok := m.Room.Place(g)
-	return !ok || m.spare.allows(j, g, spots)
+	spots, ok := m.state.Room.Place(g)
+	return !ok || m.rota.spare.allows(j, g, spots)
 }
 
 // lift lifts the claims that are no obstacle to a job for which room is made, until the function
 // that it returns is called: what is kept for blocked heads that come after it. What is kept for a
 // blocked head is no room for trial-and-error jobs: a stream of them would keep a gang from starting.
 func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
-	return m.Room.WaiveIf(func(r *model.Reservation) bool {
+	return m.state.Room.WaiveIf(func(r *model.Reservation) bool {
 		return !r.ForPreemptor && cause != model.CauseTE && m.yields(r, j)
 	})
 }
@@ -305,38 +306,38 @@ func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
 // has to leave starts at once, if it waited only because the room was kept for a blocked head.
 func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause model.Cause) {
-	r := m.All()
+	r := m.search.All()
 	r.DropPartial(set)
 	restore := m.lift(j, cause)
-	m.ChooseWorkers(g, set)
+	m.search.ChooseWorkers(g, set)
 	restore()
-	over := m.Now
+	over := m.state.Now
 	for _, i := range set.Candidates {
 		grace := scratch.GraceOf(r.List[i].Job)
 		if r.List[i].Pauses {
 			grace = preempt.PauseCosts(grace)
 		}
-		over = max(over, m.Now+model.Instant(grace))
+		over = max(over, m.state.Now+model.Instant(grace))
 	}
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])
 	}
-	m.Room.Unclaim(j.ID)
-	m.teCaps.Count(j)
-	own, kept := m.Holders[j.ID], m.reservationFor(j, set, over)
+	m.state.Room.Unclaim(j.ID)
+	m.rota.teCaps.Count(j)
+	own, kept := m.state.Holders[j.ID], m.reservationFor(j, set, over)
 	kept.Leftover = cause != model.CauseTE && len(set.Candidates) == 0 && (own == nil || !own.ForPreemptor || own.Leftover)
-	m.Reserve(kept)
+	m.state.Reserve(kept)
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
-			m.ResizeFor(v, j.ID)
+			m.search.ResizeFor(v, j.ID)
 		} else {
-			r.Stop(m.State, v, cause, j.ID)
+			r.Stop(m.state, v, cause, j.ID)
 		}
 	}
 	m.noteInexact(set)
 	if len(set.Candidates) == 0 {
-		if spots, ok := m.Room.Place(g); ok {
-			m.start(queue.NewContenderFor(&m.order, j, g), spots, 0)
+		if spots, ok := m.state.Room.Place(g); ok {
+			m.rota.start(queue.NewContenderFor(&m.rota.order, j, g), spots, 0)
 		}
 	}
 }

@@ -40,17 +40,17 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 	default:
 		return ""
 	}
-	ran, least := t.Now-run.Started, max(fairshare.MinRuntime(t.State), model.Instant(t.Policy.MinTurnMS))
+	ran, least := t.state.Now-run.Started, max(fairshare.MinRuntime(t.state), model.Instant(t.state.Policy.MinTurnMS))
 	f := t.accounts()
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(o.Association()))
 	switch {
-	case t.Policy.MinTurnMS < 0:
+	case t.state.Policy.MinTurnMS < 0:
 		return "no job leaves in order (min_turn)"
 	case o.Width() >= model.WideGPUs:
 		return "wide gangs keep their room"
 	case ran < least:
 		return fmt.Sprintf("started less than %v ago (min_runtime)", jobspec.Seconds(least/1000))
-	case t.beyondCost(o, run.Attempt, preempt.MayPause(t.State, run)) < t.worthInOrder(j):
+	case t.beyondCost(o, run.Attempt, preempt.MayPause(t.state, run)) < t.worthInOrder(j):
 		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
 	case keepsRoom(j, o, mine, theirs):
 		if mine.User {
@@ -66,6 +66,6 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 // collected for it, or could have been. A stream of trial-and-error jobs must not undo its start: they
 // do not take room that is being collected either.
 func (t *rotaPolicy) gathered(j *model.Job, since model.Instant, nodes int) bool {
-	return nodes > 1 && t.Now-since < fairshare.MinRuntime(t.State) &&
-		int64(since-j.Eligible) >= t.Policy.ReserveAfterMS
+	return nodes > 1 && t.state.Now-since < fairshare.MinRuntime(t.state) &&
+		int64(since-j.Eligible) >= t.state.Policy.ReserveAfterMS
 }

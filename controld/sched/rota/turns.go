@@ -20,24 +20,24 @@ func (m *preemptor) makeRoomForBE() {
 	if !m.anyWaits() {
 		return
 	}
-	every := min(checkEvery, fairshare.MinRuntime(m.State))
-	if l := m.View.Statistics(); l != nil && m.Now-l.LastRotation < every && l.LastRotation > 0 {
-		m.WakeAt(l.LastRotation + every)
+	every := min(checkEvery, fairshare.MinRuntime(m.state))
+	if l := m.state.View.Statistics(); l != nil && m.state.Now-l.LastRotation < every && l.LastRotation > 0 {
+		m.state.WakeAt(l.LastRotation + every)
 		return
 	}
-	m.RotationChecked = true
-	m.WakeAt(m.Now + every)
-	f := m.accounts()
-	f.Candidates = m.All()
+	m.state.RotationChecked = true
+	m.state.WakeAt(m.state.Now + every)
+	f := m.rota.accounts()
+	f.Candidates = m.search.All()
 	m.takeSurplus(f)
 	f.Reclaim()
 	f.Foresee()
-	m.beyond = make([]int64, len(m.All().List))
-	for i, v := range m.All().Each() {
-		m.beyond[i] = m.beyondCost(v.Job, v.Attempt, v.Pauses)
+	m.beyond = make([]int64, len(m.search.All().List))
+	for i, v := range m.search.All().Each() {
+		m.beyond[i] = m.rota.beyondCost(v.Job, v.Attempt, v.Pauses)
 	}
 	m.inOrder(func(j *model.Job, g *fit.Gang) bool {
-		least := m.worthInOrder(j)
+		least := m.rota.worthInOrder(j)
 		return m.defragment(j, g) || m.preempt(j, g, model.CauseOrder,
 			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, j, least) }, allDegrees)
 	})
@@ -46,7 +46,7 @@ func (m *preemptor) makeRoomForBE() {
 // takeSurplus lets elastic jobs give up workers for jobs of accounts and users that hold less than
 // their part: for these, whole jobs leave only if that does not do.
 func (m *preemptor) takeSurplus(f *fairshare.Accounts) {
-	if len(m.Elastic) == 0 {
+	if len(m.search.Elastic) == 0 {
 		return
 	}
 	f.Foresee()
@@ -68,15 +68,15 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 		if asked == maxCallers {
 			return
 		}
-		if vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+		if vain[w.group] || m.rota.overLimit(w.job) || m.rota.backsOff(w.job) {
 			continue
 		}
 		asked++
 		m.place = i
-		if g := m.Gang(w.job); !makeRoom(w.job, &g) {
+		if g := m.state.Gang(w.job); !makeRoom(w.job, &g) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
-		m.accounts().CatchUp()
+		m.rota.accounts().CatchUp()
 	}
 }
 
@@ -89,8 +89,8 @@ func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 
 // anyWaits reports whether best-effort jobs wait that are not held.
 func (m *preemptor) anyWaits() bool {
-	for g := range m.View.QueueGroups() {
-		if !g.Head.Held && !g.Head.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
+	for g := range m.state.View.QueueGroups() {
+		if !g.Head.Held && !g.Head.TE && (len(g.Jobs) > 1 || m.state.Started[g.Jobs[0].ID] == 0) {
 			return true
 		}
 	}
@@ -101,16 +101,16 @@ func (m *preemptor) anyWaits() bool {
 // job that asks for more than the nodes that are up could hold waits for other nodes.
 func (m *preemptor) waitingBE() []waiter {
 	var list []waiter
-	for g := range m.View.QueueGroups() {
-		if g.Head.Held || g.Head.TE || !reserve.Holdable(m.State, g) {
+	for g := range m.state.View.QueueGroups() {
+		if g.Head.Held || g.Head.TE || !reserve.Holdable(m.state, g) {
 			continue
 		}
 		taken := 0
 		for _, j := range g.Jobs {
-			if m.Started[j.ID] > 0 || m.AwaitsVictims(j.ID) || !m.startable(j) {
+			if m.state.Started[j.ID] > 0 || m.state.AwaitsVictims(j.ID) || !m.rota.startable(j) {
 				continue
 			}
-			list = append(list, waiter{job: j, group: g, level: m.levelOf(j)})
+			list = append(list, waiter{job: j, group: g, level: m.rota.levelOf(j)})
 			if taken++; taken == maxCallers {
 				break
 			}
@@ -134,16 +134,16 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least 
 	}
 	if v.Surplus != nil {
 		at := v.Started + model.Instant(elastic.RestartCost(v.Job))
-		if m.WakeAt(at); at > m.Now || v.Unsaved > preempt.MuchUnsaved {
+		if m.state.WakeAt(at); at > m.state.Now || v.Unsaved > preempt.MuchUnsaved {
 			return -1
 		}
 		return 0
 	}
-	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) ||
-		m.Now-max(v.Started, v.Undisturbed()) < m.minTurn() || m.beyond[v.Index] < least || !m.mayDisplace(v) {
+	if m.state.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) ||
+		m.state.Now-max(v.Started, v.Undisturbed()) < m.minTurn() || m.beyond[v.Index] < least || !m.mayDisplace(v) {
 		return -1
 	}
-	f := m.accounts()
+	f := m.rota.accounts()
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(v.Job.Association()))
 	if keepsRoom(j, v.Job, mine, theirs) {
 		return -1
@@ -157,8 +157,8 @@ func (m *preemptor) reluctanceOfSurplus(v *preempt.Candidate) int {
 	if v.Surplus == nil || v.Taken || v.Started == 0 || v.Unsaved > preempt.MuchUnsaved {
 		return -1
 	}
-	at := v.Started + min(model.Instant(elastic.RestartCost(v.Job)), fairshare.MinRuntime(m.State))
-	if m.WakeAt(at); at > m.Now {
+	at := v.Started + min(model.Instant(elastic.RestartCost(v.Job)), fairshare.MinRuntime(m.state))
+	if m.state.WakeAt(at); at > m.state.Now {
 		return -1
 	}
 	return 0
@@ -166,5 +166,5 @@ func (m *preemptor) reluctanceOfSurplus(v *preempt.Candidate) int {
 
 // minTurn is how long a job runs before it leaves for one that comes first in order.
 func (m *preemptor) minTurn() model.Instant {
-	return max(fairshare.MinRuntime(m.State), model.Instant(m.Policy.MinTurnMS))
+	return max(fairshare.MinRuntime(m.state), model.Instant(m.state.Policy.MinTurnMS))
 }

@@ -22,15 +22,15 @@ func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt, pauses bool) int
 	if j.Spec.Checkpoint == nil && !pauses || a.Started.At == 0 {
 		return math.MinInt64
 	}
-	grace, more := preempt.ExpectedGrace(t.State, j), int64(0)
+	grace, more := preempt.ExpectedGrace(t.state, j), int64(0)
 	if pauses {
 		grace = preempt.PauseCosts(grace)
 	} else {
-		more = int64(a.Started.At-a.Assigned.At) + preempt.UnsavedMS(j, a, t.Now)
+		more = int64(a.Started.At-a.Assigned.At) + preempt.UnsavedMS(j, a, t.state.Now)
 	}
-	lost := preempt.GraceWeight(t.State)*grace/1000 + more
-	left, _ := t.remaining(j, j.RuntimeOf(scratch.AttainedService(j, a, t.Now)))
-	return left - model.CostWorth.Of(&t.Policy)*lost
+	lost := preempt.GraceWeight(t.state)*grace/1000 + more
+	left, _ := t.remaining(j, j.RuntimeOf(scratch.AttainedService(j, a, t.state.Now)))
+	return left - model.CostWorth.Of(&t.state.Policy)*lost
 }
 
 // worthInOrder returns for how long a job must go on beyond what it loses, in ms, to leave for one that
@@ -40,7 +40,7 @@ func (t *rotaPolicy) worthInOrder(waiting *model.Job) int64 {
 	if !known {
 		need = max(need, unknownMS)
 	}
-	return model.OrderWorth.Of(&t.Policy) * need
+	return model.OrderWorth.Of(&t.state.Policy) * need
 }
 
 // worthEqualPart reports whether it is worth it that a running job leaves for one whose account or user
@@ -49,7 +49,7 @@ func (t *rotaPolicy) worthEqualPart(waiting, running *model.Job, a *model.Attemp
 	need, _ := t.needs(waiting)
 	beyond := t.beyondCost(running, a, pauses)
 	if beyond < need && beyond != math.MinInt64 {
-		t.WakeAt(t.Now + model.Instant(need-beyond))
+		t.state.WakeAt(t.state.Now + model.Instant(need-beyond))
 	}
 	return beyond >= need
 }
