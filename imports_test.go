@@ -129,7 +129,7 @@ var rules = map[string]rule{
 	"controld/sched": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/sched/baseline",
-			"controld/sched/explain",
+			"controld/sched/compare", "controld/sched/explain",
 			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/introspect", "controld/sched/place", "controld/sched/policy",
 			"controld/sched/preempt", "controld/sched/queue", "controld/sched/rota", "controld/sched/scratch",
@@ -213,12 +213,20 @@ var rules = map[string]rule{
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/steering", "controld/sched/elastic", "controld/sched/fit",
+			"controld/model", "controld/fsm/steering", "controld/sched/fit",
 			"controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
-		why: "policies to compare with, a file each",
+		why: "the simple policies that a cluster may run",
+	},
+	"controld/sched/compare": {
+		ours: []string{
+			"controld/model", "controld/fsm", "controld/fsm/steering", "controld/sched/baseline", "controld/sched/elastic",
+			"controld/sched/fit", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
+			"controld/sched/reserve", "controld/sched/scratch",
+		}, pure: true,
+		why: "policies for the simulator to compare with, a file each",
 	},
 	"controld/sched/explain": {
 		ours: []string{"controld/fsm/estimate", "controld/fsm/topology",

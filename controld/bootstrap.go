@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // bootstrap makes the log of a new cluster if this controller was made by rota-controld init and has
@@ -16,6 +17,11 @@ func (d *daemon) bootstrap(context.Context) error {
 		return nil
 	}
 	if !d.replica.HasState() {
+		if c := d.cfg.Cluster; c != nil {
+			if err := model.MayRun(c.Policy.Name, ""); err != nil {
+				return fmt.Errorf("new cluster: policy.name in the configuration file: %w", err)
+			}
+		}
 		if err := d.replica.Bootstrap([]consensus.Member{d.replica.Self()}); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}

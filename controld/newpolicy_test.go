@@ -1,7 +1,10 @@
 package controld
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -47,4 +50,34 @@ func said(change func(*model.Config)) *model.Config {
 	cfg := model.DefaultConfig()
 	change(&cfg)
 	return &cfg
+}
+
+// TestPoliciesOfTheSimulator: a new cluster is refused a policy that only serves comparisons, and one
+// that has had it since an earlier version starts with it.
+func TestPoliciesOfTheSimulator(t *testing.T) {
+	las := said(func(c *model.Config) { c.Policy.Name = "las" })
+	refused := controller(t, "c1")
+	refused.Cluster = las
+	makeMember(t, refused)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if err := Run(ctx, refused); err == nil || !strings.Contains(err.Error(), "rota sim --policy las") {
+		t.Errorf("a new cluster with policy las: %v", err)
+	}
+	now := model.ClusterPolicies
+	model.ClusterPolicies = append(slices.Clone(now), "las") // as an earlier version had them
+	cfg := controller(t, "c2")
+	cfg.Cluster = las
+	s := start(t, cfg)
+	s.schedulesBy("las")
+	s.stop()
+	model.ClusterPolicies = now
+	again := start(t, s.cfg)
+	again.schedulesBy("las")
+	c := again.client(user(0))
+	next := said(func(c *model.Config) { c.Policy.Name = "easy" })
+	_, err := c.SetConfig(t.Context(), api.ConfigRequest{Config: next})
+	if err == nil || !strings.Contains(err.Error(), "rota sim --policy easy") {
+		t.Errorf("the cluster is given another one: %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sim"
 )
@@ -19,6 +20,11 @@ func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
 	slices.Sort(live)
 	if want := sched.Policies(); !slices.Equal(live, want) {
 		t.Errorf("a configuration knows %v, the scheduler %v", live, want)
+	}
+	for _, name := range model.ClusterPolicies {
+		if !slices.Contains(live, name) {
+			t.Errorf("a cluster may be given policy %s, and no file can describe it", name)
+		}
 	}
 	simulated := slices.Sorted(slices.Values(sim.PolicyNames()))
 	if !slices.Equal(simulated, sched.Policies()) {

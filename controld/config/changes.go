@@ -183,7 +183,8 @@ func CheckReplicated(c *model.Config) error {
 	p := &c.Policy
 	known := Parameters(p.Name)
 	if known == nil {
-		return fmt.Errorf("there is no policy %q: there are %s", p.Name, strings.Join(Policies(), ", "))
+		return fmt.Errorf("there is no policy %q: there are %s", p.Name,
+			strings.Join(model.ClusterPolicies, ", "))
 	}
 	base := model.DefaultConfig().Policy
 	for _, param := range allParameters() {

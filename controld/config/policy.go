@@ -37,7 +37,9 @@ type policyRow struct {
 	params []parameter
 }
 
-// policyRows has every policy but those that only a simulation can have.
+// policyRows has every policy but those that only a simulation can have. A cluster may be given those
+// of [model.ClusterPolicies]; the files of clusters that have another one since an earlier version can
+// still be read.
 var policyRows = []policyRow{
 	{"rota", slices.Concat(reserving, making, resting, []parameter{rigid}, tuning())},
 	{"fairshare", slices.Concat(reserving, sharing)},
@@ -199,7 +201,8 @@ func allParameters() []parameter {
 	return slices.CompactFunc(all, func(a, b parameter) bool { return a.name == b.name })
 }
 
-// Policies lists the policies that a cluster can have.
+// Policies lists the policies that the file of a cluster can name, those included that no new cluster
+// may be given.
 func Policies() []string {
 	names := make([]string, len(policyRows))
 	for i := range policyRows {
@@ -233,10 +236,10 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	switch {
 	case slices.Contains(simulated, p.Name):
 		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name),
-			"there are "+strings.Join(Policies(), ", "))
+			"there are "+strings.Join(model.ClusterPolicies, ", "))
 		return
 	case known == nil:
-		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(Policies(), ", "))
+		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(model.ClusterPolicies, ", "))
 		return
 	}
 	p.checkTogether(bad)

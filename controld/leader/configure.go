@@ -53,7 +53,11 @@ func (l *Leader) configure(ctx context.Context) error {
 			l.Contacts.Wake() // the time after which a silent node is down may be another
 		}
 		if next := wantedOver(want, v, l.Name); next != nil {
-			if _, err := l.Replica.Propose(ctx, *next); err != nil {
+			err := model.MayRun(next.Config.Policy.Name, have.Policy.Name)
+			if err == nil {
+				_, err = l.Replica.Propose(ctx, *next)
+			}
+			if err != nil {
 				if lostLead(err) || ctx.Err() != nil {
 					return err
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -146,6 +147,20 @@ type Policy struct {
 
 // NewPolicy is the scheduling policy of a new cluster.
 const NewPolicy = "rota"
+
+// ClusterPolicies are the scheduling policies that a cluster may be given. The simulator has more, to
+// compare with.
+var ClusterPolicies = []string{"rota", "fairshare", "standard", "fitgpp", "backfill", "fifo"}
+
+// MayRun refuses a policy that belongs to the simulator to a cluster that has another one; have is ""
+// for a new cluster. A cluster that an earlier version gave such a policy keeps it.
+func MayRun(policy, have string) error {
+	if policy == "" || policy == have || slices.Contains(ClusterPolicies, policy) {
+		return nil
+	}
+	return fmt.Errorf("policy %q is only for comparisons in the simulator (rota sim --policy %s): a cluster may run %s",
+		policy, policy, strings.Join(ClusterPolicies, ", "))
+}
 
 // InitialConfig returns the configuration that the log of every cluster starts from: the defaults
 // with [NewPolicy].

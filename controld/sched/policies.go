@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/sched/baseline"
+	"github.com/rota-hpc/rota/controld/sched/compare"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -37,22 +38,25 @@ func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
 // stands still because of its configuration. The state does not know the names; new clusters have
 // [model.NewPolicy].
 var policies = []namedPolicy{
+	// those that a cluster may be given: [model.ClusterPolicies]
 	plain("standard", 1, place.Standard),
 	{"rota", 2, func(t *scratch.State, m *memory) policy.Policy { return rota.New(t, &m.candidates, &m.headroom) }},
 	{"fairshare", 1, func(t *scratch.State, _ *memory) policy.Policy { return fairshare.New(t) }},
-	plain("fifo", 1, baseline.FIFO),
-	plain("backfill", 1, baseline.Backfill),
-	plain("easy", 1, baseline.EASY),
-	plain("sjf", 1, baseline.ShortestFirst),
-	plain("srtf", 1, baseline.LeastRemaining),
-	plain("las", 1, baseline.LAS),
-	plain("spread", 1, baseline.Spread),
 	{"fitgpp", 2, func(t *scratch.State, m *memory) policy.Policy { return baseline.FitGpp(t, &m.candidates) }},
-	{"lrtp", 1, func(t *scratch.State, m *memory) policy.Policy { return baseline.LRTP(t, &m.candidates) }},
-	{"rand", 1, func(t *scratch.State, m *memory) policy.Policy { return baseline.Random(t, &m.candidates) }},
-	{"elastic", 1, func(t *scratch.State, _ *memory) policy.Policy { return baseline.Elastic(t) }},
-	plain("static", 1, baseline.Static),
-	plain("dragon", 1, baseline.Dragon),
+	plain("backfill", 1, baseline.Backfill),
+	plain("fifo", 1, baseline.FIFO),
+
+	// those that the simulator compares with, and that clusters of earlier versions may still have
+	plain("easy", 1, compare.EASY),
+	plain("sjf", 1, compare.ShortestFirst),
+	plain("srtf", 1, compare.LeastRemaining),
+	plain("las", 1, compare.LAS),
+	plain("spread", 1, compare.Spread),
+	{"lrtp", 1, func(t *scratch.State, m *memory) policy.Policy { return compare.LRTP(t, &m.candidates) }},
+	{"rand", 1, func(t *scratch.State, m *memory) policy.Policy { return compare.Random(t, &m.candidates) }},
+	{"elastic", 1, func(t *scratch.State, _ *memory) policy.Policy { return compare.Elastic(t) }},
+	plain("static", 1, compare.Static),
+	plain("dragon", 1, compare.Dragon),
 }
 
 // Policies returns the names of all policies, sorted.

@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -50,6 +51,9 @@ func setConfig(x *exchange, req *api.ConfigRequest) (*api.ConfigVersion, error) 
 		next.Policy.Name = have.Policy.Name
 	}
 	if err := config.CheckReplicated(&next); err != nil {
+		return nil, problem.Invalid("%v", err)
+	}
+	if err := model.MayRun(next.Policy.Name, have.Policy.Name); err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
 	return x.proposeConfig(fsm.SetConfig{Config: next, Comment: req.Comment, IfVersion: req.IfVersion})

@@ -73,6 +73,7 @@ func TestConfigurationByTheAPI(t *testing.T) {
 		{access.Operator, body(0, bypass(6)), http.StatusForbidden},
 		{access.Admin, body(made.Number-1, bypass(6)), http.StatusConflict},
 		{access.Admin, body(0, func(c *model.Config) { c.Policy.Name = "fastest" }), http.StatusBadRequest},
+		{access.Admin, body(0, func(c *model.Config) { c.Policy.Name = "las" }), http.StatusBadRequest},
 		{access.Admin, body(0, func(c *model.Config) { c.Policy.HalfLifeMS = 1 }), http.StatusBadRequest},
 		{access.Admin, `{}`, http.StatusBadRequest},
 		{access.Admin, `{"config":{"brakes":1}}`, http.StatusBadRequest},

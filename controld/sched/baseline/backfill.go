@@ -6,4 +6,4 @@ import (
 
 // Backfill serves jobs in the order in which they came, and lets later jobs pass those that do not
 // fit, however often.
-func Backfill(t *scratch.State) { newStarter(t).startAny(waiting(t)) }
+func Backfill(t *scratch.State) { NewStarter(t).StartAny(Waiting(t)) }

@@ -7,9 +7,9 @@ import (
 // FIFO serves jobs strictly in the order in which they came: no job passes the first that does not
 // fit.
 func FIFO(t *scratch.State) {
-	s := newStarter(t)
-	for j := range waiting(t) {
-		if !s.startWhole(j) {
+	s := NewStarter(t)
+	for j := range Waiting(t) {
+		if !s.StartWhole(j) {
 			return
 		}
 	}

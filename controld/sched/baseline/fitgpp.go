@@ -20,26 +20,27 @@ const (
 	fitgppMaxPreempts = 1    // displacements in the life of one job
 )
 
-// fitgppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from
+// FitGppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from
 // best-effort ones, which are served strictly in order. Only jobs of one worker are chosen for by
-// what fits; for a gang, which the paper does not have, victims are drawn at random.
-type fitgppPolicy struct {
-	state      *scratch.State
-	starter    *starter
+// what fits; for a gang, which the paper does not have, victims are Drawn at random.
+type FitGppPolicy struct {
+	State      *scratch.State
+	starter    *Starter
 	cache      *preempt.Cache
 	candidates *preempt.Candidates // nil until it is needed
-	choose     func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool
+	choose     func(p *FitGppPolicy, j *model.Job, g *fit.Gang) bool
 }
 
 // FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
 // draws one at random, and again at the next instant if the job still does not fit.
 func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Policy {
-	return newFitGpp(t, cache, (*fitgppPolicy).cheapest)
+	return NewFitGpp(t, cache, (*FitGppPolicy).cheapest)
 }
 
-func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *model.Job,
+// NewFitGpp returns a policy of the FitGpp paper that makes room for a job as choose does.
+func NewFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*FitGppPolicy, *model.Job,
 	*fit.Gang) bool) policy.Policy {
-	p := &fitgppPolicy{state: t, starter: newStarter(t), cache: cache, choose: choose}
+	p := &FitGppPolicy{State: t, starter: NewStarter(t), cache: cache, choose: choose}
 	return policy.ServeOnly(p.serve)
 }
 
@@ -47,28 +48,28 @@ func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy
 // those of them that do not fit. But it is one queue, served strictly in order, so best-effort jobs
 // wait at the instant at which a trial-and-error job finds no room. From the next instant on its
 // room is reserved, and it blocks no job.
-func (p *fitgppPolicy) serve() {
+func (p *FitGppPolicy) serve() {
 	blocked := false
 	for j := range p.of(jobspec.TE) {
-		if p.starter.startWhole(j) {
+		if p.starter.StartWhole(j) {
 			continue
 		}
-		switch own := p.state.Holders[j.ID]; {
+		switch own := p.State.Holders[j.ID]; {
 		case own == nil:
 			blocked = true
-			if g := p.state.Gang(j); !p.drains(j, &g) && p.state.May(steering.Preemption) {
+			if g := p.State.Gang(j); !p.Drains(j, &g) && p.State.May(steering.Preemption) {
 				p.choose(p, j, &g)
 			}
-		case own.At == p.state.Now:
+		case own.At == p.State.Now:
 			blocked = true
-			p.state.WakeAt(p.state.Now + 1)
+			p.State.WakeAt(p.State.Now + 1)
 		}
 	}
 	if blocked {
 		return
 	}
 	for j := range p.of(jobspec.BE) {
-		if !p.starter.startWhole(j) {
+		if !p.starter.StartWhole(j) {
 			return
 		}
 	}
@@ -77,9 +78,9 @@ func (p *fitgppPolicy) serve() {
 // of yields the jobs of a class that may start, oldest first. One that was displaced comes at the
 // place of its submission, which is before all that have never run: they are served strictly in
 // order.
-func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
+func (p *FitGppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
-		for j := range waiting(p.state) {
+		for j := range Waiting(p.State) {
 			if j.Class == class && !yield(j) {
 				return
 			}
@@ -87,26 +88,26 @@ func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 	}
 }
 
-// all returns the candidates, which are listed once a cycle.
-func (p *fitgppPolicy) all() *preempt.Candidates {
+// All returns the candidates, which are listed once a cycle.
+func (p *FitGppPolicy) All() *preempt.Candidates {
 	if p.candidates == nil {
-		p.candidates = preempt.NewCandidates(p.state, p.cache)
-		weight := cmp.Or(p.state.Policy.GraceWeight, fitgppGraceWeight)
+		p.candidates = preempt.NewCandidates(p.State, p.cache)
+		weight := cmp.Or(p.State.Policy.GraceWeight, fitgppGraceWeight)
 		p.candidates.Score(max(0, weight))
 	}
 	return p.candidates
 }
 
-// drains keeps room for a job on a node where enough is being freed already, the one that will be
+// Drains keeps room for a job on a node where enough is being freed already, the one that will be
 // ready first, and reports whether there is one: no victim is taken for it then.
-func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
+func (p *FitGppPolicy) Drains(j *model.Job, g *fit.Gang) bool {
 	if g.Size() > 1 {
 		return false
 	}
-	r, best := p.all(), -1
-	for i := range p.state.View.Nodes() {
-		if p.state.Room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
-			fit.Within(g.Request, r.Coming(p.state, i, &g.Part)) && reserve.SeatsOne(p.state, i, &g.Request, 0) {
+	r, best := p.All(), -1
+	for i := range p.State.View.Nodes() {
+		if p.State.Room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
+			fit.Within(g.Request, r.Coming(p.State, i, &g.Part)) && reserve.SeatsOne(p.State, i, &g.Request, 0) {
 			best = i
 		}
 	}
@@ -117,67 +118,67 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 }
 
 // keep reserves room for a job on a node.
-func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
-	claims := []model.Claim{{Node: p.state.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}}
-	r := p.state.NewReservation(j.ID, claims, max(p.state.Now, p.all().Over[node]))
+func (p *FitGppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
+	claims := []model.Claim{{Node: p.State.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}}
+	r := p.State.NewReservation(j.ID, claims, max(p.State.Now, p.All().Over[node]))
 	r.ForPreemptor = true
-	p.state.Reserve(r)
+	p.State.Reserve(r)
 }
 
-// mayTake reports whether a candidate may be displaced once more.
-func (p *fitgppPolicy) mayTake(v *preempt.Candidate) bool {
-	limit := cmp.Or(p.state.Policy.MaxPreempts, fitgppMaxPreempts)
+// MayTake reports whether a candidate may be displaced once more.
+func (p *FitGppPolicy) MayTake(v *preempt.Candidate) bool {
+	limit := cmp.Or(p.State.Policy.MaxPreempts, fitgppMaxPreempts)
 	return limit < 0 || preempt.Displacements(v.Job) < limit
 }
 
 // cheapest takes the candidate with the least score and keeps the room on its node, else a victim
 // at random.
-func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
-	r := p.all()
+func (p *FitGppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
+	r := p.All()
 	best, on := -1, 0
 	for node := range r.On {
-		if g.Size() > 1 || len(r.On[node]) == 0 || !p.state.Room.Usable(node, &g.Part, g.Exclude) {
+		if g.Size() > 1 || len(r.On[node]) == 0 || !p.State.Room.Usable(node, &g.Part, g.Exclude) {
 			continue
 		}
-		have := r.Coming(p.state, node, &g.Part)
+		have := r.Coming(p.State, node, &g.Part)
 		for _, i := range r.On[node] {
 			v := &r.List[i]
-			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {
+			if v.Taken || !p.MayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {
 				continue
 			}
-			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.state, node, &g.Request, v.Job.ID) {
+			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.State, node, &g.Request, v.Job.ID) {
 				best, on = int(i), node
 			}
 		}
 	}
 	if best < 0 {
-		return p.randomVictim(j, g)
+		return p.RandomVictim(j, g)
 	}
-	r.Stop(p.state, &r.List[best], model.CauseTE, j.ID)
+	r.Stop(p.State, &r.List[best], model.CauseTE, j.ID)
 	p.keep(j, g, on)
 	return true
 }
 
-// randomVictim takes a victim at random, once at each instant, and keeps the room on its node if
+// RandomVictim takes a victim at random, once at each instant, and keeps the room on its node if
 // that will be enough. The paper's took any; here it obeys P as the others do, unless the policy block
 // says otherwise.
-func (p *fitgppPolicy) randomVictim(j *model.Job, g *fit.Gang) bool {
-	r := p.all()
-	if at, called := r.Asked[j.ID]; called && at >= p.state.Now {
+func (p *FitGppPolicy) RandomVictim(j *model.Job, g *fit.Gang) bool {
+	r := p.All()
+	if at, called := r.Asked[j.ID]; called && at >= p.State.Now {
 		return false
 	}
-	v := p.drawn(j, func(v *preempt.Candidate) bool { return p.state.Policy.RandomUncapped || p.mayTake(v) })
+	v := p.Drawn(j, func(v *preempt.Candidate) bool { return p.State.Policy.RandomUncapped || p.MayTake(v) })
 	if v == nil {
 		return false
 	}
-	r.Stop(p.state, v, model.CauseTE, j.ID)
-	return p.drains(j, g)
+	r.Stop(p.State, v, model.CauseTE, j.ID)
+	return p.Drains(j, g)
 }
 
-// drawn draws one of the candidates that will do, nil if there is none.
-func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
+// Drawn draws one of the candidates that will do, nil if there is none.
+func (p *FitGppPolicy) Drawn(j *model.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
 	var list []*preempt.Candidate
-	r := p.all()
+	r := p.All()
 	for _, v := range r.Each() {
 		if !v.Taken && will(v) {
 			list = append(list, v)
@@ -186,5 +187,5 @@ func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *
 	if len(list) == 0 {
 		return nil
 	}
-	return list[draw(len(list), p.state.Policy.Seed, p.state.View.Index(), uint64(j.ID), uint64(len(list)))]
+	return list[draw(len(list), p.State.Policy.Seed, p.State.View.Index(), uint64(j.ID), uint64(len(list)))]
 }

@@ -1,7 +1,8 @@
-package baseline
+package compare
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -11,12 +12,12 @@ import (
 // LRTP takes those with most of their time limit left, which is what it is told of how long they
 // run.
 func LRTP(t *scratch.State, cache *preempt.Cache) policy.Policy {
-	return newFitGpp(t, cache, func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool {
-		return p.until(j, g, func() *preempt.Candidate {
+	return baseline.NewFitGpp(t, cache, func(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang) bool {
+		return until(p, j, g, func() *preempt.Candidate {
 			var best *preempt.Candidate
-			r := p.all()
+			r := p.All()
 			for _, v := range r.Each() {
-				if !v.Taken && p.mayTake(v) && (best == nil || timeLeft(v.Job, p.state.Now) > timeLeft(best.Job, p.state.Now)) {
+				if !v.Taken && p.MayTake(v) && (best == nil || timeLeft(v.Job, p.State.Now) > timeLeft(best.Job, p.State.Now)) {
 					best = v
 				}
 			}
@@ -27,18 +28,18 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Policy {
 
 // until takes one victim after another until a node has enough for the job, or all it may take are
 // taken. Of a gang it takes one at each instant.
-func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
-	r := p.all()
+func until(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
+	r := p.All()
 	if g.Size() > 1 {
-		return p.randomVictim(j, g)
+		return p.RandomVictim(j, g)
 	}
 	for {
 		v := next()
 		if v == nil {
 			return false
 		}
-		r.Stop(p.state, v, model.CauseTE, j.ID)
-		if p.drains(j, g) {
+		r.Stop(p.State, v, model.CauseTE, j.ID)
+		if p.Drains(j, g) {
 			return true
 		}
 	}

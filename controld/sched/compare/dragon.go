@@ -1,4 +1,4 @@
-package baseline
+package compare
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -29,7 +30,7 @@ const (
 // long as a job waits, and growing passes over nodes. What makes the operator crash, or give a job
 // more than its maximum, is not kept.
 func Dragon(t *scratch.State) {
-	d := &dragonPolicy{state: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
+	d := &dragonPolicy{state: t, running: elastic.Running(t), queue: slices.Collect(baseline.Waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
 		return cmp.Or(cmp.Compare(a.Job.Started.At, b.Job.Started.At), cmp.Compare(a.Job.ID, b.Job.ID))
 	})

@@ -1,9 +1,10 @@
-package baseline
+package compare
 
 import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
@@ -14,13 +15,13 @@ import (
 // instant at which it fits if all attempts run to their time limit. Others pass it only if they do
 // not delay it.
 func EASY(t *scratch.State) {
-	s, f := newStarter(t), reserve.NewForecast(t)
+	s, f := baseline.NewStarter(t), reserve.NewForecast(t)
 	var reservation *easyReservation
-	for j := range waiting(t) {
+	for j := range baseline.Waiting(t) {
 		switch {
 		case reservation != nil:
 			reservation.pass(s, j)
-		case !s.startWhole(j):
+		case !s.StartWhole(j):
 			reservation = reserveFor(f, j)
 		}
 	}
@@ -35,19 +36,19 @@ type easyReservation struct {
 }
 
 // pass starts a job if that does not delay the reservation.
-func (p *easyReservation) pass(t *starter, j *model.Job) {
-	short := reserve.StartedNow(t.state, j) <= p.at
+func (p *easyReservation) pass(t *baseline.Starter, j *model.Job) {
+	short := reserve.StartedNow(t.State, j) <= p.at
 	seen := &p.seen
 	if !short {
 		seen = &p.long
 	}
-	g := t.state.Gang(j)
+	g := t.State.Gang(j)
 	seen.Try(&g, func() bool {
 		if p.keep != nil && !short {
-			t.state.Room.Claim(p.keep)
-			defer t.state.Room.Unclaim(p.keep.Job)
+			t.State.Room.Claim(p.keep)
+			defer t.State.Room.Unclaim(p.keep.Job)
 		}
-		return t.startWhole(j)
+		return t.StartWhole(j)
 	})
 }
 

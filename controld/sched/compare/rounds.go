@@ -1,4 +1,4 @@
-package baseline
+package compare
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -30,7 +31,7 @@ type ranked struct {
 func displace(t *scratch.State, minimum model.Instant, key func(*model.Job) int64) {
 	list := rankAll(t, key)
 	admit(t, list)
-	blocked := newStarter(t).startRanked(list)
+	blocked := startRanked(baseline.NewStarter(t), list)
 	if !blocked || !t.May(steering.Preemption) {
 		return
 	}
@@ -57,7 +58,7 @@ func rankAll(t *scratch.State, key func(*model.Job) int64) []ranked {
 	for j := range t.View.Live() {
 		list = append(list, ranked{job: j, level: key(j), live: true})
 	}
-	for j := range waiting(t) {
+	for j := range baseline.Waiting(t) {
 		list = append(list, ranked{job: j, level: key(j)})
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
@@ -86,15 +87,15 @@ func admit(t *scratch.State, list []ranked) {
 
 // startRanked starts waiting jobs that fit, in order, and reports whether one that should run does
 // not.
-func (s *starter) startRanked(list []ranked) (blocked bool) {
+func startRanked(s *baseline.Starter, list []ranked) (blocked bool) {
 	var seen queue.Frontier
 	for i := range list {
 		j := list[i].job
 		if list[i].live {
 			continue
 		}
-		g := s.state.Gang(j)
-		if !seen.Try(&g, func() bool { return s.startWhole(j) }) {
+		g := s.State.Gang(j)
+		if !seen.Try(&g, func() bool { return s.StartWhole(j) }) {
 			blocked = blocked || list[i].in
 		}
 	}

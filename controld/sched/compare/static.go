@@ -1,4 +1,4 @@
-package baseline
+package compare
 
 import (
 	"github.com/rota-hpc/rota/controld/sched/fit"

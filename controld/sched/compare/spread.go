@@ -1,7 +1,8 @@
-package baseline
+package compare
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -11,9 +12,9 @@ import (
 // the node that would be left with the most room: what a cluster does that schedules one container
 // at a time.
 func Spread(t *scratch.State) {
-	s := newStarter(t)
+	s := baseline.NewStarter(t)
 	var seen queue.Frontier
-	for j := range waiting(t) {
+	for j := range baseline.Waiting(t) {
 		g := t.Gang(j)
 		seen.Try(&g, func() bool { return spreadWhole(s, j, len(g.More) > 0) })
 	}
@@ -21,12 +22,12 @@ func Spread(t *scratch.State) {
 
 // spreadWhole starts a job, and of an array all tasks that may start, and reports whether it
 // could. Gangs of several parts are packed.
-func spreadWhole(s *starter, j *model.Job, parts bool) bool {
+func spreadWhole(s *baseline.Starter, j *model.Job, parts bool) bool {
 	if parts {
-		return s.startWhole(j)
+		return s.StartWhole(j)
 	}
 	c := queue.NewContender(nil, j)
-	return c.StartAll(s.state, func() ([]fit.Spot, bool) { return spread(s.state, c.Gang(s.state)) })
+	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return spread(s.State, c.Gang(s.State)) })
 }
 
 // spread finds spots for a gang of one part, worker by worker.

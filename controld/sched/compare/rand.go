@@ -1,7 +1,8 @@
-package baseline
+package compare
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/baseline"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -10,7 +11,7 @@ import (
 
 // Random takes them by chance.
 func Random(t *scratch.State, cache *preempt.Cache) policy.Policy {
-	return newFitGpp(t, cache, func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool {
-		return p.until(j, g, func() *preempt.Candidate { return p.drawn(j, p.mayTake) })
+	return baseline.NewFitGpp(t, cache, func(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang) bool {
+		return until(p, j, g, func() *preempt.Candidate { return p.Drawn(j, p.MayTake) })
 	})
 }
