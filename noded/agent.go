@@ -16,11 +16,14 @@ import (
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/gpus"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/profile"
 	"github.com/rota-hpc/rota/noded/progress"
 	"github.com/rota-hpc/rota/noded/reconcile"
+	"github.com/rota-hpc/rota/noded/report"
+	"github.com/rota-hpc/rota/noded/retry"
 )
 
 // Controller is what an agent needs from the control plane. *api.Client implements it.
@@ -134,9 +137,6 @@ const (
 	listInterval    = reconcile.LookAgain // between two inspections of all containers, in case a change was missed
 	pollWait        = 10 * time.Second    // of one request for allocations; its answer renews the lease
 	pollMargin      = 15 * time.Second    // beyond pollWait, for a controller that is slow to answer
-	retryMin        = 100 * time.Millisecond
-	retryMax        = 10 * time.Second
-	messageMax      = 2000 // bytes of an error that are reported
 )
 
 // Agent makes the containers of this node match the allocations of the controllers, and reports
@@ -151,9 +151,9 @@ type Agent struct {
 	registering chan struct{}      // held during a registration
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	kept        *keptFolders
-	out         outbox
+	out         *report.Outbox
 	jobSteps    jobSteps
-	gpus        nodeGPUs
+	gpus        *gpus.Set
 	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
 	cpuSampled  time.Time // the same: when processor time was sampled last
 	silent      bool      // the same: the driver did not answer last time
@@ -211,10 +211,9 @@ func NewAgent(p Parts) *Agent {
 	a := &Agent{
 		Parts: p, slots: make(chan struct{}, parallelActions), createSlots: make(chan struct{}, parallelActions),
 		workers:     map[container.ID]*worker{},
-		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
-		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
+		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: report.NewOutbox(),
 	}
-	a.gpus.runsHere = a.runsHere
+	a.gpus = gpus.New(gpus.Config{Source: p.GPUs, File: p.GPUFile, Log: p.Log, RunsHere: a.runsHere})
 	a.heard = time.Now()
 	if a.Lineage == nil {
 		a.Lineage = &Lineage{}
@@ -243,12 +242,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	group.Go(func() error { return a.watchContainers(ctx) })
-	group.Go(func() error { return a.sendReports(ctx) })
+	group.Go(func() error { return a.sender().Run(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.watchOutage(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
-	group.Go(func() error { return a.gpus.watch(ctx) })
+	group.Go(func() error { return a.gpus.Watch(ctx) })
 	group.Go(func() error { return a.sweepCheckpoints(ctx) })
 	err := group.Wait()
 	a.waitForActions()
@@ -256,6 +255,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.jobSteps.Wait()
 	}
 	return err
+}
+
+// sender returns what sends the reports of this node.
+func (a *Agent) sender() *report.Sender {
+	return &report.Sender{Outbox: a.out, Control: a.Control, Node: a.Node.Name, BootID: a.Node.BootID, Log: a.Log,
+		Retry: a.logRetry, StepsConfirmed: a.stepsConfirmed, Confirmed: a.markConfirmed}
 }
 
 // waitForActions stops the timers and waits for the steps that still run.
@@ -273,14 +278,14 @@ func (a *Agent) recoverState(ctx context.Context) error {
 	if err := a.recoverEntries(); err != nil {
 		return err
 	}
-	var wait backoff
+	var wait retry.Backoff
 	for {
 		err := a.inspectAll(ctx)
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		// Nothing may be created or stopped before it is known what runs.
-		a.logRetry(ctx, "cannot list containers; it will be tried again", err, wait.sleep(ctx))
+		a.logRetry(ctx, "cannot list containers; it will be tried again", err, wait.Sleep(ctx))
 	}
 }
 
@@ -572,14 +577,14 @@ func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), 
 }
 
 // delayRepeat delays an action that would be repeated at once, because it failed or has no effect yet.
-// The delay doubles from retryMin to retryMax.
+// The delay doubles from [retry.Min] to [retry.Max].
 func (w *worker) delayRepeat(o reconcile.Kind, err error) {
 	if err == nil && o != reconcile.Kill && o != reconcile.Leave {
 		w.resetRetries(o)
 		return
 	}
 	w.Tries++
-	w.delay = min(max(2*w.delay, retryMin), retryMax)
+	w.delay = min(max(2*w.delay, retry.Min), retry.Max)
 	w.notBefore = time.Now().Add(w.delay)
 }
 

@@ -566,8 +566,8 @@ func TestUnwritableGPUFile(t *testing.T) {
 		GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")},
 		Log:     slog.New(slog.DiscardHandler),
 	})
-	if err := a.gpus.load(t.Context()); err != nil || len(a.gpus.inventory.Devices) != 2 {
-		t.Errorf("got %v, %d GPUs", err, len(a.gpus.inventory.Devices))
+	if err := a.gpus.Load(t.Context()); err != nil || len(a.gpus.All()) != 2 {
+		t.Errorf("got %v, %d GPUs", err, len(a.gpus.All()))
 	}
 }
 

@@ -9,27 +9,29 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
+	"github.com/rota-hpc/rota/noded/retry"
 )
 
 // followControllers registers the node and then applies the allocations of the controllers until
 // ctx ends. Each answer renews the lease of the node's containers.
 func (a *Agent) followControllers(ctx context.Context) error {
-	wait := backoff{}
+	wait := retry.Backoff{}
 	registered := false
 	for ctx.Err() == nil {
-		if !registered || a.gpus.needRegistration() || a.noticeChanged() {
+		if !registered || a.gpus.NeedRegistration() || a.noticeChanged() {
 			if err := a.register(ctx); err != nil {
 				if errors.Is(err, errNoController) {
-					wait = backoff{} // a controller may be found at any moment
+					wait = retry.Backoff{} // a controller may be found at any moment
 				}
-				a.logRetry(ctx, "cannot register with the controllers", err, wait.sleep(ctx))
+				a.logRetry(ctx, "cannot register with the controllers", err, wait.Sleep(ctx))
 				continue
 			}
 			registered = true
 		}
 		err := a.pollAllocs(ctx)
 		if err == nil {
-			wait = backoff{}
+			wait = retry.Backoff{}
 			continue
 		}
 		if otherGeneration(err) {
@@ -40,7 +42,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 		}
 		if unsettled(err) {
 			a.Log.Debug("the controllers wait until a majority of the nodes follows their generation")
-			wait.sleep(ctx)
+			wait.Sleep(ctx)
 			continue
 		}
 		var p *api.Problem
@@ -52,7 +54,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 			registered = false
 			continue
 		}
-		a.logRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.sleep(ctx))
+		a.logRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.Sleep(ctx))
 	}
 	return context.Cause(ctx)
 }
@@ -63,21 +65,6 @@ func (a *Agent) logRetry(ctx context.Context, what string, err error, again time
 	} else if ctx.Err() == nil {
 		a.Log.Warn(what, "err", err, "waited", again)
 	}
-}
-
-// backoff is a delay that doubles each time, from retryMin to half of retryMax.
-type backoff struct{ delay time.Duration }
-
-// sleep waits, and returns for how long.
-func (b *backoff) sleep(ctx context.Context) time.Duration {
-	b.delay = min(max(2*b.delay, retryMin), retryMax/2)
-	t := time.NewTimer(b.delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return b.delay
 }
 
 // pollAllocs asks the controllers once for this node's allocations and applies the answer.
@@ -159,7 +146,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 func (a *Agent) cannotRead(u *api.UnreadAlloc, received time.Time, now int64) container.ID {
 	id := container.ID{Job: int64(u.Job), Attempt: u.Attempt, Worker: u.Worker}
 	w := a.workerOf(id)
-	if why := shortMessage(u.Err); w.Unread != why {
+	if why := reconcile.Message(u.Err); w.Unread != why {
 		w.Unread = why
 		a.Log.Error("cannot read what the controllers say of a worker: is this node's version older than theirs?",
 			"worker", id.String(), "err", why)
@@ -251,12 +238,12 @@ func (a *Agent) register(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	node := a.Node
-	node.GPUs = a.gpus.forRegistration()
+	node.GPUs = a.gpus.ForRegistration()
 	a.mu.Lock()
 	node.Notice = a.noticeText()
 	a.mu.Unlock()
 	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
-		a.gpus.setUnregistered()
+		a.gpus.SetUnregistered()
 		return err
 	}
 	a.mu.Lock()

@@ -21,7 +21,6 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
-	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/progress"
@@ -128,7 +127,7 @@ func TestTheStepRateOfJobs(t *testing.T) {
 			if got := a.newProgress(wid(1)); len(got) != 1 || got[0].Step != int64(line.step) {
 				t.Errorf("%s: step %d: %+v", name, line.step, got)
 			}
-			reports := a.out.nextBatch().workers
+			reports := a.out.Pending()
 			switch {
 			case line.after < after || c.want == 0:
 				if len(reports) > 0 {
@@ -285,20 +284,6 @@ func TestPartsOfADaemonRun(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(cfg.DataDir, clusterFile))
 	if err != nil || strings.Contains(string(b), "another") {
 		t.Errorf("the directory is of cluster %q, %v", b, err)
-	}
-}
-
-// TestGPUsSayWhichCoresAreNear notices the NUMA node of another GPU, and one of a GPU that is not
-// there.
-func TestGPUsSayWhichCoresAreNear(t *testing.T) {
-	g := &nodeGPUs{inventory: gpu.Inventory{Devices: []gpu.Device{{NUMA: 1}, {NUMA: 0}}}}
-	for _, c := range []struct {
-		indices []int
-		want    int
-	}{{nil, -1}, {[]int{0}, 1}, {[]int{1, 0}, 0}, {[]int{2}, -1}, {[]int{3, 0}, -1}} {
-		if got := g.numaNode(c.indices); got != c.want {
-			t.Errorf("of %v: %d, not %d", c.indices, got, c.want)
-		}
 	}
 }
 

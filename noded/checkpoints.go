@@ -36,7 +36,7 @@ func (a *Agent) prepare(ctx context.Context, id container.ID, f reconcile.Facts)
 		return nil, nil
 	}
 	a.logOf(id).Warn("cannot make the folder of a checkpoint", "err", err)
-	return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
+	return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: reconcile.Message(err)})
 }
 
 const (

@@ -6,18 +6,19 @@
 // Where to find what:
 //   - Allocations arrive, and leases are renewed: allocs.go polls the controllers, and lease.go
 //     passes each confirmed lease on to the shims. The shim's side is noded/shim/lease.go.
-//   - The next step of a container: nextstep.go, a pure function of what is true about it. Its
-//     function exitReport turns an exit code into the report of a worker.
-//   - Steps are carried out: steps.go creates, starts, signals, kills and removes containers. Its
+//   - What is due for a container: package reconcile, a pure function of the facts. Its function
+//     exitReport turns an exit code into the report of a worker.
+//   - Actions are carried out: actions.go creates, starts, signals, kills and removes containers. Its
 //     function stop writes the notice and sends the signal of a stop.
-//   - What is due is noticed: agent.go inspects the containers and starts steps.
-//   - Reports to the controllers: report.go (states) and progress.go (progress, log findings).
+//   - What is due is noticed: agent.go inspects the containers and starts actions.
+//   - Reports to the controllers: package report sends them; report.go queues states, and progress.go
+//     progress and findings in logs.
 //   - A job pauses and goes on: switch.go. The shim's side is noded/shim/switch.go, and
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
-//   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
+//   - Health of the GPUs: package gpus. NVIDIA's Multi-Process Service for parts of GPUs: package mps.
 //   - No controller answers: outage.go asks the witnesses, and extends leases.
 //   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
@@ -58,6 +59,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/mps"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/requirements"
 	"github.com/rota-hpc/rota/packaging/python"
@@ -81,7 +83,7 @@ type daemon struct {
 	list        *member.List
 	shims       *container.Shims
 	gpus        gpu.Source
-	mps         *mps
+	mps         *mps.Service
 	simDir      string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
 	logs        *logs.Store
 	checkpoints *checkpoint.Store
@@ -294,14 +296,14 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	d.mps = newMPS(d.cfg)
+	d.mps = mps.New(d.cfg.Name, d.cfg.DataDir, d.cfg.Logger)
 	var service bundle.MPS
 	if d.cfg.MPS {
 		runs := slices.ContainsFunc(d.journal.Entries(), func(e journal.Entry) bool { return e.Final == nil })
-		if err = d.mps.prepare(!runs); err != nil {
+		if err = d.mps.Prepare(!runs); err != nil {
 			return err
 		}
-		service = d.mps.place()
+		service = d.mps.Place()
 	}
 	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
 		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
@@ -382,7 +384,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
-		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
+		Used: d.shims.Used, Serves: d.mps.Owns, Sockets: d.jobs,
 		Lineage: lineage, Outage: d.outage, AskWitness: (&witnessClient{credential: d.credential}).ask,
 		KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
 	})
@@ -396,10 +398,10 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		},
 	})
 	d.jobs.runSteps(d.agent.jobSteps)
-	if err := d.agent.gpus.load(ctx); err != nil {
+	if err := d.agent.gpus.Load(ctx); err != nil {
 		return err
 	}
-	return d.agent.gpus.expect(d.cfg.GPUs)
+	return d.agent.gpus.Expect(d.cfg.GPUs)
 }
 
 // buildStep writes the bundle of a part of a step.
@@ -430,9 +432,9 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return d.agent.Run(running) })
 	group.Go(func() error {
 		if d.cfg.MPS {
-			return d.mps.run(running)
+			return d.mps.Run(running)
 		}
-		d.mps.quit(running)
+		d.mps.Quit(running)
 		return nil
 	})
 	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })

@@ -91,7 +91,7 @@ func usedBy(r container.Runtime, id container.ID, processes []gpu.Process) (sum 
 
 // gpuLimits returns the limits of the running workers that have a part of a GPU.
 func (a *Agent) gpuLimits() (list []gpuLimit) {
-	all := a.gpus.all()
+	all := a.gpus.All()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.workers {

@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/gpus"
 )
 
 const gib = int64(1) << 30
@@ -105,7 +106,7 @@ func TestAJobOverItsGPUMemory(t *testing.T) {
 func TestNeighboursKeepTheirGPU(t *testing.T) {
 	sharing(t, 1, func(w *world, a, b *assigned) {
 		w.leave(wid(1), container.Exit{})
-		settle(gpuPatience - time.Second)
+		settle(gpus.Patience - time.Second)
 		if w.result(a) != nil {
 			w.t.Fatal("its process is still on the GPU, and its end is reported")
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/reconcile"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // jobSteps are the steps of jobs: the parts that run on this node, and those that jobs start whose first
@@ -44,7 +45,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 		Build: func(
 			ctx context.Context, w jobsteps.Worker, id container.ID, cores []int, s oci.Step, part *jobsteps.Part,
 		) (string, error) {
-			dir, err := p.Build(ctx, w, id, cores, a.gpus.all(), s, part)
+			dir, err := p.Build(ctx, w, id, cores, a.gpus.All(), s, part)
 			if err == nil {
 				a.openSocket(id)
 			}
@@ -54,7 +55,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 	local.Dropped = a.closeSocket
 	local.Init()
 	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{
-		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.putStep, Log: a.Log,
+		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.PutStep, Log: a.Log,
 		Idle: a.stepsEnded, EndJob: a.endHolder,
 	})
 }
@@ -280,7 +281,7 @@ func (a *Agent) recoverSteps(w *worker) {
 func (a *Agent) recoverRows(e journal.Entry) {
 	for _, s := range e.Steps {
 		if s.Report != nil {
-			a.out.putStep(*s.Report)
+			a.out.PutStep(*s.Report)
 		}
 	}
 }
@@ -289,7 +290,7 @@ func (a *Agent) recoverRows(e journal.Entry) {
 func (a *Agent) stepsConfirmed(sent []model.StepReport) {
 	last := map[container.ID]int{}
 	for i := range sent {
-		last[stepWorkerID(&sent[i])] = sent[i].Row
+		last[report.StepOf(&sent[i])] = sent[i].Row
 	}
 	var records []journal.Record
 	for id, row := range last {
@@ -301,11 +302,6 @@ func (a *Agent) stepsConfirmed(sent []model.StepReport) {
 	if err := a.Journal.Append(records...); err != nil {
 		a.Log.Warn("cannot write to the journal which steps the controllers know; they are reported again", "err", err)
 	}
-}
-
-// stepWorkerID returns the worker that has started the steps of a row: the first of its attempt.
-func stepWorkerID(r *model.StepReport) container.ID {
-	return container.ID{Job: int64(r.Job), Attempt: r.Attempt}
 }
 
 // stopsSteps reports whether the signal of a stop is for the steps too.

@@ -361,33 +361,6 @@ func TestTheEndOfTheLastStepEndsItsJob(t *testing.T) {
 	})
 }
 
-// TestRowsOfStepsArriveInOrder notices rows that overtake each other, or that come after the end of the
-// worker that has them, when no controller answers for a while and the daemon is restarted.
-func TestRowsOfStepsArriveInOrder(t *testing.T) {
-	o := newOutbox()
-	id := container.ID{Job: 1, Attempt: 1}
-	for row := 1; row <= reportMax+2; row++ {
-		o.putStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: row}})
-	}
-	end, other := reportOf(id, model.WorkerExited), reportOf(wid(2), model.WorkerExited)
-	o.putReport(end)
-	o.putReport(other)
-	b := o.nextBatch()
-	if len(b.steps) != reportMax || b.steps[0].Row != 1 || len(b.workers) != 1 || b.workers[0] != other {
-		t.Errorf("first %d steps and %+v", len(b.steps), b.workers)
-	}
-	o.putStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: reportMax + 3}})
-	o.dropConfirmed(b)
-	if b = o.nextBatch(); len(b.steps) != 3 || b.steps[0].Row != reportMax+1 || len(b.workers) != 1 ||
-		b.workers[0] != end {
-		t.Errorf("then %+v", b)
-	}
-	o.dropConfirmed(b)
-	if b = o.nextBatch(); !b.empty() {
-		t.Errorf("last %+v", b)
-	}
-}
-
 // TestRowsSurviveTheDaemon notices the row of a step that a controller has not confirmed and that is not
 // reported by the next daemon, and one that is reported for ever.
 func TestRowsSurviveTheDaemon(t *testing.T) {

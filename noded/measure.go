@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/profile"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // gpuSharing says how the GPU of a worker is shared. While it stays the same, a rate can be
@@ -181,14 +182,14 @@ func (a *Agent) queueMeasures(w *worker) {
 		return
 	}
 	if known.Profile != nil && known.Packed == nil {
-		r := reportOf(w.ID, model.WorkerRunning)
+		r := report.Of(w.ID, model.WorkerRunning)
 		r.Profile = known.Profile
-		a.out.putFinding(r)
+		a.out.PutFinding(r)
 	}
 	if known.Packed != nil {
-		r := reportOf(w.ID, model.WorkerRunning)
+		r := report.Of(w.ID, model.WorkerRunning)
 		r.Packed = known.Packed
-		a.out.putFinding(r)
+		a.out.PutFinding(r)
 	}
 }
 
@@ -288,7 +289,7 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 
 // targets returns the workers whose GPUs are to be sampled now, and when to ask again.
 func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
-	gpus := a.gpus.all()
+	gpus := a.gpus.All()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	again = sampleInterval
@@ -336,7 +337,7 @@ func (w *worker) sampledFast(now time.Time) bool {
 
 // addUsage adds to workers what their GPUs do.
 func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time.Time) {
-	owners, all := a.ownersOf(usage, now), a.gpus.all()
+	owners, all := a.ownersOf(usage, now), a.gpus.All()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range targets {

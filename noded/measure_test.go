@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // gpuScene is a scene on a node with two GPUs.
@@ -182,7 +183,7 @@ func TestProfileByRhythm(t *testing.T) {
 		})
 		w.train(40*time.Second, map[container.ID]int{wid(1): 5})
 		got = w.reported()
-		if len(got) != 1 || got[0].Packed == nil || got[0].Packed.Number != 2 || workerID(got[0]) != wid(1) ||
+		if len(got) != 1 || got[0].Packed == nil || got[0].Packed.Number != 2 || report.WorkerOf(got[0]) != wid(1) ||
 			math.Abs(float64(got[0].Packed.Rate)*period/1000-1) > 0.02 {
 			t.Errorf("beside another one: %+v", got)
 		}
@@ -282,11 +283,11 @@ func TestPackedRates(t *testing.T) {
 			t.Helper()
 			got := map[container.ID]model.PackedRate{}
 			for _, r := range w.reported() {
-				if _, twice := got[workerID(r)]; twice || r.Packed == nil {
+				if _, twice := got[report.WorkerOf(r)]; twice || r.Packed == nil {
 					t.Errorf("reported is %+v", r)
 					continue
 				}
-				got[workerID(r)] = *r.Packed
+				got[report.WorkerOf(r)] = *r.Packed
 			}
 			if got[one] != (model.PackedRate{Number: number, Rate: rate}) ||
 				got[two] != (model.PackedRate{Number: number, Rate: 1000}) {

@@ -59,7 +59,7 @@ func BenchmarkProfiling(b *testing.B) {
 	helper := gpu.NewHelper(gpu.HelperConfig{Command: []string{os.Args[0]}})
 	b.Cleanup(func() { _ = helper.Close() })
 	a := NewAgent(Parts{GPUs: helper, Runtime: owned{}, Log: slog.New(slog.DiscardHandler)})
-	if err := a.gpus.load(b.Context()); err != nil {
+	if err := a.gpus.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	a.ctx = b.Context()

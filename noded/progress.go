@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // sampleProgress reads the progress of all running workers, every sampleInterval, and queues it for
@@ -24,7 +25,7 @@ func (a *Agent) sampleProgress(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if samples := a.readProgress(); len(samples) > 0 {
-			a.out.putSamples(samples, false)
+			a.out.PutSamples(samples, false)
 		}
 	}
 }
@@ -162,9 +163,9 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	}
 	after := time.Duration(ms) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
-		r := reportOf(id, model.WorkerRunning)
+		r := report.Of(id, model.WorkerRunning)
 		r.Rate = rate
-		a.out.putFinding(r)
+		a.out.PutFinding(r)
 	}
 }
 
@@ -180,9 +181,9 @@ func (a *Agent) queueClass(id container.ID, w *worker, desired *api.Alloc, line 
 		return
 	}
 	if class, changed := w.class.Report(value, watched.Goal == "max", time.Now(), a.origins.Of(id.Job)); changed {
-		r := reportOf(id, model.WorkerRunning)
+		r := report.Of(id, model.WorkerRunning)
 		r.Class = class
-		a.out.putFinding(r)
+		a.out.PutFinding(r)
 	}
 }
 
@@ -207,8 +208,8 @@ func (a *Agent) queueFindings(id container.ID) {
 	from := min(w.findingsQueued, len(list))
 	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {
-		r := reportOf(id, model.WorkerRunning)
+		r := report.Of(id, model.WorkerRunning)
 		r.Policy, r.Message = one.Policy, one.Line
-		a.out.putFinding(r)
+		a.out.PutFinding(r)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
 	"github.com/rota-hpc/rota/noded/reconcile"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 func TestProgressIsSampled(t *testing.T) {
@@ -170,7 +171,7 @@ func TestProgressClassIsReported(t *testing.T) {
 		var got []convergence.Class
 		for _, r := range w.classes {
 			got = append(got, r.Class)
-			if workerID(r) != named || r.State != model.WorkerRunning {
+			if report.WorkerOf(r) != named || r.State != model.WorkerRunning {
 				t.Errorf("reported is %+v", r)
 			}
 		}

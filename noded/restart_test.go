@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // TestCoresOfRunningJobsStayTaken notices the planted bug "the cores of running jobs are handed out
@@ -161,7 +162,7 @@ func TestAContainerThatDisappears(t *testing.T) {
 // a message that fills the log.
 func TestAFailedLaunchLeavesNothing(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
-		w.change(func() { w.unbuildable = errors.New(strings.Repeat("x", 3*messageMax)) })
+		w.change(func() { w.unbuildable = errors.New(strings.Repeat("x", 3*reconcile.MessageMax)) })
 		for job := int64(1); job <= 9; job++ { // more than there are cores
 			w.assign(wid(job), true)
 		}

@@ -22,7 +22,7 @@ func (a *Agent) save(ctx context.Context, id container.ID, f reconcile.Facts) (f
 	case a.isStopping(), f.Tries < saveTries:
 		return nil, err
 	}
-	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
+	return func(w *worker) { w.NotSaved = reconcile.Message(err) }, nil
 }
 
 func (a *Agent) orderSave(ctx context.Context, id container.ID, f reconcile.Facts) (dir string, err error) {

@@ -7,79 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
-	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
 )
-
-// deafDriver is a driver that does not say which processes use a GPU, or says it late.
-type deafDriver struct {
-	gpu.Source
-	processes func(context.Context) ([]int, error)
-}
-
-func (d deafDriver) Processes(ctx context.Context, _ string) ([]int, error) { return d.processes(ctx) }
-
-// TestADriverThatDoesNotSay notices a GPU that is given to the next job although its driver did not
-// say that the last one is gone, one that is waited for too long, and one that is not waited for.
-func TestADriverThatDoesNotSay(t *testing.T) {
-	for _, c := range []struct {
-		name, says string
-		processes  func(ctx context.Context, asked int) ([]int, error)
-		took       time.Duration
-	}{
-		{"an error", "the driver does not report whether processes of an ended job still use it",
-			func(context.Context, int) ([]int, error) { return nil, errFault }, gpuPatience},
-		{"no answer", "the driver does not report whether processes of an ended job still use it",
-			func(ctx context.Context, _ int) ([]int, error) { <-ctx.Done(); return nil, ctx.Err() }, gpuPatience},
-		{"a process that stays", "process 4711 of an ended job still uses it",
-			func(context.Context, int) ([]int, error) { return []int{4711, 4712}, nil }, gpuPatience},
-		{"errors at first", "", func(_ context.Context, asked int) ([]int, error) {
-			if asked < 3 {
-				return nil, errFault
-			}
-			return nil, nil
-		}, 2 * gpuPollInterval},
-		{"vacant", "", func(context.Context, int) ([]int, error) { return nil, nil }, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			asked := 0
-			g := &nodeGPUs{source: deafDriver{processes: func(ctx context.Context) ([]int, error) {
-				asked++
-				return c.processes(ctx, asked)
-			}}}
-			begin := time.Now()
-			if got := g.awaitNoProcesses(t.Context(), "GPU-1"); got != c.says || time.Since(begin) != c.took {
-				t.Errorf("%s: %q after %v, not %q after %v", c.name, got, time.Since(begin), c.says, c.took)
-			}
-		})
-	}
-}
-
-// TestTheNextTryIsLater notices controllers that are asked in a tight loop, or hardly ever.
-func TestTheNextTryIsLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var wait backoff
-		begin := time.Now()
-		var slept time.Duration
-		for _, want := range []int{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
-			got := wait.sleep(t.Context())
-			if slept += got; got.Milliseconds() != int64(want) || time.Since(begin) != slept {
-				t.Errorf("it waits %v, not %d ms", got, want)
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if wait.sleep(ctx); time.Since(begin) != slept {
-			t.Error("it waits although it is to end")
-		}
-	})
-}
 
 // lateList is a runtime whose list was made before something happened.
 type lateList struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/reconcile"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // switchTo has a container pause, or go on with cores of its own. The container's status says when
@@ -16,7 +17,7 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f reconcile.Facts
 	d := f.Desired.Switch
 	o := container.SwitchOrder{Number: d.Number}
 	if d.Pause {
-		o.WithinMS, o.NoFreeze = model.PauseWithin, a.gpus.whyNotFreeze(ctx, f.Desired.GPUs, func(pid int) bool {
+		o.WithinMS, o.NoFreeze = model.PauseWithin, a.gpus.WhyNotFreeze(ctx, f.Desired.GPUs, func(pid int) bool {
 			of, known := a.Runtime.ContainerOf(pid)
 			return known && of.OfWorker() != id || !known && a.Serves != nil && a.Serves(pid)
 		})
@@ -27,7 +28,7 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f reconcile.Facts
 	}
 	cores := f.Entry.Cores
 	if a.Cores != nil && len(cores) == 0 {
-		if cores = a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.numaNode(f.Desired.GPUs)); cores == nil {
+		if cores = a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.NUMANode(f.Desired.GPUs)); cores == nil {
 			return nil, errNoCores
 		}
 		if err := a.Journal.Append(journal.Record{Op: journal.Bound, ID: id.String(), Cores: cores}); err != nil {
@@ -57,7 +58,7 @@ func (a *Agent) yield(id container.ID, f reconcile.Facts) (func(*worker), error)
 // queueSwitch puts into the outbox that the worker has carried out the last order to pause or to go
 // on, or why it cannot, if that was not reported yet. The mutex is held.
 func (a *Agent) queueSwitch(w *worker) {
-	r := reportOf(w.ID, model.WorkerRunning)
+	r := report.Of(w.ID, model.WorkerRunning)
 	r.Switch, r.Unpaused = w.SwitchDone(), w.Unpaused()
 	if r.Unpaused != "" {
 		r.Switch = w.Switch.Ordered
@@ -71,5 +72,5 @@ func (a *Agent) queueSwitch(w *worker) {
 	if r.Unpaused != "" {
 		a.logOf(w.ID).Warn("a job does not pause", "why", r.Unpaused)
 	}
-	a.out.putFinding(r)
+	a.out.PutFinding(r)
 }

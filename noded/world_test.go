@@ -24,6 +24,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/report"
 )
 
 // world is a node and its controllers, in memory: what survives when the agent is killed.
@@ -256,7 +257,7 @@ func (w *world) start() {
 	w.life = l
 	w.crashed = make(chan struct{})
 	w.mu.Unlock()
-	if err := l.agent.gpus.load(ctx); err != nil {
+	if err := l.agent.gpus.Load(ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() {
@@ -464,8 +465,8 @@ func stage(s model.WorkerState) int {
 func (w *world) take(r model.WorkerReport) {
 	if r.Policy != "" {
 		w.found = append(w.found, r)
-		if a := w.allocs[workerID(r)]; a != nil && a.result != nil {
-			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, workerID(r))
+		if a := w.allocs[report.WorkerOf(r)]; a != nil && a.result != nil {
+			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, report.WorkerOf(r))
 		}
 		return
 	}
@@ -475,9 +476,9 @@ func (w *world) take(r model.WorkerReport) {
 	if r.Profile != nil || r.Packed != nil {
 		w.measures = append(w.measures, r)
 	}
-	a := w.allocs[workerID(r)]
+	a := w.allocs[report.WorkerOf(r)]
 	if a == nil {
-		w.t.Errorf("report for %v, which was never assigned", workerID(r))
+		w.t.Errorf("report for %v, which was never assigned", report.WorkerOf(r))
 		return
 	}
 	if r.Switch != 0 && a.result == nil {
@@ -485,7 +486,7 @@ func (w *world) take(r model.WorkerReport) {
 	}
 	if r.State.Final() {
 		if a.result != nil && *a.result != r {
-			w.t.Errorf("%v has two results: %+v and %+v", workerID(r), *a.result, r)
+			w.t.Errorf("%v has two results: %+v and %+v", report.WorkerOf(r), *a.result, r)
 		}
 		a.result = &r
 	}
@@ -502,15 +503,15 @@ func (w *world) take(r model.WorkerReport) {
 // takeSwitch does what Apply does with a report about pausing and going on.
 func (w *world) takeSwitch(a *assigned, r model.WorkerReport) {
 	if a.Switch == nil || r.Switch > a.Switch.Number {
-		w.t.Errorf("%v reports switch %d, which was not ordered", workerID(r), r.Switch)
+		w.t.Errorf("%v reports switch %d, which was not ordered", report.WorkerOf(r), r.Switch)
 		return
 	}
 	if a.unpaused = r.Unpaused; r.Unpaused == "" {
 		a.switched = max(a.switched, r.Switch)
 	}
-	b := w.containers[workerID(r)]
+	b := w.containers[report.WorkerOf(r)]
 	if r.Unpaused == "" && r.Switch%2 == 1 && r.Switch == a.Switch.Number && len(b.cores) > 0 {
-		w.t.Errorf("%v is reported as paused with cores %v", workerID(r), b.cores)
+		w.t.Errorf("%v is reported as paused with cores %v", report.WorkerOf(r), b.cores)
 	}
 }
 

@@ -63,3 +63,15 @@ func Reportable(f *Facts) model.WorkerState {
 }
 
 const sigKill = 9
+
+// MessageMax is how many bytes of an error a report has.
+const MessageMax = 2000
+
+// Message returns the text of an error for a report, cut off at MessageMax bytes.
+func Message(err error) string {
+	s := err.Error()
+	if len(s) > MessageMax {
+		return s[:MessageMax] + "…"
+	}
+	return s
+}

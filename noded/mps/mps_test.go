@@ -1,4 +1,4 @@
-package noded
+package mps
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/requirements"
 )
 
@@ -29,7 +28,7 @@ while :; do sleep 0.05; done
 
 // newFakeMPS returns a service whose control program is fake, and the file of its notes. It ends with
 // the test.
-func newFakeMPS(t *testing.T) (*mps, string) {
+func newFakeMPS(t *testing.T) (*Service, string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the control daemon has a /dev/shm of its own")
@@ -40,9 +39,9 @@ func newFakeMPS(t *testing.T) (*mps, string) {
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m := newMPS(Config{Name: "n1", DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	m := New("n1", dir, slog.New(slog.DiscardHandler))
 	m.dir, m.shm, m.program = filepath.Join(dir, "run"), filepath.Join(dir, "shm"), program
-	if err := m.prepare(true); err != nil {
+	if err := m.Prepare(true); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -54,10 +53,10 @@ func newFakeMPS(t *testing.T) (*mps, string) {
 }
 
 // begin runs the service as a node daemon does. The function that it returns is its end.
-func (m *mps) begin(t *testing.T) (stop func()) {
+func (m *Service) begin(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.run(ctx) }()
+	go func() { ended <- m.Run(ctx) }()
 	return func() {
 		cancel()
 		<-ended
@@ -109,7 +108,7 @@ func TestMPSOutlivesTheDaemon(t *testing.T) {
 	eventually(t, "it is started again", func() bool { pid := m.find(); return pid != 0 && pid != first })
 	eventually(t, "it has begun", func() bool { return len(lines(notes)) == 2 })
 	for _, empty := range []bool{false, true} {
-		if err := m.prepare(empty); err != nil {
+		if err := m.Prepare(empty); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(used); (err == nil) == empty {
@@ -117,9 +116,9 @@ func TestMPSOutlivesTheDaemon(t *testing.T) {
 		}
 	}
 	stop()
-	m.quit(t.Context())
+	m.Quit(t.Context())
 	eventually(t, "it has ended", func() bool { return m.find() == 0 })
-	m.quit(t.Context())
+	m.Quit(t.Context())
 	if got := lines(notes); len(got) != 3 || got[2] != "told quit" {
 		t.Errorf("it was called %q", got)
 	}
@@ -160,38 +159,6 @@ func TestAStrangerIsNotTheControlDaemon(t *testing.T) {
 	}
 }
 
-// TestMPSIsRefused notices a node that promises MPS and cannot have it.
-func TestMPSIsRefused(t *testing.T) {
-	for want, c := range map[string]Config{"--mps with --sim-gpus": {MPS: true, SimGPUs: 1},
-		"--mps with --login": {MPS: true, Login: true}} {
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-	t.Setenv("PATH", t.TempDir())
-	err := checkRequirements(Config{MPS: true})
-	if os.Getuid() == 0 && (err == nil || !strings.Contains(err.Error(), "nvidia-cuda-mps-control is not in the PATH")) {
-		t.Errorf("without the program: %v", err)
-	}
-	if err := checkRequirements(Config{}); err != nil && strings.Contains(err.Error(), "mps") {
-		t.Errorf("it was not asked for: %v", err)
-	}
-}
-
-// TestServersOfMPSKeepNoGPU notices a GPU that is out of use because a server of MPS, which outlives
-// jobs, is taken for a rest of one.
-func TestServersOfMPSKeepNoGPU(t *testing.T) {
-	sharing(t, 1, func(w *world, a, _ *assigned) {
-		w.change(func() { w.serves = 77 })
-		w.leave(wid(1), container.Exit{})
-		w.leavesGPU(2, 77)
-		settle(time.Second)
-		if last := w.lastNode(); w.result(a) == nil || !last.GPUs[0].Healthy {
-			w.t.Fatalf("result %+v, GPUs %+v", w.result(a), last.GPUs)
-		}
-	})
-}
-
 // TestADirectoryOfMPSThatAnotherUserMade: any user can be faster with the name of the directory in
 // memory. What it has made is moved aside, and never used.
 func TestADirectoryOfMPSThatAnotherUserMade(t *testing.T) {
@@ -200,7 +167,7 @@ func TestADirectoryOfMPSThatAnotherUserMade(t *testing.T) {
 	}
 	for _, kind := range []string{"directory", "link", "file", "own"} {
 		dir := t.TempDir()
-		m := newMPS(Config{Name: "n1", DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+		m := New("n1", dir, slog.New(slog.DiscardHandler))
 		m.dir, m.shm = filepath.Join(dir, "run"), filepath.Join(dir, "shm")
 		var err error
 		switch kind {
@@ -217,7 +184,7 @@ func TestADirectoryOfMPSThatAnotherUserMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.prepare(true); err != nil {
+		if err := m.Prepare(true); err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}

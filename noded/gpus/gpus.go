@@ -1,4 +1,6 @@
-package noded
+// Package gpus knows the GPUs of a node: which there are, which are healthy, and which still have
+// processes of ended jobs on them. It has a lock of its own, and calls nothing while it holds it.
+package gpus
 
 import (
 	"context"
@@ -13,22 +15,28 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 const (
-	gpuCheckInterval = 10 * time.Second // between two checks of the GPUs' health
-	gpuPatience      = 5 * time.Second  // for processes to leave a GPU after their container has ended
-	gpuPollInterval  = 100 * time.Millisecond
+	checkInterval = 10 * time.Second // between two checks of the GPUs' health
+	// Patience is how long processes may stay on a GPU after their container has ended.
+	Patience     = 5 * time.Second
+	pollInterval = 100 * time.Millisecond
 )
 
-// nodeGPUs are the GPUs of the node with their health.
-type nodeGPUs struct {
-	source gpu.Source
-	file   gpu.InventoryFile
-	log    *slog.Logger
-	// runsHere says whether a process belongs to a container that has not ended; nil: none does. The
-	// mutex is not held when it is called.
-	runsHere func(pid int) bool
+// Config is what a set of GPUs works with.
+type Config struct {
+	Source gpu.Source
+	File   gpu.InventoryFile // keeps the inventory for the next daemon
+	Log    *slog.Logger
+	// RunsHere says whether a process belongs to a container that has not ended; nil: none does.
+	RunsHere func(pid int) bool
+}
+
+// Set is the GPUs of the node with their health.
+type Set struct {
+	Config
 
 	mu           sync.Mutex
 	inventory    gpu.Inventory
@@ -36,9 +44,12 @@ type nodeGPUs struct {
 	unregistered bool              // they have changed since the node was registered
 }
 
-// watch checks the health of the GPUs until ctx ends.
-func (g *nodeGPUs) watch(ctx context.Context) error {
-	tick := time.NewTicker(gpuCheckInterval)
+// New returns the GPUs of a node. Load reads them.
+func New(c Config) *Set { return &Set{Config: c, occupied: map[string]string{}} }
+
+// Watch checks the health of the GPUs until ctx ends.
+func (g *Set) Watch(ctx context.Context) error {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		g.refresh(ctx)
@@ -50,14 +61,14 @@ func (g *nodeGPUs) watch(ctx context.Context) error {
 	}
 }
 
-// load reads the GPUs for the first time. GPUs that the last daemon knew on this boot keep their
+// Load reads the GPUs for the first time. GPUs that the last daemon knew on this boot keep their
 // index, even if the driver does not answer.
-func (g *nodeGPUs) load(ctx context.Context) error {
-	known, err := g.file.Load()
+func (g *Set) Load(ctx context.Context) error {
+	known, err := g.File.Load()
 	if err != nil {
-		g.log.Warn("cannot read which GPUs the last daemon had", "err", err)
+		g.Log.Warn("cannot read which GPUs the last daemon had", "err", err)
 	}
-	now, err := g.source.Inventory(ctx)
+	now, err := g.Source.Inventory(ctx)
 	if err != nil && len(known.Devices) == 0 {
 		return fmt.Errorf("read GPUs: %w", err)
 	}
@@ -68,10 +79,10 @@ func (g *nodeGPUs) load(ctx context.Context) error {
 	return nil
 }
 
-// expect refuses fewer GPUs than the node is configured to have: its driver is not loaded yet, or a
+// Expect refuses fewer GPUs than the node is configured to have: its driver is not loaded yet, or a
 // GPU is off the bus. Those that the last daemon knew on this boot count, so that a lost GPU keeps no
 // daemon from coming back to its jobs.
-func (g *nodeGPUs) expect(n int) error {
+func (g *Set) Expect(n int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	have := len(g.inventory.Devices)
@@ -88,20 +99,20 @@ func (g *nodeGPUs) expect(n int) error {
 
 // save keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
 // is held.
-func (g *nodeGPUs) save() {
-	if err := g.file.Save(g.inventory); err != nil {
-		g.log.Error("cannot save the list of GPUs for the next daemon", "err", err)
+func (g *Set) save() {
+	if err := g.File.Save(g.inventory); err != nil {
+		g.Log.Error("cannot save the list of GPUs for the next daemon", "err", err)
 	}
 }
 
 // refresh reads the GPUs again. If there were none, the driver may have been loaded late.
-func (g *nodeGPUs) refresh(ctx context.Context) {
-	now, err := g.source.Inventory(ctx)
+func (g *Set) refresh(ctx context.Context) {
+	now, err := g.Source.Inventory(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		err = errors.New(shortMessage(err))
+		err = errors.New(reconcile.Message(err))
 	}
 	g.recheckOccupied(ctx)
 	g.mu.Lock()
@@ -114,39 +125,39 @@ func (g *nodeGPUs) refresh(ctx context.Context) {
 	}
 }
 
-// forRegistration returns the GPUs as they are to be registered now. Any later change needs another
+// ForRegistration returns the GPUs as they are to be registered now. Any later change needs another
 // registration.
-func (g *nodeGPUs) forRegistration() []model.GPU {
+func (g *Set) ForRegistration() []model.GPU {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.unregistered = false
 	return g.current()
 }
 
-// setUnregistered notes that the last registration has failed.
-func (g *nodeGPUs) setUnregistered() {
+// SetUnregistered notes that the last registration has failed.
+func (g *Set) SetUnregistered() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.unregistered = true
 }
 
-// needRegistration reports whether the GPUs have changed since the node was registered.
-func (g *nodeGPUs) needRegistration() bool {
+// NeedRegistration reports whether the GPUs have changed since the node was registered.
+func (g *Set) NeedRegistration() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.unregistered
 }
 
-// all returns the GPUs, with the health that the driver reported last.
-func (g *nodeGPUs) all() []model.GPU {
+// All returns the GPUs, with the health that the driver reported last.
+func (g *Set) All() []model.GPU {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inventory.GPUs()
 }
 
-// numaNode returns the NUMA node of the first of the GPUs with these indices, -1 if there is none
+// NUMANode returns the NUMA node of the first of the GPUs with these indices, -1 if there is none
 // or its node is unknown.
-func (g *nodeGPUs) numaNode(indices []int) int {
+func (g *Set) NUMANode(indices []int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(indices) == 0 || indices[0] >= len(g.inventory.Devices) {
@@ -157,7 +168,7 @@ func (g *nodeGPUs) numaNode(indices []int) int {
 
 // current returns the GPUs with their health, including problems that this daemon found itself. The
 // mutex is held.
-func (g *nodeGPUs) current() []model.GPU {
+func (g *Set) current() []model.GPU {
 	gpus := g.inventory.GPUs()
 	for n := range gpus {
 		if problem := g.occupied[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
@@ -167,10 +178,10 @@ func (g *nodeGPUs) current() []model.GPU {
 	return gpus
 }
 
-// checkHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
+// CheckHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
 // such GPUs, but may not know the latest problems yet, such as a process of the previous job that
 // is still there.
-func (g *nodeGPUs) checkHealthy(indices []int) error {
+func (g *Set) CheckHealthy(indices []int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.current()
@@ -184,31 +195,31 @@ func (g *nodeGPUs) checkHealthy(indices []int) error {
 
 // noteChanges has the node registered again if the health of its GPUs differs from before. The
 // mutex is held.
-func (g *nodeGPUs) noteChanges(before []model.GPU) {
+func (g *Set) noteChanges(before []model.GPU) {
 	after := g.current()
 	if reflect.DeepEqual(before, after) {
 		return
 	}
 	g.unregistered = true
 	if len(after) > len(before) {
-		g.log.Info("new GPUs found", "gpus", len(after), "before", len(before))
+		g.Log.Info("new GPUs found", "gpus", len(after), "before", len(before))
 	}
 	for n := range before {
 		if now := after[n]; before[n] != now {
-			g.log.Warn("the health of a GPU changed", "gpu", now.UUID, "healthy", now.Healthy, "problem", now.Problem)
+			g.Log.Warn("the health of a GPU changed", "gpu", now.UUID, "healthy", now.Healthy, "problem", now.Problem)
 		}
 	}
 }
 
-// whyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one: what
+// WhyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one: what
 // its own processes hold of their memory would stay. "": they hold none.
-func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int, others func(pid int) bool) string {
-	all := g.all()
+func (g *Set) WhyNotFreeze(ctx context.Context, indices []int, others func(pid int) bool) string {
+	all := g.All()
 	for _, i := range indices {
 		if i >= len(all) {
 			continue
 		}
-		pids, err := g.source.Processes(ctx, all[i].UUID)
+		pids, err := g.Source.Processes(ctx, all[i].UUID)
 		pids = slices.DeleteFunc(slices.Clone(pids), others)
 		switch {
 		case err != nil:
@@ -220,11 +231,11 @@ func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int, others func(
 	return ""
 }
 
-// awaitVacant waits until no processes but those of other jobs that run are left on a GPU of an ended
+// AwaitVacant waits until no processes but those of other jobs that run are left on a GPU of an ended
 // worker, and reports whether there are none. It is called before the end is reported, which frees
 // the GPU for other jobs. A GPU that keeps a process is taken out of use until the process is gone.
-func (g *nodeGPUs) awaitVacant(ctx context.Context, index int) bool {
-	all := g.all()
+func (g *Set) AwaitVacant(ctx context.Context, index int) bool {
+	all := g.All()
 	if index >= len(all) {
 		return true
 	}
@@ -236,8 +247,8 @@ func (g *nodeGPUs) awaitVacant(ctx context.Context, index int) bool {
 }
 
 // awaitNoProcesses waits until a GPU has no processes. It returns the problem if some stay.
-func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
-	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
+func (g *Set) awaitNoProcesses(ctx context.Context, uuid string) string {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {
 		pids, err := g.leftovers(ctx, uuid)
@@ -249,7 +260,7 @@ func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
 		case ctx.Err() != nil:
 			return "the driver does not report whether processes of an ended job still use it"
 		}
-		t := time.NewTimer(gpuPollInterval)
+		t := time.NewTimer(pollInterval)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -262,12 +273,12 @@ func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
 }
 
 // leftovers returns the processes on a GPU that belong to no job that runs: other jobs may share it.
-func (g *nodeGPUs) leftovers(ctx context.Context, uuid string) ([]int, error) {
-	pids, err := g.source.Processes(ctx, uuid)
-	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return g.runsHere != nil && g.runsHere(pid) }), err
+func (g *Set) leftovers(ctx context.Context, uuid string) ([]int, error) {
+	pids, err := g.Source.Processes(ctx, uuid)
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return g.RunsHere != nil && g.RunsHere(pid) }), err
 }
 
-func (g *nodeGPUs) setOccupied(uuid, problem string) {
+func (g *Set) setOccupied(uuid, problem string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.current()
@@ -280,7 +291,7 @@ func (g *nodeGPUs) setOccupied(uuid, problem string) {
 }
 
 // recheckOccupied puts GPUs back into use that have become vacant.
-func (g *nodeGPUs) recheckOccupied(ctx context.Context) {
+func (g *Set) recheckOccupied(ctx context.Context) {
 	g.mu.Lock()
 	uuids := slices.Collect(maps.Keys(g.occupied))
 	g.mu.Unlock()

@@ -1,4 +1,6 @@
-package noded
+// Package mps keeps the control daemon of NVIDIA's Multi-Process Service running on a node. The
+// control daemon outlives the node daemon, as shims do.
+package mps
 
 import (
 	"context"
@@ -18,23 +20,24 @@ import (
 
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/requirements"
+	"github.com/rota-hpc/rota/noded/retry"
 )
 
-// mpsScript becomes the control daemon. /dev/shm is another directory for it, as for the programs
+// script becomes the control daemon. /dev/shm is another directory for it, as for the programs
 // that it serves: these must not see what else the machine has there. One server is for all users:
 // else those of one user would wait until those of another one have ended.
 // Its process number is written down first: a node daemon that is killed meanwhile must find it again.
-const mpsScript = `echo $$ >"$3" && mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
+const script = `echo $$ >"$3" && mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
 
 const (
-	mpsCheckInterval = time.Second // between two looks whether the control daemon runs
-	mpsStable        = time.Minute // one that has run for so long is started again without a long wait
+	checkInterval = time.Second // between two looks whether the control daemon runs
+	stable        = time.Minute // one that has run for so long is started again without a long wait
 )
 
-// mps is the one control daemon of MPS on this node, which outlives the node daemon: jobs lose their
+// Service is the one control daemon of MPS on this node, which outlives the node daemon: jobs lose their
 // GPU when it ends, and they go on while the node daemon is restarted. The next node daemon finds it
 // by its process number, and recognises it by its environment.
-type mps struct {
+type Service struct {
 	dir     string // /run/rota-mps/NAME, which users can enter: the one of the data is closed to them
 	shm     string // in memory, see [bundle.MPS]
 	logs    string
@@ -42,21 +45,22 @@ type mps struct {
 	log     *slog.Logger
 }
 
-func newMPS(c Config) *mps {
-	return &mps{dir: filepath.Join("/run/rota-mps", c.Name), shm: "/dev/shm/rota-mps-" + c.Name,
-		logs: filepath.Join(c.DataDir, "mps"), program: requirements.MPSProgram, log: c.Logger}
+// New returns the service of a node with a data directory.
+func New(node, dataDir string, log *slog.Logger) *Service {
+	return &Service{dir: filepath.Join("/run/rota-mps", node), shm: "/dev/shm/rota-mps-" + node,
+		logs: filepath.Join(dataDir, "mps"), program: requirements.MPSProgram, log: log}
 }
 
-func (m *mps) pipes() string { return filepath.Join(m.dir, "pipes") }
+func (m *Service) pipes() string { return filepath.Join(m.dir, "pipes") }
 
-func (m *mps) pidFile() string { return filepath.Join(m.dir, "pid") }
+func (m *Service) pidFile() string { return filepath.Join(m.dir, "pid") }
 
-// place returns where programs reach the service.
-func (m *mps) place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.shm} }
+// Place returns where programs reach the service.
+func (m *Service) Place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.shm} }
 
-// prepare makes the directories that containers are given. What ended jobs have left in memory is removed
+// Prepare makes the directories that containers are given. What ended jobs have left in memory is removed
 // while no worker is here.
-func (m *mps) prepare(empty bool) error {
+func (m *Service) Prepare(empty bool) error {
 	if err := errors.Join(os.MkdirAll(m.pipes(), 0o755), m.takeShm()); err != nil {
 		return fmt.Errorf("directories of MPS: %w", err)
 	}
@@ -75,7 +79,7 @@ func (m *mps) prepare(empty bool) error {
 
 // takeShm makes the directory in memory. Any user may write to the directory above it, so another user
 // may have been faster with the name: what it has made is moved aside.
-func (m *mps) takeShm() error {
+func (m *Service) takeShm() error {
 	for range 100 { // a user in a loop is slower than this at one of them
 		err := os.Mkdir(m.shm, 0o755)
 		if err == nil {
@@ -105,36 +109,36 @@ func ownedByUs(info os.FileInfo) bool {
 }
 
 // environment is that of the control daemon. Its servers inherit it.
-func (m *mps) environment() []string {
+func (m *Service) environment() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "CUDA_MPS_PIPE_DIRECTORY=" + m.pipes(), m.mark()}
 }
 
 // mark is a variable of the control daemon that programs of jobs do not have.
-func (m *mps) mark() string { return "CUDA_MPS_LOG_DIRECTORY=" + m.logs }
+func (m *Service) mark() string { return "CUDA_MPS_LOG_DIRECTORY=" + m.logs }
 
-// owns reports whether a process is the control daemon, or one of its servers, unless it is in a
+// Owns reports whether a process is the control daemon, or one of its servers, unless it is in a
 // container, where anything may be claimed.
-func (m *mps) owns(pid int) bool {
+func (m *Service) Owns(pid int) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), m.mark())
 }
 
 // find returns the process number of the control daemon, 0 if it does not run.
-func (m *mps) find() int {
+func (m *Service) find() int {
 	text, err := os.ReadFile(m.pidFile())
 	if err != nil {
 		return 0
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 0 || !m.owns(pid) {
+	if err != nil || pid <= 0 || !m.Owns(pid) {
 		return 0
 	}
 	return pid
 }
 
-// run keeps a control daemon running until ctx ends, and leaves it running then.
-func (m *mps) run(ctx context.Context) error {
-	var wait backoff
+// Run keeps a control daemon running until ctx ends, and leaves it running then.
+func (m *Service) Run(ctx context.Context) error {
+	var wait retry.Backoff
 	for {
 		began := time.Now()
 		err := m.start()
@@ -144,19 +148,19 @@ func (m *mps) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if time.Since(began) >= mpsStable {
-			wait = backoff{}
+		if time.Since(began) >= stable {
+			wait = retry.Backoff{}
 		}
 		m.log.Warn("MPS does not run: jobs that start now have time slices; its control daemon is started again",
 			"err", err, "log", m.output())
-		wait.sleep(ctx)
+		wait.Sleep(ctx)
 	}
 }
 
-func (m *mps) output() string { return filepath.Join(m.logs, "output") }
+func (m *Service) output() string { return filepath.Join(m.logs, "output") }
 
 // start starts a control daemon, unless one runs.
-func (m *mps) start() error {
+func (m *Service) start() error {
 	if pid := m.find(); pid != 0 {
 		m.log.Info("the control daemon of MPS runs", "pid", pid)
 		return nil
@@ -169,7 +173,7 @@ func (m *mps) start() error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command("/bin/sh", "-c", mpsScript, "sh", m.shm, m.program, m.pidFile())
+	cmd := exec.Command("/bin/sh", "-c", script, "sh", m.shm, m.program, m.pidFile())
 	cmd.Env, cmd.Stdout, cmd.Stderr = m.environment(), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
 	if err := cmd.Start(); err != nil {
@@ -181,8 +185,8 @@ func (m *mps) start() error {
 }
 
 // awaitEnd waits until the control daemon has ended.
-func (m *mps) awaitEnd(ctx context.Context) error {
-	tick := time.NewTicker(mpsCheckInterval)
+func (m *Service) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -196,9 +200,9 @@ func (m *mps) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// quit has a control daemon end that an earlier node daemon has started, once the programs that use
+// Quit has a control daemon end that an earlier node daemon has started, once the programs that use
 // it have ended.
-func (m *mps) quit(ctx context.Context) {
+func (m *Service) Quit(ctx context.Context) {
 	if m.find() == 0 {
 		return
 	}

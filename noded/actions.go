@@ -69,12 +69,12 @@ var errNoCores = errors.New("its cores are not free yet")
 // create writes the intent to the journal and creates the container. An error becomes the worker's
 // result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
-	if err := a.gpus.checkHealthy(f.Desired.GPUs); err != nil {
-		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
+	if err := a.gpus.CheckHealthy(f.Desired.GPUs); err != nil {
+		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: reconcile.Message(err)})
 	}
 	if port, err := takenPort(f.Desired); err != nil {
 		return a.recordResult(ctx, id, f,
-			model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err), PortTaken: port})
+			model.WorkerReport{State: model.WorkerFailed, Message: reconcile.Message(err), PortTaken: port})
 	}
 	if _, err := a.Bundles.Owner(f.Desired); err != nil {
 		return nil, err // it is tried again: nothing is wrong with the job
@@ -90,7 +90,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f reconcile.Facts) 
 		}
 	}
 	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
-	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.all())
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.All())
 	if err == nil {
 		a.openSocket(id)
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd(f.Desired))
@@ -103,7 +103,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f reconcile.Facts) 
 	}
 	a.logOf(id).Warn("cannot create container", "err", err)
 	done, ferr := a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed,
-		Message: shortMessage(err), Final: container.IsFinal(err)})
+		Message: reconcile.Message(err), Final: container.IsFinal(err)})
 	if ferr == nil {
 		a.cleanUpFailed(ctx, id)
 	}
@@ -163,15 +163,6 @@ func (a *Agent) leaseEnd(of *api.Alloc) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lease.end()
-}
-
-// shortMessage returns the text of an error, cut off at messageMax bytes.
-func shortMessage(err error) string {
-	s := err.Error()
-	if len(s) > messageMax {
-		return s[:messageMax] + "…"
-	}
-	return s
 }
 
 // start starts the command of a container. The journal is written first: a container that may have
@@ -250,11 +241,11 @@ func (a *Agent) recordResult(
 	r.Usage = a.usageOf(id, f)
 	if f.Desired != nil && f.Entry.Started {
 		for _, n := range f.Desired.GPUs {
-			if !a.gpus.awaitVacant(ctx, n) {
+			if !a.gpus.AwaitVacant(ctx, n) {
 				a.registerNow(ctx)
 			}
 		}
-		a.out.putSamples(a.newProgress(id), false) // the last progress is reported with the end
+		a.out.PutSamples(a.newProgress(id), false) // the last progress is reported with the end
 		a.queueFindings(id)
 		r.Total = a.reachedTotal(id, f.Desired)
 	}
@@ -313,7 +304,7 @@ func (a *Agent) takeCores(f reconcile.Facts) ([]int, error) {
 	if f.Journaled {
 		return f.Entry.Cores, nil
 	}
-	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.numaNode(f.Desired.GPUs))
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.NUMANode(f.Desired.GPUs))
 	if cores == nil {
 		return nil, errNoCores
 	}
