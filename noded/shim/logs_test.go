@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -91,7 +93,9 @@ func TestOrderOfStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		return inodeOf(f)
+		var st unix.Stat_t
+		check(t, unix.Fstat(int(f.Fd()), &st))
+		return st.Ino
 	}
 	for _, w := range []struct {
 		to   *rotatingFile

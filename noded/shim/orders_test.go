@@ -66,12 +66,40 @@ func orderly(t *testing.T, ready int) (*supervisor, []*listener) {
 type frozen struct {
 	cgroups.Manager
 	states []cgroups.FreezerState
+	cores  []string
 	err    error
 }
 
 func (f *frozen) Freeze(s cgroups.FreezerState) error { f.states = append(f.states, s); return f.err }
 
 func (f *frozen) Path(string) string { return "/nowhere" }
+
+func (f *frozen) GetCgroups() (*cgroups.Cgroup, error) {
+	return &cgroups.Cgroup{Resources: &cgroups.Resources{}}, nil
+}
+
+func (f *frozen) Set(r *cgroups.Resources) error {
+	f.cores = append(f.cores, r.CpusetCpus)
+	return f.err
+}
+
+// TestCoresOfTasksThatDoNotRun: only tasks that run are bound to other cores, and none once that has failed.
+func TestCoresOfTasksThatDoNotRun(t *testing.T) {
+	for _, c := range []struct {
+		state container.State
+		err   error
+		cores string
+		bound string
+	}{{container.Created, nil, "2-3", "0-1,2-3 2-3"}, {container.Exited, nil, "2-3", "0-1,2-3 2-3"},
+		{container.Running, errors.New("no cpuset"), "0-1", "0-1,2-3"}} {
+		f := &frozen{err: c.err}
+		r := &sharedResources{cgroup: f, cores: "0-1"}
+		err := r.setCores("2-3", []*task{{taskState: taskState{state: c.state}}})
+		if !errors.Is(err, c.err) || r.cores != c.cores || strings.Join(f.cores, " ") != c.bound {
+			t.Errorf("%+v: %v, cores %s, bound to %v", c, err, r.cores, f.cores)
+		}
+	}
+}
 
 // TestWhichSwitchIsCarriedOut goes through the guards of an order to pause or to go on.
 func TestWhichSwitchIsCarriedOut(t *testing.T) {
