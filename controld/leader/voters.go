@@ -119,12 +119,22 @@ func (l *Leader) meet(ctx context.Context, p member.Peer) (peers.State, error) {
 			"restore: stop it, move its data directory away and have it join with a new token", cmp.Or(s.Generation, "0"),
 			ours)
 	}
-	if ours := l.Replica.Members(); s.HasState && len(s.Voters) > 0 &&
-		!slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {
-			return slices.ContainsFunc(ours, func(m consensus.Member) bool { return m.Name == v.Name && m.Log == v.Log })
-		}) {
+	if s.HasState && isForeign(p.Name, s, l.Replica.Members(), l.Replica.Learners()) {
 		return s, errors.New("it has the log of another cluster: move its data directory away and have it join " +
 			"this one with a new token")
 	}
 	return s, nil
+}
+
+// isForeign reports whether a controller has the log of another cluster: none of the voters that it knows votes
+// here. A learner is not foreign: while it catches up, it knows voters of long ago, which may all have been
+// replaced since.
+func isForeign(name string, s peers.State, voters, learners []consensus.Member) bool {
+	same := func(list []consensus.Member, name, log string) bool {
+		return slices.ContainsFunc(list, func(m consensus.Member) bool { return m.Name == name && m.Log == log })
+	}
+	if len(s.Voters) == 0 || same(learners, name, s.Log) {
+		return false
+	}
+	return !slices.ContainsFunc(s.Voters, func(v consensus.Member) bool { return same(voters, v.Name, v.Log) })
 }

@@ -212,8 +212,8 @@ func (h *harm) withWrongClock(d *lab.Daemon, f fault) error {
 func (h *harm) damaged(ctx context.Context, d *lab.Daemon, f fault,
 	damage func(path string, where float64) error,
 ) error {
-	if err := h.settled(ctx); err != nil {
-		return err // the others have all that was acknowledged
+	if err := errors.Join(h.allVote(ctx), h.settled(ctx)); err != nil {
+		return err // the others have all that was acknowledged, and are a majority
 	}
 	d.Kill()
 	if err := damage(filepath.Join(d.Data, "raft", "log.bolt"), f.amount); err != nil {
