@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	"jobspec/hclfile/cost": {
 		ours: []string{"jobspec/hclfile/functions"}, third: []string{"github.com/hashicorp/hcl/v2",
 			"github.com/zclconf/go-cty"},
-		why: "it bounds what an expression yields and evaluates none",
+		why: "it counts what expressions yield and knows no file",
 	},
 	"jobspec/hclfile/layout": {third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it moves words of a file and knows no language"},

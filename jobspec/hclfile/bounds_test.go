@@ -75,7 +75,8 @@ var hostile = []struct{ name, src, says string }{
 		`join("", [for i in range(1000) : "b"])), "b", "cccccccc"), "c", "dddddddd")`), "8 MiB"},
 	{"join with a long separator",
 		job(`path = join(join("", [for i in range(1000) : "0123456789"]), [for i in range(1000) : "x"])`), "8 MiB"},
-	{"a long format", job(`path = join("", [for i in range(1000) : format("%999d", i)])`), ""},
+	{"long formats", job(`path = join("", [for i in range(1000) : join("", formatlist("%999d", range(100)))])`),
+		"8 MiB"},
 	{"a wide format", job(`path = format("%1000000000d", 1)`), "3 digits"},
 	{"a huge indent", job(`path = indent(1000000000, "a\nb")`), "100 spaces"},
 	{"a huge number", job(`count = 1e2000000000`), ""},
@@ -137,6 +138,33 @@ func TestBounds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bounded(t, test.src, test.says)
 		})
+	}
+}
+
+// TestSmallFilesAreAffordable: what counts is what expressions yield, not what they could yield with
+// other arguments, and an expression that is refused leaves the budget to the others.
+func TestSmallFilesAreAffordable(t *testing.T) {
+	for _, expr := range []string{
+		`join(",", formatlist("w%02d", range(4)))`,
+		`join(",", [for i in range(200) : format("node-%03d", i)])`,
+		`replace(join("", [for i in range(500) : "a"]), "b", join("", [for i in range(500) : "c"]))`,
+		`jsonencode(regexall("[0-9]+", join(",", range(1000))))`,
+		`join("-", [for i in range(1000) : element(range(1000), i) if i < 10])`,
+	} {
+		if _, _, diags := load("f.hcl", []byte(job("path = "+expr)), options()); len(diags) > 0 {
+			t.Errorf("%s: %v", expr, diags)
+		}
+	}
+	var refused int
+	_, _, diags := load("f.hcl", []byte("locals {\n"+repeat(50, "l%d = setproduct(range(1000), range(1000))\n")+"}\n"+
+		job("path = upercase(\"x\")")), options())
+	for _, d := range diags {
+		if d.Code == diagnostic.CodeLimit {
+			refused++
+		}
+	}
+	if last := diags[len(diags)-1]; refused != 10 || last.Code != diagnostic.CodeFunction {
+		t.Errorf("%d expressions refused for their size, want 10; the last message is %v", refused, last)
 	}
 }
 

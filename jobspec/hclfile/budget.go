@@ -4,7 +4,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/rota-hpc/rota/jobspec/hclfile/cost"
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
@@ -12,34 +11,24 @@ import (
 // each element.
 const dynamicCost = 256
 
-// affordable charges an expression to the file's budget.
+// maxRefused is how many expressions may ask for more than the budget has, each without using it
+// up. After them no expression is evaluated any more.
+const maxRefused = 10
+
+// affordable reports whether the file's budget lasts for an expression.
 func (r *reader) affordable(expr hclsyntax.Expression) bool {
-	work := cost.Of(expr, r.scopeOfCost())
-	if len(r.iterators) > 0 {
-		work += dynamicCost
+	if !r.meter.Exhausted() {
+		return true
 	}
-	if float64(r.work)+work > maxWork {
-		r.exhausted = true
-		r.add(expr.Range(), diagnostic.CodeLimit, "compute less in the file, or let a script do it",
-			"the expression may produce too much: all expressions of a file together may have %d MiB", maxWork>>20)
+	if r.refused++; r.refused > maxRefused {
 		return false
 	}
-	r.work += int(work)
-	return true
-}
-
-func (r *reader) scopeOfCost() *cost.Scope {
-	if r.costs == nil {
-		r.costs = &cost.Scope{Iterator: r.iterator, ReadFile: r.ReadFile, Value: func(root, name string) (cty.Value, bool) {
-			values := r.vars
-			if root == "local" {
-				values = r.locals
-			}
-			value, known := values[name]
-			return value, known
-		}}
+	if r.refused < maxRefused {
+		r.meter.Refund()
 	}
-	return r.costs
+	r.add(expr.Range(), diagnostic.CodeLimit, "compute less in the file, or let a script do it",
+		"the expression yields too much: all expressions of a file together may have %d MiB", maxWork>>20)
+	return false
 }
 
 // facts are properties of the value of a variable or local. They are found once, however often it

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
@@ -179,11 +178,8 @@ func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Valu
 		value, ok := r.eval(expr)
 		return r.reveal(value), ok && r.finite(expr, value)
 	}
-	if hasDeferred(expr) && !r.affordable(expr) {
-		return cty.DynamicVal, false
-	}
 	value, ok := r.keep(expr)
-	if !ok {
+	if !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
 	if r.scope.on {
@@ -227,8 +223,8 @@ func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 	case *hclsyntax.ConditionalExpr:
 		return r.keepChoice(x)
 	case *hclsyntax.FunctionCallExpr:
-		if list, ok := joining[x.Name]; ok && !x.ExpandFinal {
-			return r.keepCall(x, list)
+		if joining[x.Name] && !x.ExpandFinal {
+			return r.keepCall(x)
 		}
 	}
 	// This kind of expression reads its operands. Evaluating it reports each reference in it.
@@ -237,15 +233,11 @@ func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 }
 
 // joining are the functions that put values together and read none of them.
-var joining = map[string]func(args []cty.Value) (cty.Value, error){
-	"concat":  stdlib.ConcatFunc.Call,
-	"flatten": stdlib.FlattenFunc.Call,
-	"join":    stdlib.JoinFunc.Call,
-}
+var joining = map[string]bool{"concat": true, "flatten": true, "join": true}
 
 // keepCall calls a joining function with marks in its arguments. For join, elements that are no
 // texts become texts first, as in ordinary expressions.
-func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) (cty.Value, error)) (cty.Value, bool) {
+func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr) (cty.Value, bool) {
 	args, ok := r.keepAll(x.Args)
 	if !ok {
 		return cty.DynamicVal, false
@@ -257,7 +249,11 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) 
 			}
 		}
 	}
-	value, err := call(args)
+	r.meter.Begin()
+	value, err := r.functions[x.Name].Call(args)
+	if !r.affordable(x) {
+		return cty.DynamicVal, false
+	}
 	if err != nil {
 		r.add(x.Range(), diagnostic.CodeExpression, "", "%s: %s", x.Name, r.withoutNames(err.Error()))
 		return cty.DynamicVal, false
@@ -310,7 +306,9 @@ func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool
 			"%s is a text that is only known once the job runs, so no part of it can be taken", full)
 		return cty.DynamicVal, false
 	}
-	return cty.StringVal(deferredMark + "{" + full + "}"), true
+	value := cty.StringVal(deferredMark + "{" + full + "}")
+	r.meter.Value(value)
+	return value, true
 }
 
 // keepText joins the parts of a text with ${...} in it.

@@ -75,7 +75,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 		return
 	}
 	for _, element := range r.elements(b) {
-		if r.exhausted {
+		if r.refused > 0 {
 			return
 		}
 		if r.made++; r.made > maxDynamic {

@@ -32,12 +32,20 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	if ok = r.checkNodes(expr) && ok; !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
+	r.meter.Begin()
+	if len(r.iterators) > 0 {
+		r.meter.Spend(dynamicCost)
+	}
 	if lit, isLiteral := expr.(*hclsyntax.LiteralValueExpr); isLiteral {
-		return lit.Val, lit.Val.IsWhollyKnown()
+		r.meter.Value(lit.Val)
+		return lit.Val, r.affordable(expr) && lit.Val.IsWhollyKnown()
 	}
 	variables := names.words
 	variables["var"], variables["local"] = object(names.vars), object(names.locals)
-	value, found := expr.Value(&hcl.EvalContext{Variables: variables, Functions: r.functions})
+	value, found := r.meter.Expression(expr).Value(&hcl.EvalContext{Variables: variables, Functions: r.functions})
+	if !r.affordable(expr) {
+		return cty.DynamicVal, false
+	}
 	if found.HasErrors() {
 		r.failed(expr, names.secret, found)
 		return cty.DynamicVal, false

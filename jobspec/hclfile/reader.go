@@ -26,7 +26,7 @@ const (
 	maxTokens    = 100_000
 	maxDepth     = 64      // of brackets, braces and templates within each other
 	maxSigns     = 16      // ! and - in front of one value
-	maxWork      = 8 << 20 // elements and bytes that all expressions of a file may produce, as estimated beforehand
+	maxWork      = 8 << 20 // elements and bytes that all expressions of a file may yield
 	maxLocals    = 1000
 	maxVariables = 256
 )
@@ -70,9 +70,8 @@ type reader struct {
 	pending   map[string]*hclsyntax.Attribute // locals not yet computed
 	visiting  []string                        // locals being computed
 	functions map[string]function.Function
-	work      int
-	exhausted bool // work is used up
-	costs     *cost.Scope
+	meter     *cost.Meter
+	refused   int // expressions that the meter had not enough for
 	facts     map[string]facts
 	read      map[string][]byte // by name
 
@@ -91,9 +90,9 @@ type reader struct {
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
 	r := newReader(name, src)
 	r.schema, r.opts = schema, opts
-	r.functions = functions.Table(functions.Environment{
+	r.functions = r.meter.Functions(functions.Table(functions.Environment{
 		ReadFile: r.ReadFile, Getenv: r.env, Now: opts.Now, NewUUID: opts.NewUUID, Quantities: opts.Quantities,
-	})
+	}))
 	whole := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if body := r.parse(name, src, schema, false); body != nil {
 		whole = r.lastPlace()
@@ -109,7 +108,7 @@ func newReader(name string, src []byte) *reader {
 		name: name, src: src, sources: map[string][]byte{name: src}, told: map[told]bool{}, places: map[string]hcl.Range{},
 		vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
 		pending: map[string]*hclsyntax.Attribute{}, facts: map[string]facts{}, read: map[string][]byte{},
-		sensitive: map[string]bool{}, secret: secrets{paths: map[string]bool{}},
+		sensitive: map[string]bool{}, secret: secrets{paths: map[string]bool{}}, meter: cost.NewMeter(maxWork),
 	}
 }
 

@@ -1,347 +1,240 @@
-// Package cost bounds what an expression of HCL yields before it is evaluated. A small file can ask
-// for a huge result: locals that double each other, loops within loops, replace with a long text.
-// The estimate is never too low, so that a budget can refuse such a file.
+// Package cost counts the bytes and elements that expressions of HCL yield, while they are
+// evaluated, and ends an evaluation at a limit. A small file can ask for a huge result: locals that
+// double each other, loops within loops, replace with a long text.
+//
+// Each value is charged where it comes from: literals, variables, the result of a function, each
+// round of a loop. Functions that yield much more than they get are charged before they are called,
+// by a bound that follows from their arguments.
 package cost
 
 import (
 	"math"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
-
-	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
-
-// estimate bounds what an expression yields: all its elements and bytes together, how many
-// elements, and the largest of them.
-type estimate struct {
-	total, elements, largest float64
-}
 
 // elementCost is what an element costs besides its bytes: it has a type and a header.
 const elementCost = 64
 
-// Scope is what the names in an expression stand for.
-type Scope struct {
-	// Value returns the value of root.name, where root is var or local.
-	Value func(root, name string) (cty.Value, bool)
-	// Iterator returns the element of the innermost dynamic block with an iterator of that name.
-	Iterator func(name string) (cty.Value, bool)
-	// ReadFile reads what file() reads.
-	ReadFile func(name string) ([]byte, error)
-
-	sizes map[string]estimate // of the variables and locals that were asked for, which do not change any more
+// Meter is a budget of bytes and elements for all expressions of a file.
+type Meter struct {
+	left, before float64 // before: when the last expression began
+	exhausted    bool
 }
 
-// Of bounds the bytes and elements that an expression yields, including what each element costs
-// besides its bytes.
-func Of(expr hclsyntax.Expression, scope *Scope) float64 {
-	e := estimator{scope: scope}
-	return e.of(expr).total
+// NewMeter returns a budget of so many bytes. An element counts as some more.
+func NewMeter(limit int) *Meter { return &Meter{left: float64(limit)} }
+
+// Spend takes an amount from the budget, and reports whether it is not exhausted.
+func (m *Meter) Spend(amount float64) bool {
+	m.left -= amount
+	m.exhausted = m.exhausted || m.left < 0
+	return !m.exhausted
 }
 
-// size returns the size of a variable or local, measured once.
-func (s *Scope) size(name string, value cty.Value) estimate {
-	if known, ok := s.sizes[name]; ok {
-		return known
-	}
-	if s.sizes == nil {
-		s.sizes = map[string]estimate{}
-	}
-	s.sizes[name] = sizeOf(value)
-	return s.sizes[name]
-}
+// Begin begins an expression, for [Meter.Refund].
+func (m *Meter) Begin() { m.before = m.left }
 
-// estimator has the loop variables around an expression.
-type estimator struct {
-	scope *Scope
-	loop  map[string]estimate
-	splat []estimate
-}
+// Refund gives back what was spent since [Meter.Begin], for an expression whose value is not kept.
+func (m *Meter) Refund() { m.left, m.exhausted = m.before, false }
 
-func scalar(size float64) estimate { return estimate{total: size, elements: 1, largest: size} }
+// Exhausted reports whether an evaluation asked for more than was left. Values since then are
+// unknown.
+func (m *Meter) Exhausted() bool { return m.exhausted }
 
-func (e *estimator) of(expr hclsyntax.Expression) estimate {
+// Value charges a value that no expression yields, and reports whether the budget is not exhausted.
+func (m *Meter) Value(v cty.Value) bool { return m.Spend(m.size(v)) }
+
+// Expression returns an expression with the same value that spends while it is evaluated. Its
+// functions must be those of [Meter.Functions].
+func (m *Meter) Expression(expr hclsyntax.Expression) hclsyntax.Expression {
 	switch x := expr.(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return sizeOf(x.Val)
-	case *hclsyntax.ScopeTraversalExpr:
-		return e.traversal(x)
 	case *hclsyntax.FunctionCallExpr:
-		return e.call(x)
+		return m.call(x)
 	case *hclsyntax.ForExpr:
-		return e.loopOver(x)
+		return m.loop(x)
 	case *hclsyntax.SplatExpr:
-		source := e.of(x.Source)
-		e.splat = append(e.splat, scalar(source.largest))
-		each := e.of(x.Each)
-		e.splat = e.splat[:len(e.splat)-1]
-		return estimate{source.total + source.elements*(each.total+elementCost), source.elements, each.total}
+		made := *x
+		made.Source, made.Each = m.Expression(x.Source), m.Expression(x.Each)
+		return m.charged(&made, elements)
 	case *hclsyntax.AnonSymbolExpr:
-		if n := len(e.splat); n > 0 {
-			return e.splat[n-1]
-		}
-		return scalar(8)
+		return x // an element of what the splat was charged for
 	case *hclsyntax.TupleConsExpr:
-		return e.sum(x.Exprs)
+		made := *x
+		made.Exprs = m.all(x.Exprs)
+		return m.charged(&made, elements)
 	case *hclsyntax.ObjectConsExpr:
-		var parts []hclsyntax.Expression
-		for _, item := range x.Items {
-			parts = append(parts, item.KeyExpr, item.ValueExpr)
+		made := *x
+		made.Items = make([]hclsyntax.ObjectConsItem, len(x.Items))
+		for i, item := range x.Items {
+			made.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: m.Expression(item.KeyExpr), ValueExpr: m.Expression(item.ValueExpr)}
 		}
-		return e.sum(parts)
+		return m.charged(&made, elements)
+	case *hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr:
+		return m.charged(m.source(x), m.size)
+	case *hclsyntax.LiteralValueExpr, *hclsyntax.ScopeTraversalExpr:
+		return m.charged(x, m.size)
 	}
-	return e.parts(expr)
+	return m.parts(expr)
 }
 
-func (e *estimator) sum(exprs []hclsyntax.Expression) estimate {
-	all := estimate{total: 8}
-	for _, x := range exprs {
-		one := e.of(x)
-		all.total += one.total + elementCost
-		all.elements++
-		all.largest = max(all.largest, one.total)
-	}
-	return all
-}
-
-// parts bounds templates, operators, conditions, indexes and brackets by the sum of what is in
-// them.
-func (e *estimator) parts(expr hclsyntax.Expression) estimate {
-	all := estimate{total: 8}
-	add := func(exprs ...hclsyntax.Expression) {
-		for _, x := range exprs {
-			if x == nil {
-				continue
-			}
-			one := e.of(x)
-			all.total += one.total
-			all.elements += one.elements
-			all.largest += one.largest
-		}
-	}
+// parts meters what is in an expression whose value is made of the values in it.
+func (m *Meter) parts(expr hclsyntax.Expression) hclsyntax.Expression {
 	switch x := expr.(type) {
 	case *hclsyntax.TemplateExpr:
-		add(x.Parts...)
+		made := *x
+		made.Parts = m.all(x.Parts)
+		return &made
 	case *hclsyntax.TemplateWrapExpr:
-		add(x.Wrapped)
+		made := *x
+		made.Wrapped = m.Expression(x.Wrapped)
+		return &made
 	case *hclsyntax.TemplateJoinExpr:
-		add(x.Tuple)
+		made := *x
+		made.Tuple = m.Expression(x.Tuple)
+		return &made
 	case *hclsyntax.ParenthesesExpr:
-		add(x.Expression)
+		made := *x
+		made.Expression = m.Expression(x.Expression)
+		return &made
 	case *hclsyntax.ConditionalExpr:
-		add(x.Condition, x.TrueResult, x.FalseResult)
-	case *hclsyntax.BinaryOpExpr:
-		add(x.LHS, x.RHS)
+		made := *x
+		made.Condition, made.TrueResult, made.FalseResult =
+			m.Expression(x.Condition), m.Expression(x.TrueResult), m.Expression(x.FalseResult)
+		return &made
 	case *hclsyntax.UnaryOpExpr:
-		add(x.Val)
-	case *hclsyntax.IndexExpr:
-		add(x.Collection, x.Key)
-	case *hclsyntax.RelativeTraversalExpr:
-		add(x.Source)
+		made := *x
+		made.Val = m.Expression(x.Val)
+		return &made
+	case *hclsyntax.BinaryOpExpr:
+		made := *x
+		made.LHS, made.RHS = m.Expression(x.LHS), m.Expression(x.RHS)
+		return m.charged(&made, m.size) // a product may have far more digits than its factors
 	case *hclsyntax.ObjectConsKeyExpr:
-		add(x.Wrapped)
-	default:
-		all.total = math.Inf(1) // a form of expression that is not known here
-	}
-	return all
-}
-
-func (e *estimator) traversal(x *hclsyntax.ScopeTraversalExpr) estimate {
-	root := x.Traversal.RootName()
-	if known, ok := e.loop[root]; ok {
-		return known
-	}
-	if len(x.Traversal) < 2 {
-		return scalar(float64(len(root) + 3))
-	}
-	if value, isIterator := e.scope.Iterator(root); isIterator {
-		return sizeOf(value)
-	}
-	attr, _ := x.Traversal[1].(hcl.TraverseAttr)
-	if value, ok := e.scope.Value(root, attr.Name); ok {
-		return e.scope.size(root+"."+attr.Name, value)
-	}
-	return scalar(float64(len(attr.Name) + len(root)))
-}
-
-// loopOver multiplies what the body yields by the number of elements.
-func (e *estimator) loopOver(x *hclsyntax.ForExpr) estimate {
-	coll := e.of(x.CollExpr)
-	outer := e.loop
-	e.loop = map[string]estimate{}
-	for name, known := range outer {
-		e.loop[name] = known
-	}
-	e.loop[x.ValVar] = estimate{coll.largest, max(1, coll.largest), coll.largest}
-	if x.KeyVar != "" {
-		e.loop[x.KeyVar] = scalar(coll.largest + 8)
-	}
-	body := scalar(8)
-	for _, part := range []hclsyntax.Expression{x.KeyExpr, x.ValExpr, x.CondExpr} {
-		if part != nil {
-			body.total += e.of(part).total
+		// The evaluator takes a single name for a text, and knows it by its type.
+		if _, isName := x.Wrapped.(*hclsyntax.ScopeTraversalExpr); isName && !x.ForceNonLiteral {
+			return x
 		}
+		made := *x
+		made.Wrapped = m.Expression(x.Wrapped)
+		return &made
 	}
-	e.loop = outer
-	return estimate{coll.total + coll.elements*(body.total+elementCost), coll.elements, body.total}
+	return m.charged(expr, m.size)
 }
 
-// call bounds a function's result by its arguments: their sum for most, their product for those
-// that repeat one within another.
-func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
-	all := e.sum(x.Args)
-	product := 1.0
-	for _, arg := range x.Args {
-		product *= max(1, e.of(arg).total)
+func (m *Meter) all(exprs []hclsyntax.Expression) []hclsyntax.Expression {
+	made := make([]hclsyntax.Expression, len(exprs))
+	for i, x := range exprs {
+		made[i] = m.Expression(x)
 	}
-	switch x.Name {
-	case "range":
-		return e.rangeCall(x)
-	case "file":
-		return e.fileCall(x)
-	case "replace", "regexreplace", "setproduct", "indent", "join", "formatlist", "distinct", "format":
-		all.total += product * 8
-	case "split":
-		all.total *= 3 // each byte may become an element
-	case "csvdecode":
-		all.total += e.table(x)
-	case "regexall":
-		all.total *= e.groups(x)
-	case "jsondecode":
-		all.total *= elementCost / 2 // "[]," is an element
-	case "jsonencode", "title", "upper", "lower":
-		all.total *= 8
-	}
-	return estimate{all.total + 64, all.total, all.total}
+	return made
 }
 
-// simple returns the value of an argument that is written out, or is a variable or local.
-func (e *estimator) simple(arg hclsyntax.Expression) (cty.Value, bool) {
-	if t, ok := arg.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 &&
-		e.loop[t.Traversal.RootName()] == (estimate{}) {
-		attr, _ := t.Traversal[1].(hcl.TraverseAttr)
-		root := t.Traversal.RootName()
-		value, known := e.scope.Value(root, attr.Name)
-		if !known || root != "var" && root != "local" {
-			return cty.NilVal, false
-		}
-		value, _ = value.Unmark()
-		return value, value.IsKnown() && !value.IsNull()
+// source meters what a part is taken from. The whole is not read, so it is not charged.
+func (m *Meter) source(expr hclsyntax.Expression) hclsyntax.Expression {
+	switch x := expr.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		return x
+	case *hclsyntax.IndexExpr:
+		made := *x
+		made.Collection, made.Key = m.source(x.Collection), m.Expression(x.Key)
+		return &made
+	case *hclsyntax.RelativeTraversalExpr:
+		made := *x
+		made.Source = m.source(x.Source)
+		return &made
 	}
-	if len(hclsyntax.Variables(arg)) > 0 {
-		return cty.NilVal, false
-	}
-	value, found := arg.Value(nil) // without functions
-	return value, !found.HasErrors() && value.IsKnown() && !value.IsNull()
+	return m.Expression(expr)
 }
 
-// maxRange is how many elements the function makes at most.
-const maxRange = 1024
-
-// rangeCall bounds the result of range, exactly for simple arguments.
-func (e *estimator) rangeCall(x *hclsyntax.FunctionCallExpr) estimate {
-	most := estimate{total: maxRange * (24 + elementCost), elements: maxRange, largest: 24}
-	var args []cty.Value
-	for _, arg := range x.Args {
-		value, ok := e.simple(arg)
-		if !ok || value.Type() != cty.Number {
-			return most
-		}
-		args = append(args, value)
+func (m *Meter) call(x *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
+	made := *x
+	made.Args = m.all(x.Args)
+	if takesPart[x.Name] && len(x.Args) > 0 {
+		made.Args[0] = m.source(x.Args[0])
 	}
-	if made, err := stdlib.RangeFunc.Call(args); err == nil {
-		return sizeOf(made)
-	}
-	return most
+	return &made
 }
 
-// fileCall bounds the result of file, exactly for a simple argument.
-func (e *estimator) fileCall(x *hclsyntax.FunctionCallExpr) estimate {
-	if len(x.Args) == 1 {
-		if name, ok := e.simple(x.Args[0]); ok && name.Type() == cty.String {
-			text, err := e.scope.ReadFile(name.AsString())
-			if err != nil {
-				return scalar(0) // evaluating it reports the error
-			}
-			return scalar(float64(len(text) + 8))
-		}
+// loop charges each round, whether or not it yields something.
+func (m *Meter) loop(x *hclsyntax.ForExpr) hclsyntax.Expression {
+	made := *x
+	made.CollExpr, made.ValExpr = m.Expression(x.CollExpr), m.Expression(x.ValExpr)
+	if x.KeyExpr != nil {
+		made.KeyExpr = m.Expression(x.KeyExpr)
 	}
-	return scalar(functions.MaxFile)
+	round := func(cty.Value) float64 { return elementCost }
+	if x.CondExpr != nil {
+		made.CondExpr = m.charged(m.Expression(x.CondExpr), round)
+	} else {
+		made.ValExpr = m.charged(made.ValExpr, round)
+	}
+	return &made
 }
 
-// text returns a text argument that is simple, or the content of a simple file.
-func (e *estimator) text(x *hclsyntax.FunctionCallExpr) (string, bool) {
-	if len(x.Args) == 0 {
-		return "", false
-	}
-	arg := x.Args[0]
-	if call, ok := arg.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
-		name, known := e.simple(call.Args[0])
-		if !known || name.Type() != cty.String {
-			return "", false
-		}
-		text, err := e.scope.ReadFile(name.AsString())
-		return string(text), err == nil
-	}
-	value, ok := e.simple(arg)
-	if !ok || value.Type() != cty.String {
-		return "", false
-	}
-	return value.AsString(), true
+// charged returns an expression that spends what its value costs.
+func (m *Meter) charged(expr hclsyntax.Expression, price func(cty.Value) float64) hclsyntax.Expression {
+	return metered{expr, m, price}
 }
 
-// table bounds a table whose header is repeated in each of its rows.
-func (e *estimator) table(x *hclsyntax.FunctionCallExpr) float64 {
-	text, ok := e.text(x)
-	if !ok {
-		n := e.sum(x.Args).total
-		return n * n
-	}
-	header, _, _ := strings.Cut(text, "\n")
-	rows, columns := strings.Count(text, "\n")+1, strings.Count(header, ",")+1
-	return float64(rows) * float64(len(header)+columns*elementCost)
+type metered struct {
+	hclsyntax.Expression
+	meter *Meter
+	price func(cty.Value) float64
 }
 
-// groups bounds how many texts each match of a pattern yields.
-func (e *estimator) groups(x *hclsyntax.FunctionCallExpr) float64 {
-	pattern, ok := e.text(x)
-	if !ok {
-		return e.sum(x.Args).total
+// Value implements [hclsyntax.Expression].
+func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	if e.meter.exhausted {
+		return cty.DynamicVal, nil
 	}
-	return elementCost/2 + float64(strings.Count(pattern, "(")*elementCost)
+	value, found := e.Expression.Value(ctx)
+	if !e.meter.Spend(e.price(value)) {
+		return cty.DynamicVal, nil
+	}
+	return value, found
 }
 
-// sizeOf measures a value.
-func sizeOf(v cty.Value) estimate {
-	if v != cty.NilVal {
-		v, _ = v.Unmark()
+// elements is what a collection costs besides the values in it.
+func elements(v cty.Value) float64 {
+	v, _ = v.Unmark()
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
+		return 8
 	}
-	if v == cty.NilVal || v.IsNull() || !v.IsKnown() {
-		return scalar(8)
+	return 8 + float64(v.LengthInt())*elementCost
+}
+
+// size measures a value, up to what is left of the budget.
+func (m *Meter) size(v cty.Value) float64 { return sizeOf(v, m.left) }
+
+// sizeOf measures a value: its bytes, and what elements cost besides. It ends when the size is above
+// the limit.
+func sizeOf(v cty.Value, limit float64) float64 {
+	if v == cty.NilVal {
+		return 8
+	}
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() {
+		return 8
 	}
 	switch typ := v.Type(); {
 	case typ == cty.String:
-		return scalar(float64(len(v.AsString()) + 8))
+		return float64(len(v.AsString()) + 8)
 	case typ == cty.Number:
 		exponent := v.AsBigFloat().MantExp(nil)
-		return scalar(math.Abs(float64(exponent))/3 + 24)
+		return math.Abs(float64(exponent))/3 + 24 // its decimal digits
 	case v.CanIterateElements():
-		all := estimate{total: 8}
-		for it := v.ElementIterator(); it.Next(); {
+		size := 8.0
+		for it := v.ElementIterator(); it.Next() && size <= limit; {
 			key, element := it.Element()
-			one := sizeOf(element).total + elementCost
-			if key.Type() == cty.String {
-				one += float64(len(key.AsString()))
+			if key.Type() == cty.String && !typ.IsSetType() {
+				size += float64(len(key.AsString()))
 			}
-			all.total += one
-			all.elements++
-			all.largest = max(all.largest, one)
+			size += elementCost + sizeOf(element, limit-size)
 		}
-		return all
+		return size
 	}
-	return scalar(8)
+	return 8
 }

@@ -124,9 +124,15 @@ func quantityFunction(read func(text string) (int64, error)) function.Function {
 	})
 }
 
-// maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for
-// gigabytes of blanks.
-const maxWidth = 3
+// MaxWidth bounds a width or precision in a format, which would otherwise ask for gigabytes of
+// blanks. It has maxDigits digits.
+const (
+	MaxWidth  = 999
+	maxDigits = 3
+)
+
+// MaxIndent bounds the spaces of indent().
+const MaxIndent = 100
 
 // boundedFormat refuses formats with a huge or computed width.
 func boundedFormat(f function.Function) function.Function {
@@ -147,8 +153,8 @@ func boundedFormat(f function.Function) function.Function {
 					}
 					continue
 				}
-				if digits++; digits > maxWidth {
-					return cty.NilVal, function.NewArgErrorf(0, "numbers in a format have at most %d digits", maxWidth)
+				if digits++; digits > maxDigits {
+					return cty.NilVal, function.NewArgErrorf(0, "numbers in a format have at most %d digits", maxDigits)
 				}
 			}
 			return f.Call(args)
@@ -156,15 +162,15 @@ func boundedFormat(f function.Function) function.Function {
 	})
 }
 
-// boundedIndent refuses to indent by more than 100 spaces.
+// boundedIndent refuses to indent by more than MaxIndent spaces.
 func boundedIndent() function.Function {
 	f := stdlib.IndentFunc
 	return function.New(&function.Spec{
 		Params: f.Params(),
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if n, _ := args[0].AsBigFloat().Float64(); n < 0 || n > 100 {
-				return cty.NilVal, function.NewArgErrorf(0, "from 0 to 100 spaces")
+			if n, _ := args[0].AsBigFloat().Float64(); n < 0 || n > MaxIndent {
+				return cty.NilVal, function.NewArgErrorf(0, "from 0 to %d spaces", MaxIndent)
 			}
 			return f.Call(args)
 		},
