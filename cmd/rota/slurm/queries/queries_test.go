@@ -33,6 +33,7 @@ func TestSqueue(t *testing.T) {
 		{[]string{"-h", "-j", "21", "-o", "%T"}, ""}, // it has ended, and there is such a job
 		{[]string{"--noheader", "--format", "%i %t", "--job", "7,8,12"}, "7 R\n8_[4-9%2] PD\n8_3 R\n"},
 		{[]string{"-h", "--me", "-o%i|%A|%u"}, "7|7|ann\n20|20|ann\n"},
+		{[]string{"--noh", "--form=%A", "--use", "bob"}, "8\n12\n"}, // names may be shortened
 		{[]string{"-hu", "bob", "-o", "%A"}, "8\n12\n"},
 		{[]string{"-h", "--user=bob,ann", "-o", "%A"}, "7\n8\n12\n20\n"},
 		{[]string{"-h", "-j7", "-o", "%a %P %q %j %M %l %L %D %C %m %b %N %r %Q"},
@@ -58,6 +59,8 @@ func TestSqueue(t *testing.T) {
 		"-o %9000i":  "squeue: error: the width 9000",
 		"-s --json":  "squeue: error: --json has jobs",
 		"-u ,":       "squeue: error: --user is empty\n",
+		"--st":       "squeue: error: option --st is ambiguous: it may stand for --start, --state",
+		"--stx":      "squeue: error: unknown flag: --stx",
 		"--jobs= -h": "squeue: error: --jobs is empty\n",
 		"-h 7":       "squeue: error: Unrecognized option: 7\n",
 		"-s x":       "squeue: error: Unrecognized option: x",

@@ -229,10 +229,8 @@ func (line *srunLine) refuseFlags() error {
 func srunSet(t *tool.Tool) *pflag.FlagSet {
 	set := t.Flags()
 	set.SetInterspersed(false)
-	var names []string
 	for _, f := range slices.Concat(srunFlags, srunWithout) {
 		name, letter, _ := strings.Cut(f.name, "/")
-		names = append(names, name)
 		switch f.takes {
 		case takesNothing:
 			set.BoolP(name, letter, false, "")
@@ -246,21 +244,8 @@ func srunSet(t *tool.Tool) *pflag.FlagSet {
 			}
 		}
 	}
-	set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		name = strings.ReplaceAll(name, "_", "-")
-		var fit []string
-		for _, known := range names {
-			if known == name {
-				return pflag.NormalizedName(name)
-			}
-			if strings.HasPrefix(known, name) {
-				fit = append(fit, known)
-			}
-		}
-		if len(fit) == 1 {
-			name = fit[0]
-		}
-		return pflag.NormalizedName(name)
+	set.SetNormalizeFunc(func(f *pflag.FlagSet, name string) pflag.NormalizedName {
+		return tool.Shortened(f, strings.ReplaceAll(name, "_", "-"))
 	})
 	return set
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,38 @@ func (t *Tool) Flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet(t.Name, pflag.ContinueOnError)
 	f.Usage = func() {}
 	f.SetOutput(t.Stderr)
+	f.SetNormalizeFunc(Shortened)
 	return f
+}
+
+// Shortened returns the flag whose name begins like the one on a command line, as getopt_long(3)
+// does, or the name itself if several flags or none begin so. Names in the program are whole.
+func Shortened(f *pflag.FlagSet, name string) pflag.NormalizedName {
+	if f.Parsed() {
+		if fit := beginning(f, name); len(fit) == 1 {
+			name = fit[0]
+		}
+	}
+	return pflag.NormalizedName(name)
+}
+
+// beginning returns the flag with a name, or the flags whose names begin so. Two names of one flag
+// count once.
+func beginning(f *pflag.FlagSet, name string) (fit []string) {
+	var values []pflag.Value
+	exact := false
+	f.VisitAll(func(known *pflag.Flag) {
+		switch {
+		case known.Name == name:
+			exact = true
+		case name != "" && strings.HasPrefix(known.Name, name) && !slices.Contains(values, known.Value):
+			fit, values = append(fit, known.Name), append(values, known.Value)
+		}
+	})
+	if exact {
+		return []string{name}
+	}
+	return fit
 }
 
 // Parse reads flags. Others than those of the set are refused by name. An error ends the command, also
@@ -34,7 +66,12 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		t.Inspect(f)
 		return nil, errHelp
 	}
+	var unknown *pflag.NotExistError
 	switch err := f.Parse(args); {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" &&
+		len(beginning(f, unknown.GetSpecifiedName())) > 1:
+		return nil, fmt.Errorf("option --%s is ambiguous: it may stand for --%s", unknown.GetSpecifiedName(),
+			strings.Join(beginning(f, unknown.GetSpecifiedName()), ", --"))
 	case errors.Is(err, pflag.ErrHelp): // -h, where it means nothing else
 		t.About("--help")
 		return nil, errHelp
