@@ -263,9 +263,9 @@ func TestAReservationOutlivesItsNode(t *testing.T) {
 	id := w.submit(1, 4)
 	w.at += 333
 	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 4000}}},
-		Until: w.at + 5000}}))
+		Until: w.at + 5000, Guaranteed: true, Leftover: true, ForPreemptor: true}}))
 	kept := *w.s.v.Reservation(id)
-	if kept.At != w.at || kept.Until != w.at+5000 {
+	if kept.At != w.at || kept.Until != w.at+5000 || !kept.Guaranteed || !kept.Leftover || !kept.ForPreemptor {
 		t.Errorf("kept from %d until %d, now is %d", kept.At, kept.Until, w.at)
 	}
 	for _, s := range []model.NodeState{model.NodeDown, model.NodeUp, model.NodeDrained, model.NodeDown, model.NodeUp,

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -320,7 +322,13 @@ func TestWhatAPlanSays(t *testing.T) {
 	}
 	tooLarge := s.submit(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.Cores, j.Groups[0].Count = 8, 3 })
 	for id, ended := range map[model.JobID]bool{tooLarge: false, s.gang: false, s.ended: false} {
-		got, err := why(s.request("/v1/jobs/{id}/why", fmt.Sprint(id), "", ""))
+		x := s.request("/v1/jobs/{id}/why", fmt.Sprint(id), "", "")
+		e := sched.Explain(x.view, s.Replica.Now(x.view), x.view.Config().Policy, id)
+		got, err := why(x)
+		if id != s.ended && (got.Ahead != e.Ahead || !reflect.DeepEqual(got.Advice, e.Advice) ||
+			(got.After == nil) != (e.After == nil)) {
+			t.Errorf("job %d: %+v, want %+v", id, got, e)
+		}
 		if err != nil || got.ID != id || (got.Ended != nil) != ended || id == tooLarge && (got.Reason.Code == "" ||
 			len(got.Funnel) == 0) {
 			t.Errorf("job %d: %+v, %v", id, got, err)

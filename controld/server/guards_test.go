@@ -759,3 +759,41 @@ func TestWhichGenerationsAreAnswered(t *testing.T) {
 		t.Error("without a place to keep it a generation is an error")
 	}
 }
+
+// TestCredentialsOfStreams: a user of this machine has none that could end, and no other caller than root of
+// this machine gets a backup.
+func TestCredentialsOfStreams(t *testing.T) {
+	s := &Server{}
+	for name, conn := range map[string]*tls.ConnectionState{"no TLS": nil, "no certificate": {}} {
+		x := ask("GET", "/v1/x", named("ann", 7))
+		x.r.TLS = conn
+		if err := s.lapsed(x.r); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if shown(x.r) {
+			t.Errorf("%s: it shows a token", name)
+		}
+	}
+	x := ask("GET", "/v1/x", named("ann", 7))
+	x.r.Header.Set("Authorization", "Basic x")
+	if s.lapsed(x.r) == nil || !shown(x.r) {
+		t.Error("a token that cannot be read is good")
+	}
+	parent, end := context.WithCancel(t.Context())
+	y := ask("GET", "/v1/x", named("ann", 7))
+	ctx, cancel := y.whileCredentialHolds(parent)
+	defer cancel()
+	if ctx.Err() != nil {
+		t.Error("a stream of a user of this machine has ended")
+	}
+	if end(); ctx.Err() == nil {
+		t.Error("a stream goes on after its request")
+	}
+	for _, at := range []net.Addr{nil, &net.TCPAddr{}, &net.UnixAddr{Net: "unix"}} { // the last has no peer
+		x := ask("POST", "/v1/backup", named("root", 0))
+		if at != nil {
+			x.r = x.r.WithContext(context.WithValue(x.r.Context(), http.LocalAddrContextKey, at))
+		}
+		wantCode(t, x.localRoot(), api.CodeDenied)
+	}
+}

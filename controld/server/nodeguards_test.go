@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -183,6 +184,24 @@ func TestRequestsThatNodesAnswer(t *testing.T) {
 	t.Run("steps", s.stepsOfJobs)
 	t.Run("signals", s.signals)
 	t.Run("kept folders", s.kept)
+	s.Peers = &peers.Peers{}
+	s.Replica.StopLeading() // what may be newer on the leader is passed on to it
+	for id, code := range map[model.JobID]string{s.ended: api.CodeWrongState, s.pending: api.CodeNoLeader,
+		s.array: api.CodeInvalid} {
+		x := s.request("/v1/jobs/{id}/steps", fmt.Sprint(id), "", "")
+		if _, err := jobSteps(x); codeOf(err) != code {
+			t.Errorf("the steps of job %d, asked of a follower: %v, want %s", id, err, code)
+		}
+		x = s.request("/v1/jobs/{id}/exec", fmt.Sprint(id), "", "{}")
+		api.RequestStream(x.r)
+		if _, err := execJob(x); codeOf(err) != code {
+			t.Errorf("a process in job %d, asked of a follower: %v, want %s", id, err, code)
+		}
+		x.r.Header.Set(headerForwarded, "c2")
+		if _, err := execJob(x); codeOf(err) == api.CodeNoLeader {
+			t.Errorf("job %d: what was passed on is passed on again", id)
+		}
+	}
 }
 
 func (s *site) streams(t *testing.T) {

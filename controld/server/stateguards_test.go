@@ -362,6 +362,31 @@ func TestTokensThatAreMade(t *testing.T) {
 			t.Errorf("%s revokes %s: %+v, %v", c.caller.User.User, c.id, got, err)
 		}
 	}
+	made, err := createToken(func() *exchange { x := s.of(ann, ""); x.rt = route; return x }(), &api.TokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		token, scope string
+		method       string
+		needs        model.TokenScope
+		status       int // 0: it may
+	}{"no token": {"", "", "POST", scopeNever, 0}, "reads": {made.ID, "submit", "GET", "", 0}, "acts": {made.ID, "submit", "POST", "", 403},
+		"submits": {made.ID, "submit", "POST", model.ScopeSubmit, 0}, "acts with all": {made.ID, "all", "POST", "", 0},
+		"makes one": {made.ID, "all", "POST", scopeNever, 403}, "revoked": {id, "all", "GET", "", 401}, "unknown": {"x", "all", "GET", "", 401}} {
+		x := s.of(&identity.Caller{User: ann.User, Token: c.token, Scope: c.scope}, "")
+		own := *route
+		own.token, own.Method = c.needs, c.method
+		x.rt = &own
+		err := x.authoriseToken()
+		var p *api.Problem
+		if errors.As(err, &p); (p == nil) != (c.status == 0) || p != nil && p.Status != c.status {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.of(nil, "").authoriseToken(); err != nil {
+		t.Errorf("a stranger's token: %v", err)
+	}
 	now := s.Replica.Now(s.Replica.View())
 	for at, want := range map[model.Instant]string{now - 1000: "expired", now + 60_000: "valid"} {
 		if got := s.of(ann, "").presentToken(&model.APIToken{Expires: model.Stamp{At: at}}).State; got != want {

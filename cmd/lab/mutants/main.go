@@ -27,7 +27,7 @@ func main() {
 	flag.IntVar(&o.most, "n", 200, "mutants to run at most")
 	flag.IntVar(&o.first, "first", 1, "where in the sample to begin, as the last part of a long run says")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the sample")
-	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them")
+	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them, once the tests were run on the clean source")
 	flag.StringVar(&o.only, "only", "", "files of the package whose name contains this")
 	tests := flag.String("tests", "", "packages whose tests are run, by spaces (default: the package's own)")
 	again := flag.String("again", "", "try only the survivors that this report of a former run lists")
@@ -83,7 +83,6 @@ const (
 )
 
 func run(ctx context.Context, o options, out io.Writer) error {
-	end := time.Now().Add(o.limit)
 	dir, err := os.MkdirTemp("", "rota-mutants-")
 	if err != nil {
 		return err
@@ -107,6 +106,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if len(suites.failing) > 0 {
 		fmt.Fprintf(out, "not asked, because they fail on the clean source here: %s\n", strings.Join(suites.failing, ", "))
 	}
+	end := time.Now().Add(o.limit)
 	r := rand.New(rand.NewPCG(o.seed, 1))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	counts := map[outcome]int{}

@@ -98,6 +98,9 @@ func (s *suites) measure(ctx context.Context, p, found *source, binary string) (
 		var got outcome
 		var output string
 		for range 3 { // the machine may be busy
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			begin = time.Now()
 			if got, output, err = s.runTests(ctx, found, program{path: binary}, exactly([]string{name}), time.Hour,
 				"-test.coverprofile="+profile); err != nil {
