@@ -12,7 +12,7 @@ type Amounts struct {
 // InMiB returns a size in whole MiB, rounded up.
 func InMiB(bytes int64) int64 { return (bytes + Mib - 1) / Mib }
 
-// Add adds n times other amounts. What it writes to must be the caller's own.
+// Add adds n times other amounts. The caller must own the destination.
 func (a *Amounts) Add(o *Amounts, n int64) {
 	a.Cores += n * o.Cores
 	a.Memory += n * o.Memory

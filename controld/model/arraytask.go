@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// GroupIndex returns the index in Spec.Groups of the group that the job runs: 0 but for the
+// GroupIndex returns the index in Spec.Groups of the group that the job runs. It is 0 except for
 // children of a job whose groups run one by one. A gang of several groups has the first one here
 // and all in Parts.
 func (j *Job) GroupIndex() int {
@@ -30,8 +30,8 @@ func (j *Job) Restart() *jobspec.Restart {
 // MadeTasks returns the numbers of the children that have been made.
 func (f *Children) MadeTasks() Ranges { return Span(1, f.Size).Without(f.Waiting).Without(f.Dropped) }
 
-// TaskID returns the id of a child. The ids of all children follow that of their parent job and are
-// taken with it, at submission, although the tasks of an array are made when they start.
+// TaskID returns the id of a child. The ids of all children follow the id of their parent job. They
+// are taken at submission, although tasks of an array are made when they start.
 func (j *Job) TaskID(n int) JobID { return j.ID + JobID(n) }
 
 // MakeTask makes a waiting child, which is as the parent job is now but has a life of its own.
@@ -45,8 +45,8 @@ func (j *Job) MakeTask(n int) *Job {
 	return &m
 }
 
-// Standalone returns a child as it is kept without its parent job: of the array there is only its
-// own element, as one of indices, or as one row of parameters. An array has up to 100,000 children,
+// Standalone returns a child in the form that is kept without its parent job. Of the array it has
+// only its own element, as its one index or row of parameters. An array has up to 100,000 children,
 // and each would keep all rows. Any other job is returned as it is.
 func (j *Job) Standalone() *Job {
 	if j.Parent == 0 || j.Spec == nil || j.Spec.Array == nil || j.Spec.Array.Len() == 1 {

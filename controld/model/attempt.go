@@ -87,8 +87,8 @@ type Attempt struct {
 	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
 	Stop       *Stop    `json:"stop,omitempty"`
 
-	// Waits says that its containers have no lease: they go on for as long as their nodes are silent,
-	// and no other attempt begins until the nodes return or were confirmed dead. That is fixed when an
+	// Waits says that its containers have no lease: they go on while their nodes are silent. No
+	// other attempt begins until the nodes return or are confirmed dead. That is fixed when an
 	// attempt begins, because a node that is silent hears of no change.
 	Waits bool `json:"waits,omitempty"`
 
@@ -201,8 +201,8 @@ const (
 	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
 )
 
-// SignalOOM is the signal of a job or a step whose end is that the kernel has killed a process of it for
-// memory, as Slurm has it: 0:125, whatever its program has exited with.
+// SignalOOM is the signal of a job or a step that ended because the kernel killed one of its
+// processes for memory. As in Slurm it is 0:125, whatever the program's exit code.
 const SignalOOM = 125
 
 // Worker states, in order.
@@ -268,8 +268,8 @@ func (a *Attempt) NodeCount() int {
 	return n
 }
 
-// LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come
-// or another k stands for the node.
+// LeftBy returns when the last worker on the node of worker k left. It is 0 if some are still
+// there, or if another k stands for the node.
 func (a *Attempt) LeftBy(k int) Instant {
 	var last Instant
 	for i := range a.Workers {

@@ -6,10 +6,10 @@ import "slices"
 // where they run next.
 func (j *Job) KeepsOnNodes() bool { return j.Spec.Checkpoint.OnNode() }
 
-// LastRun returns the last attempt before number before, or of all if before is 0, in which the
-// command of the worker of that number began; nil if it never did. What an attempt did on a node that
-// was lost before it said that the command had begun does not count: what it saved there is found
-// only by a next attempt on that node.
+// LastRun returns the last attempt below before (0: of all) in which the worker with this number
+// began its command; nil if it never did. An attempt does not count if its node was lost before it
+// reported that the command had begun. Only a next attempt on that node finds the files that it
+// saved there.
 func (j *Job) LastRun(worker, before int) *Attempt {
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		a := &j.Attempts[i]
@@ -27,8 +27,8 @@ func (j *Job) HasRun() bool {
 	})
 }
 
-// NeedsFolder reports whether the folder of a worker of an attempt is needed on a node: a worker of
-// that number is to run there, or a later attempt would begin with it.
+// NeedsFolder reports whether a node must keep the folder of an attempt's worker. It must if a
+// worker of that number is to run there, or if a later attempt would begin with the folder.
 func (j *Job) NeedsFolder(attempt, worker int, node string) bool {
 	if j.State.Final() || !j.KeepsOnNodes() || worker < 0 {
 		return false

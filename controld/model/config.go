@@ -36,10 +36,10 @@ type Config struct {
 	MaxReads      int `json:"max_reads,omitempty"`
 	MaxProcessor  int `json:"max_processor,omitempty"`
 
-	// MaxSpecBytes is how many bytes of job specifications (scripts, environments, parameters) the jobs of a
-	// user may have in the state, also for a while after their end; 0: [DefaultMaxSpecBytes]. Operators and
-	// admins are not bound. MaxAllSpecBytes is the same for all users together, and binds everybody; 0:
-	// [DefaultMaxAllSpecBytes].
+	// MaxSpecBytes bounds the bytes of job specifications (scripts, environments, parameters) of
+	// one user's jobs in the state, also for a while after their end; 0: [DefaultMaxSpecBytes].
+	// Operators and admins are not bound. MaxAllSpecBytes is the same for all users together, and
+	// binds everybody; 0: [DefaultMaxAllSpecBytes].
 	MaxSpecBytes    jobspec.Bytes `json:"max_spec_bytes,omitempty"`
 	MaxAllSpecBytes jobspec.Bytes `json:"max_all_spec_bytes,omitempty"`
 
@@ -110,8 +110,8 @@ type Policy struct {
 	// all
 	UsageInfluence int `json:"usage_influence,omitempty"`
 
-	// Of policies that displace jobs. What is 0 is as the policy has it.
-	// thousandths: how much a long grace weighs against size; negative: nothing
+	// Of policies that displace jobs. A field that is 0 has the policy's value. thousandths: how
+	// much a long grace weighs against size; negative: nothing
 	GraceWeight int64 `json:"grace_weight,omitempty"`
 	// how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
 	MaxPreempts    int    `json:"max_preempts,omitempty"`
@@ -134,8 +134,8 @@ type Policy struct {
 	// rota: thousandths of the GPUs that are kept free for them at most; negative: none
 	HeadroomPM int64 `json:"headroom_pm,omitempty"`
 
-	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the
-	// policy, has it.
+	// Of policies that give elastic jobs more and fewer workers. A field that is 0 has the value of
+	// the job or of the policy.
 	GrowAfterMS int64 `json:"grow_after_ms,omitempty"` // how long room is free before a job grows into it
 	CooldownMS  int64 `json:"cooldown_ms,omitempty"`   // how long a job keeps its size unless others need its room
 	// elastic: thousandths by which more workers must make a job faster to stay
@@ -187,8 +187,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// QueueName returns the name of the queue that a user means: of an alias that of its queue, "default" for
-// none, and a name that no queue has as it is.
+// QueueName returns the name of the queue that a user means. An alias stands for its queue, an
+// empty name for "default", and an unknown name for itself.
 func (c *Config) QueueName(name string) string {
 	if _, is := c.Queues[name]; is || name == "" {
 		return cmp.Or(name, DefaultQueue)
@@ -221,8 +221,8 @@ func (c *Config) CheckAliases() error {
 	return nil
 }
 
-// MaxRequeues returns how often a job of a queue may ask itself to be started again before it is held,
-// and in words the setting that says so.
+// MaxRequeues returns how often a job of a queue may ask for another attempt before it is held, and
+// the name of the setting that says so.
 func (c *Config) MaxRequeues(queue string) (most int, setting string) {
 	if q := c.Queues[queue]; q.MaxRequeues != nil {
 		return *q.MaxRequeues, fmt.Sprintf("max_requeues of queue %q", queue)
@@ -230,12 +230,12 @@ func (c *Config) MaxRequeues(queue string) (most int, setting string) {
 	return c.Policy.MaxRequeues, fmt.Sprintf("max_requeues of the policy (queue %q has none of its own)", queue)
 }
 
-// SmallCluster is the most nodes with which jobs wait for a lost one by default: there is hardly another
-// node to go on, and too few to witness that the controllers are gone.
+// SmallCluster is the largest number of nodes with which jobs wait for a lost node by default.
+// There is hardly another node to run on, and too few to witness an outage.
 const SmallCluster = 2
 
-// WaitsIfLost reports whether an attempt of a job that begins now waits for its nodes if they are lost,
-// in a cluster of so many nodes. See [Attempt.Waits].
+// WaitsIfLost reports whether an attempt that begins now waits for its nodes if they are lost, in a
+// cluster of so many nodes. See [Attempt.Waits].
 func (c *Config) WaitsIfLost(j *Job, nodes int) bool {
 	rule := cmp.Or(j.Spec.OnNodeLost, c.Queues[j.Queue].OnNodeLost)
 	return rule == jobspec.NodeLossWait || rule == 0 && nodes <= SmallCluster

@@ -1,8 +1,8 @@
 package model
 
-// LatestStart returns the last instant at which a job with a deadline may start: so early that it
-// can run for the time limit that it was given. A limit that only its queue has set does not count,
-// as nobody said that the job takes that long. False: it has no deadline.
+// LatestStart returns the last instant at which a job with a deadline may start and still run for
+// its whole time limit. A limit that only its queue has set does not count, as nobody said that the
+// job takes that long. False: it has no deadline.
 func (j *Job) LatestStart() (Instant, bool) {
 	if j.Deadline == 0 {
 		return 0, false
@@ -27,8 +27,8 @@ func (j *Job) StillToStart() bool {
 	return j.State == Pending
 }
 
-// Delayed says why a job that is not held is not eligible yet: it has not begun before its own
-// time, or it waits after a failure.
+// Delayed returns why a job that is not held is not eligible yet: its begin time has not come, or
+// it waits after a failure.
 func (j *Job) Delayed() Reason {
 	why := Reason{Code: ReasonBackoff, Until: j.Eligible}
 	switch {

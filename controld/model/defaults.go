@@ -26,7 +26,7 @@ func TimeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class, q *Queu
 	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
 }
 
-// What a job gets that does not say.
+// Defaults of a job.
 const (
 	DefaultQueue    = "default"
 	DefaultAccount  = "default"

@@ -53,8 +53,8 @@ func (j *Job) Blocked() bool {
 	return len(j.Dependencies) > 0 && len(j.MayStart()) == 0
 }
 
-// MayStart returns the children that are not made yet and may be, as far as the jobs that it
-// depends on element by element are concerned.
+// MayStart returns the children that are still to be made and may start, as far as
+// element-by-element dependencies are concerned.
 func (j *Job) MayStart() Ranges {
 	for i := range j.Dependencies {
 		if j.Dependencies[i].Type == NeedAfterCorr {

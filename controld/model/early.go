@@ -1,7 +1,8 @@
 package model
 
-// EndsAt returns the instant at which an attempt runs out of time: its time limit or the deadline of its
-// job, whichever comes first; 0 if there is neither. As long as it does not run, its limit stands still.
+// EndsAt returns the instant at which an attempt runs out of time: by its time limit or its job's
+// deadline, whichever comes first. It is 0 without either. As long as it does not run, its limit
+// stands still.
 func (j *Job) EndsAt(a *Attempt) (end Instant) {
 	if j.Limit > 0 && a.Started != (Stamp{}) && !a.Suspended() {
 		end = a.Started.At.After(j.Limit)
@@ -12,9 +13,9 @@ func (j *Job) EndsAt(a *Attempt) (end Instant) {
 	return end
 }
 
-// EarlyAt returns the instant at which an attempt is to be told that its time runs out, 0 if it need not
-// be told, or was. A limit that was shortened since may make it an instant in the past. As long as it is
-// suspended, or about to be, it cannot be told.
+// EarlyAt returns the instant at which an attempt is to be told that its time runs out; 0: it need
+// not be told, or was told. A limit that was shortened since may make it an instant in the past. As
+// long as it is suspended, or about to be, it cannot be told.
 func (j *Job) EarlyAt(a *Attempt) Instant {
 	k, end := j.Spec.Checkpoint, j.EndsAt(a)
 	if k == nil || k.BeforeLimit <= 0 || end == 0 || a.Stop != nil || a.Early != 0 || a.Started == (Stamp{}) ||

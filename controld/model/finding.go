@@ -15,7 +15,7 @@ const (
 	MaxFindingText = 512 // bytes of the line
 )
 
-// What log policies do.
+// Actions of log policies.
 const (
 	PolicyExclude = "exclude_node" // stop, and start again on other nodes
 	PolicyFail    = "fail"         // stop, and do not try again

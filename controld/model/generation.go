@@ -63,8 +63,8 @@ type Recovery struct {
 	// Before is the last job id that was given before. Later ids begin [IDGap] after it, since
 	// others may have been given by controllers that are gone.
 	Before JobID `json:"before"`
-	// Settled is when a majority of the nodes had accepted the generation and had reported their
-	// attempts; 0: not yet, and jobs can neither be submitted nor changed nor started.
+	// Settled is when a majority of the nodes had accepted the generation and reported their
+	// attempts. While it is 0, jobs can neither be submitted nor changed nor started.
 	Settled Instant `json:"settled,omitempty"`
 	// OldJobsAt is when jobs from before may start: at Settled if every node had reported, else when
 	// the leases of the others have ended.

@@ -2,17 +2,17 @@ package model
 
 // # What a job counts for
 //
-// Service is told in milliseconds of one GPU, also that of a job without GPUs: it counts for as
-// many as come with what it holds, of cores or of memory, whichever is more. In cores alone it
-// would have had twice as much where hardware threads are counted as cores, and a job of all of a
-// node's cores four times as much as one of all its GPUs where four cores come with each.
+// Service is told in milliseconds of one GPU, also for a job without GPUs. Such a job counts for
+// the GPUs that come with its cores or its memory, whichever is more. Cores alone would be unfair:
+// hardware threads counted as cores double a job's service. With four cores for each GPU, a job on
+// all cores of a node would count four times as much as one on all its GPUs.
 //
-// What comes with a GPU is what the nodes with GPUs have, in any state, for each: other nodes do
-// not make a GPU come with more. Where no node has any, an eighth of a node counts for a GPU, but
-// no more than a 256th of the cluster, so that it does not matter in how few machines the cores
-// are. It is noted when a job is submitted and holds for as long as the job lives: its level is
-// part of what it is queued by, and waiting jobs are not queued anew because a node has joined or
-// left. A job that came before all nodes is counted by its cores.
+// The resources that come with a GPU are those of the nodes with GPUs, in any state, for each GPU.
+// Nodes without GPUs change nothing. In a cluster without GPUs an eighth of a node counts as one,
+// but no more than a 256th of the cluster. So it does not matter how many machines the cores are
+// in. The equivalents are noted at submission and hold for the job's life. They are part of the key
+// by which it is queued, and waiting jobs are not queued anew because a node joins or leaves. A job
+// that came before all nodes is counted by its cores.
 
 // UnitParts is for how many GPUs a node counts where no node has any: nodes with GPUs mostly have
 // so many.
@@ -39,8 +39,8 @@ func (j *Job) GPUEquivalentsOf(v Vector) int64 {
 	return max(1, v.Cores) * WholeGPU
 }
 
-// Attained returns the service that a job was charged, in milliseconds of one GPU: of its live
-// attempt that of workers that have ended, and what all held until [Attempt.ChargedFrom].
+// Attained returns the service that a job was charged, in milliseconds of one GPU. For a live
+// attempt it counts ended workers, and the holdings of all workers until [Attempt.ChargedFrom].
 func (j *Job) Attained() int64 {
 	switch {
 	case j.Ledger.GPUMS > 0:

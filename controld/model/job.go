@@ -1,8 +1,8 @@
-// Package model has the plain types that all parts of Rota share: jobs and their attempts, nodes,
-// reservations, the replicated configuration, accounts, reasons and events, with the rules that
-// follow from one value alone. It knows neither the state machine (controld/fsm) nor the scheduler,
-// so that the command and the node daemon import it without either. Values that are in the state
-// never change: the state machine replaces them.
+// Package model has the plain types that all parts of Rota share, with the rules that follow from
+// one value alone. They are jobs and attempts, nodes, reservations, the replicated configuration,
+// accounts, reasons and events. It knows neither the state machine (controld/fsm) nor the
+// scheduler, so that the command and the node daemon import it without either. Values that are in
+// the state never change: the state machine replaces them.
 package model
 
 import (
@@ -110,8 +110,9 @@ type Job struct {
 	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
 	// starts that went past it while it was the blocked head; 0 again once it starts
 	Bypassed int32 `json:"bypassed,omitempty"`
-	// CancelledBy is the user that asked for its cancellation, also of a live job that is still to end; of an
-	// array it was for elements that had not begun, perhaps for some only. None: none has asked.
+	// CancelledBy is the user that asked for the cancellation, also of a live job that has not
+	// ended yet. For an array it is about elements that had not begun, perhaps about some of them
+	// only. None: none has asked.
 	CancelledBy OptionalUID `json:"cancelled_by,omitzero"`
 
 	ExitCode int      `json:"exit_code,omitempty"`
@@ -136,8 +137,8 @@ type Job struct {
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's
 	// sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
-	// OwnRoomFirst says that it was displaced for a job that did not want the room any more, or is moving: it
-	// goes before all of its class until it starts.
+	// OwnRoomFirst says that the job goes before all of its class until it starts. It was displaced
+	// for a job that no longer wanted the room, or it is moving.
 	OwnRoomFirst bool `json:"own_room_first,omitempty"`
 	// Pruned: it is an array task, and its cancellation was asked for because others are better. Its array is
 	// complete without it.
@@ -209,8 +210,8 @@ var ParentSteps = map[JobState][]JobState{
 	Running: {Completed, Failed, Cancelled, PastDue},
 }
 
-// Weight is what a job counts for in MaxJobs: a parent job counts with all its children, made or
-// not, and these count no more for themselves.
+// Weight is the share of a job in MaxJobs. A parent job counts with all its children, made or not;
+// the children themselves count 0.
 func (j *Job) Weight() int {
 	switch {
 	case j.Children != nil:

@@ -11,8 +11,8 @@ import (
 const LevelOwnRoom = -1
 
 // levelUnit is up to how much service level 0 goes, in milliseconds of one GPU. Every level after
-// it goes up to twice as much as the one before: how long jobs run differs by orders of magnitude,
-// and what has run long will most likely run for as long again.
+// it goes up to twice as much as the one before. Runtimes of jobs differ by orders of magnitude,
+// and a job that has run for long will most likely run for as long again.
 const levelUnit = 900_000
 
 // ServiceLevel returns how much service a waiting job has had by the attempts that are over: 0 for
@@ -44,8 +44,8 @@ func (j *Job) Width() int64 {
 	return gpus
 }
 
-// WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so
-// it stays at level 0 until it has had its room for WideRunMS.
+// WideGPUs is the number of thousandths of a GPU from which a gang is wide. Room for it is hard to
+// find, so it stays at level 0 until it has had its room for WideRunMS.
 const (
 	WideGPUs  = 16 * WholeGPU
 	WideRunMS = 4 * 3600 * 1000

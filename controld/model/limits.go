@@ -13,8 +13,8 @@ const (
 
 	// MaxEdgesPerCall is how many jobs the jobs of one submission wait for together.
 	MaxEdgesPerCall = 100_000
-	// MaxWaiting is how many jobs wait for one job, divided by how many the next of them waits for: a
-	// job that waits for 1,000 is at most the hundredth to wait for one of them. So the end of a job
-	// costs a few ms of Apply, during which nothing else is applied.
+	// MaxWaiting bounds how many jobs wait for one job, divided by the number of jobs that each
+	// waits for. A job that waits for 1,000 jobs may be the hundredth at most to wait for one of
+	// them. So the end of a job costs a few ms of Apply, during which nothing else is applied.
 	MaxWaiting = 100_000
 )

@@ -13,8 +13,8 @@ type Lost struct {
 // Total returns the sum of a loss.
 func (l Lost) Total() int64 { return l.Work + l.Grace + l.Restart }
 
-// Displaces reports whether a stop for a cause is for another job's or the cluster's sake: the job
-// is asked to save its state, has its grace period for that, and goes on later.
+// Displaces reports whether a stop for a cause serves another job or the cluster. Then the job is
+// asked to save its state within its grace period, and goes on later.
 func (c Cause) Displaces() bool {
 	switch c {
 	case CauseTE, CauseReclaim, CauseOrder, CauseShrink, CauseGrow, CauseMigrate, CauseDrain:

@@ -14,8 +14,8 @@ type Profile struct {
 	Rate        int64         `json:"rate"`        // steps in 1,000 s
 }
 
-// ProfileAfterMS is for how many milliseconds an attempt runs alone on its GPU, or together with
-// the same others, before its rate is reported: half a turn, so that one turn is enough.
+// ProfileAfterMS is how long an attempt runs alone on its GPU, or beside the same others, before
+// its rate is reported, in milliseconds. It is half a turn, so one turn is enough.
 const ProfileAfterMS = SliceMS / 2
 
 // TrialMS is for how many milliseconds an attempt is left on a GPU to be measured: twice as long as
@@ -163,8 +163,8 @@ func (a *Attempt) Remember(t Trial) {
 	a.Trials = append(kept[max(0, len(kept)+1-MaxTrials):], t)
 }
 
-// TogetherPM is what packing brings: the rate of a set in thousandths of what its jobs would have
-// by taking turns, from the sum of their rates and the rate before the last came, each in
+// TogetherPM returns the gain of packing: the rate of a set in thousandths of the rate that its
+// jobs would have by taking turns. Both sum and before, the rate before the last job came, are in
 // thousandths of a job alone.
 func TogetherPM(sum, before int64) int64 {
 	if before == 0 {

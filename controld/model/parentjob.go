@@ -69,8 +69,8 @@ func (j *Job) Ready() Ranges {
 	return r
 }
 
-// Startable returns how many of a parent's children may start now as far as the parent job is
-// concerned: those that wait and are not held, up to max_parallel.
+// Startable returns how many children of a parent may start now as far as the parent is concerned:
+// they wait, are not held, and max_parallel allows them.
 func (j *Job) Startable() int {
 	return min(j.Ready().Len(), j.Slots())
 }
@@ -118,8 +118,8 @@ func (t *TaskOrder) Next() int {
 	return t.rank
 }
 
-// StartableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set
-// aside, of a parent job for all children that may start.
+// StartableAttempts returns for how many attempts a job asks now. That is 1 for a job that waits
+// and is not set aside, and for a parent job the number of children that may start.
 func (j *Job) StartableAttempts() int64 {
 	switch {
 	case j == nil || !j.StillToStart() || IsSetAside(j):

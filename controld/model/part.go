@@ -38,9 +38,9 @@ func (j *Job) LayOut() {
 }
 
 // GroupRequest returns what every worker of a group needs on its node. Main tasks, sidecars and
-// what starts after the main tasks run at the same time, so their requests add up. What runs before
-// the main tasks or after them runs by itself, beside sidecars that have started already or still
-// run; of all these moments the one that needs most counts, each resource by itself.
+// what starts after the main tasks run at the same time, so their requests add up. Programs before
+// or after the main tasks run by themselves, beside sidecars that run at that time. The group needs
+// the most that any of these moments needs, each resource by itself.
 func GroupRequest(g *jobspec.Group) Request {
 	var before, during Request // sidecars from before the main tasks on; all that runs with the main tasks
 	for i := range g.Tasks {
@@ -151,9 +151,9 @@ func (v Vector) Times(n int64) Vector {
 	return Vector{Cores: v.Cores * n, Memory: v.Memory * jobspec.Bytes(n), GPUs: v.GPUs * n}
 }
 
-// Charged returns what a worker is charged for while it holds its room: what it asked for or, of
-// workers that have their node for themselves, the whole node, which is charged to one of them
-// until the last has left.
+// Charged returns the amount that a worker is charged for while it holds its room. That is its
+// request, or for workers with a node of their own the whole node: one of them is charged until the
+// last has left.
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -168,9 +168,9 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	return w.Whole
 }
 
-// Granted returns what a worker holds of its node: what it asks for or, of a worker that has its node
-// for itself, its part of the node's cores and memory. Workers of one node divide them evenly; the
-// first ones get the cores that are left over. GPUs are those that it asks for.
+// Granted returns a worker's holdings on its node: its request, or for a worker with a node of its
+// own its part of the node's cores and memory. Workers of one node divide them evenly; the first
+// ones get the cores that are left over. GPUs are those that it asks for.
 func (j *Job) Granted(a *Attempt, worker int) Request {
 	r, w := j.RequestOf(worker), &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -226,8 +226,8 @@ func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Reques
 		Affinities: PreferOf(spec, g)}
 }
 
-// SettlePlacing derives what a job's spec says of where it may run, unless that is known: from what
-// it was before, which is nil for a new one. Most say nothing.
+// SettlePlacing derives the placement rules of a job's spec, unless they are known. It takes them
+// from the job's earlier version, which is nil for a new job. Most say nothing.
 func (j *Job) SettlePlacing(was *Job) {
 	switch {
 	case was != nil && was.placing == nil && was.Spec == j.Spec && was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:

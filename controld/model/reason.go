@@ -73,7 +73,7 @@ func (r Reason) Called(name string) Reason {
 }
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for
-// no reason. What the numbers of the reason leave open is left out. A message from outside (Text)
+// no reason. Numbers that the reason does not have are left out. A message from outside (Text)
 // comes last.
 func (r Reason) Sentence() string {
 	known, ok := sentences[r.Code]

@@ -23,8 +23,8 @@ type Reservation struct {
 	// reservation made earlier goes before it, but for others of this kind.
 	ForPreemptor bool `json:"for_preemptor,omitempty"`
 	// Leftover says that no job was asked to leave for this one: it takes what jobs leave that were
-	// asked to for others. It is dropped if one of these jobs gets its room back, because the job that
-	// it was asked to leave for does not want the room any more.
+	// asked to for others. It is dropped if one of these jobs gets its room back because the
+	// waiting job no longer wants the room.
 	Leftover bool `json:"leftover,omitempty"`
 	// Guaranteed says that the job's account deserves the room. No reservation of one that does not,
 	// made earlier, goes before it.
@@ -66,10 +66,10 @@ func (j *Job) DisplacedSince(at Instant) int {
 	return n
 }
 
-// Precedes reports whether a reservation goes before another where both claim the same room: what
-// was taken from others for one job goes before what is merely kept, and that by whether it is
-// guaranteed, then in the order in which it was reserved. Two for preemptors never claim the same
-// room; each binds the other's holder, as far as LiftClaims does not say otherwise.
+// Precedes reports whether a reservation goes before another that claims the same room. Room taken
+// from others for one job goes before room that is merely kept, then guaranteed room, then the
+// older reservation. Two for preemptors never claim the same room; each binds the other's holder,
+// as far as LiftClaims does not say otherwise.
 func (r *Reservation) Precedes(o *Reservation) bool {
 	switch {
 	case o.ForPreemptor:

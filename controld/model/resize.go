@@ -21,9 +21,9 @@ const MaxRate = 1_000_000_000_000
 // as that goes.
 func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
 
-// RateAfterOf returns for how long, in milliseconds, an attempt makes progress before the worker of
-// a group says how fast it is; false if nothing depends on that. A gang with a fixed number of
-// workers may move if it can save its state.
+// RateAfterOf returns how long, in milliseconds, an attempt makes progress before a worker of the
+// group reports its rate; false: nothing depends on the rate. A gang with a fixed number of workers
+// may move if it can save its state.
 func RateAfterOf(j *jobspec.Job, group int) (Instant, bool) {
 	g := &j.Groups[group]
 	if g.Elastic != nil {
@@ -57,8 +57,9 @@ func (r *Resize) Check(j *Job, a *Attempt) (Cause, error) {
 	return r.cause(j, e)
 }
 
-// CheckMove says why an attempt of a job with a fixed number of workers may not go on with so many
-// of them at other places. A suspended one leaves as a whole: nothing of it runs that could stay.
+// CheckMove returns why an attempt of a job with a fixed number of workers may not go on at other
+// places with so many workers. A suspended one leaves as a whole: nothing of it runs that could
+// stay.
 func (r *Resize) CheckMove(j *Job, a *Attempt) error {
 	switch {
 	case a.Stop != nil:
@@ -142,8 +143,8 @@ func (a *Attempt) Keeps(worker int) bool {
 	return r != nil && !slices.Contains(r.Leave, worker)
 }
 
-// Held yields the numbers under which a live attempt holds room, and where: workers that are not
-// final, those whose room is kept, and after them those that are to join.
+// Held yields the numbers of workers under which a live attempt holds room, and the places. They
+// are workers that are not final, then those whose room is kept, then those that are to join.
 func (a *Attempt) Held(yield func(worker int, p *Place) bool) {
 	for i := range a.Workers {
 		if w := &a.Workers[i]; (!w.State.Final() || a.Keeps(i)) && !yield(i, &w.Place) {

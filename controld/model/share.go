@@ -9,11 +9,11 @@ import (
 )
 
 // A worker may ask for a part of one GPU: 1 to 999 thousandths of it. Of several GPUs it gets each
-// as a whole. A worker that shares a GPU is told apart by amounts only: [Place].GPUs names the
-// device, the worker's request says how much of it the worker has. The part is one of the GPU's
-// time and of its memory alike: a job that declares more memory than its share of it runs on no such
-// GPU ([jobspec.GPU.LeastMemory]). So the memory that the jobs on a GPU have declared fits into
-// it whenever their shares do, and one number is enough for placing and accounting.
+// as a whole. Workers on a shared GPU differ in amounts only: [Place].GPUs names the device, and
+// the worker's request says how much of it the worker has. The part counts for the GPU's time and
+// memory alike. A job that declares more memory than its share of it runs on no such GPU
+// ([jobspec.GPU.LeastMemory]). So the declared memory of the jobs on a GPU fits into it whenever
+// their shares do. One number is enough for placing and accounting.
 
 // Share returns how many thousandths of one GPU a worker asks for, 0 if it gets its GPUs as a whole
 // or needs none.

@@ -23,8 +23,8 @@ const MaxOversubscribe = 60
 // SliceMS is for how long a job runs, in milliseconds, before others on its node have their turn.
 const SliceMS = 60_000
 
-// TurnMS is how long a turn lasts at most, in milliseconds, the way to the pause point left out:
-// turns of all nodes end together every five seconds.
+// TurnMS is the longest turn in milliseconds, without the way to the pause point. Turns of all
+// nodes end together every five seconds.
 const TurnMS = SliceMS + 5_000
 
 // SharingOf returns what holds for a job: what its queue or its account allows, or an account above

@@ -16,8 +16,8 @@ const (
 // has one command for all of them, and the switch is over when the last has acknowledged it.
 // A value is replaced and never changed.
 //
-// The clock of an attempt stands still while it is suspended: when it resumes, its instants on the
-// log's clock move by as long as it was suspended. So its time limit, its service and what it has
+// The clock of an attempt stands still while it is suspended: on resuming, its instants on the
+// log's clock move by the length of the suspension. So its time limit, its service and what it has
 // not saved are worked out as if it had never been away. Wall-clock times stay as they were.
 type Switching struct {
 	Number int     `json:"number"` // of commands so far: odd, it is to be suspended; even, to run
@@ -30,9 +30,9 @@ type Switching struct {
 	Charged Instant `json:"charged,omitempty"`
 	Total   int64   `json:"total,omitempty"` // ms for which it was suspended, the present time left out
 
-	// Turn is how much service it has had in turns on its node until it was last told to go on, in ms
-	// of its share: the job that has had least goes next. One that begins there has had as much as the
-	// one that has had least.
+	// Turn is the service that it had in turns on its node until it was last told to go on, in ms
+	// of its share. The job with the least service goes next. One that begins there has had as much
+	// as the one that has had least.
 	Turn   int64 `json:"turn,omitempty"`
 	Weight int   `json:"weight,omitempty"` // of its share, in hundredths; 0: 100
 	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to
@@ -45,17 +45,17 @@ type Switching struct {
 	TookMS int64  `json:"took_ms,omitempty"`
 }
 
-// PauseWithin is within how many milliseconds a job reaches a pause point and gives its room back,
-// as far as is known beforehand: a mini-batch and the copy of its memory.
+// PauseWithin is the time in milliseconds in which a job is expected to reach a pause point and
+// give its room back: a mini-batch and the copy of its memory.
 const PauseWithin = 10_000
 
-// PauseLimit is after how many milliseconds a suspension is given up that not all workers have
-// acknowledged: ten times what a mini-batch takes at most in Gandiva's measurements.
+// PauseLimit is the time in milliseconds after which a suspension is given up if a worker has not
+// acknowledged it. It is ten times the longest mini-batch in Gandiva's measurements.
 const PauseLimit = 60_000
 
-// CanSuspend reports whether a job can pause: it gives its GPUs back at a mini-batch boundary and
-// goes on later where it was, with what it keeps in memory. Nodes that a job has for itself would
-// not be free.
+// CanSuspend reports whether a job can pause: it gives its GPUs back between two mini-batches,
+// keeps its state in memory, and goes on later on the same nodes. Nodes that a job has for itself
+// would not be free.
 func (j *Job) CanSuspend() bool {
 	p := j.Spec.Preemption
 	return p != nil && p.Mode == jobspec.PreemptSuspend && !j.Request.Exclusive &&
@@ -187,8 +187,8 @@ func (j *Job) FreedBySuspension(a *Attempt, worker int) Request {
 	return r.Minus(r.Suspended())
 }
 
-// Holds returns what a worker that has not ended holds: all that it asks for, a part of its GPU if
-// it shares that, or its memory while it is suspended.
+// Holds returns the holdings of a worker that has not ended: its whole request, a part of its GPU
+// if it shares the GPU, or its memory alone while it is suspended.
 func (j *Job) Holds(a *Attempt, worker int) Request {
 	r := j.RequestOf(worker)
 	if a.Suspended() {

@@ -11,8 +11,8 @@ import (
 )
 
 // A queue may hold a hundred thousand jobs that differ in a script, a few variables or a name. So
-// what is long is kept apart from a job's specification and once for all that have it, environments
-// are packed, and what remains of a specification is shared by all jobs in which it is the same.
+// long texts are kept apart from specifications, once for all jobs that have them, and environments
+// are packed. Jobs with the same remaining specification share it.
 
 // Digest is the SHA-256 of a text.
 type Digest [sha256.Size]byte
@@ -36,9 +36,9 @@ type Texts struct {
 // NoTexts is the texts of jobs that have none.
 var NoTexts = &Texts{}
 
-// FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the
-// scripts and the environments of tasks, and what was exported, which it may lack: few need them,
-// and they are most of a job. The caller must not change it.
+// FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same, except that
+// it may lack scripts, environments of tasks and exported variables. Few readers need them, and
+// they are most of a job. The caller must not change it.
 func (j *Job) FullSpec() *jobspec.Job {
 	return j.SpecWith(true)
 }

@@ -3,7 +3,7 @@ package model
 // TrialKind says what was tried with an attempt so that GPUs are used better.
 type TrialKind string
 
-// What is tried.
+// Kinds of trials.
 const (
 	TrialPack    TrialKind = "pack"    // on one GPU with another job
 	TrialMigrate TrialKind = "migrate" // on other nodes
@@ -22,8 +22,8 @@ type Trial struct {
 	Undone   bool  `json:"undone,omitempty"` // it brought nothing, and is not tried again
 }
 
-// LeastGain is the rate, in thousandths of what it was, that something must bring to be worth
-// trying again: measured rates differ by about as much.
+// LeastGain is the rate, in thousandths of the rate before, below which a trial is not repeated.
+// Measured rates differ by about as much by themselves.
 const LeastGain = 1020
 
 // TrialMemory is for how long, in milliseconds, it is remembered that something has brought

@@ -120,8 +120,9 @@ func (t *Trust) KnowsToken(digest string) bool {
 	return slices.ContainsFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 }
 
-// TokenFor returns where the token of a digest stands in Tokens, for the machine of a name, a key
-// and a role that joins at an instant. Its error says why this token lets that machine not join.
+// TokenFor returns the index in Tokens of the token with a digest, if the machine with this name,
+// key and role may join with it at this instant. Its error says why this token lets that machine
+// not join.
 func (t *Trust) TokenFor(digest, role, name, key string, now Instant) (int, error) {
 	i := slices.IndexFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 	switch {

@@ -1,7 +1,7 @@
 package model
 
-// Tuning is the numbers of policy rota that a policy block can set besides those that other policies
-// have too. What is 0 has its default, what is negative is 0: the rule is off.
+// Tuning is the numbers of policy rota that a policy block can set besides those that other
+// policies have too. A field that is 0 has its default. A negative one switches the rule off.
 type Tuning struct {
 	OrderWorth     int64 `json:"order_worth,omitempty"`
 	CostWorth      int64 `json:"cost_worth,omitempty"`
@@ -41,7 +41,7 @@ func (t *Tunable) Of(p *Policy) int64 {
 	}
 }
 
-// The tunables of policy rota. What each is worth is in docs/policy.md, measured by switching it off.
+// The tunables of policy rota. docs/policy.md has the worth of each, measured by switching it off.
 var (
 	OrderWorth = &Tunable{"order_worth", "times what the job that waits needs", 3,
 		"a job leaves for one that comes first in order only if it goes on for so much longer",

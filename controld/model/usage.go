@@ -2,8 +2,8 @@ package model
 
 import "github.com/rota-hpc/rota/jobspec"
 
-// Usage is what a worker has used, from its start to its end, as its node has sampled it: 0 is what
-// it did not use or what is not known. The node begins anew when its daemon starts.
+// Usage is the use of resources by a worker from its start to its end, as its node sampled it. A
+// value of 0 means unused or unknown. The node begins anew when its daemon starts.
 type Usage struct {
 	CPUMS     int64 `json:"cpu_ms,omitempty"`     // processor time, from its start in any case
 	SystemMS  int64 `json:"system_ms,omitempty"`  // the part of it that the system had; the rest is the user's
@@ -32,8 +32,8 @@ func (u *Usage) Possible() bool {
 		u.ExternCPUMS-u.ExternSystemMS) >= 0 && max(u.GPU, u.PeakGPU) <= 1000
 }
 
-// UsageSum is what several workers have used together: processor time, cores and the memory of GPUs
-// of all of them, the most memory that one of them had, and the mean of their GPUs' utilisation.
+// UsageSum is the usage of several workers together: the sums of processor time, cores and GPU
+// memory, the largest peak of memory, and the mean utilisation of their GPUs.
 type UsageSum struct {
 	Usage
 	Memory  jobspec.Bytes // of all of them, each at its own peak

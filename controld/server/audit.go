@@ -18,9 +18,9 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// The controller that decides on a request enters it into its own audit log: the leader for what
-// changes something, and any controller for what it refuses. Entries are stored once a second, so
-// that no request waits for another fsync. GET /v1/audit asks all controllers.
+// The controller that decides on a request enters it into its own audit log. Changes are decided by
+// the leader, refusals by any controller. Entries are stored once a second, so that no request
+// waits for another fsync. GET /v1/audit asks all controllers.
 
 // auditEvery is how often entries are stored. A controller that crashes loses those since.
 const auditEvery = time.Second
@@ -175,8 +175,8 @@ func (x *exchange) record(err error) {
 	x.s.audit.add(&e)
 }
 
-// origin says where the request came from: the machine that its certificate or its key names, a
-// socket of this machine, or the address of its connection.
+// origin returns where the request came from: the machine in its certificate or key, a socket of
+// this machine, or the address of its connection.
 func (x *exchange) origin() string {
 	from := x.r.RemoteAddr
 	if host, _, err := net.SplitHostPort(from); err == nil {

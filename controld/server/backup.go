@@ -21,8 +21,8 @@ import (
 // backups lets one backup be written at a time.
 type backups struct{ mu sync.Mutex }
 
-// writeBackup answers POST /v1/backup: the state of the cluster at one index, with the history up to it
-// and, if they are asked for, the keys. The state is a view, so that the log goes on meanwhile.
+// writeBackup answers POST /v1/backup. It writes the state of the cluster at one index, the history
+// up to it and, if requested, the keys. The state is a view, so that the log goes on meanwhile.
 func writeBackup(x *exchange) (any, error) {
 	if err := x.localRoot(); err != nil {
 		return nil, err

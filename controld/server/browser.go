@@ -12,8 +12,8 @@ import (
 )
 
 // refuseBrowsers refuses the requests that a web page can have a user's browser make. On a loopback
-// address the kernel says which user a connection belongs to, and a page in the user's browser
-// comes by a connection of that user.
+// address the kernel tells the user of a connection, and a page in the user's browser connects as
+// that user.
 //
 //   - Host is an address of the listener, localhost, or the name that the daemon is known by: a
 //     page's own name that suddenly resolves to this machine (DNS rebinding) is none of these.

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// mayCopyCheckpoint answers GET /v1/nodes/{name}/checkpoints/{id}: whether the node in the query is to
-// run the worker next that has left this folder, and has not run it yet.
+// mayCopyCheckpoint answers GET /v1/nodes/{name}/checkpoints/{id}: may the node in the query copy
+// the folder? It may if it runs the worker next that left the folder, and has not begun.
 func mayCopyCheckpoint(x *exchange) (*api.CheckpointCopy, error) {
 	n, err := x.checkpointsOf(x.query.Get("boot_id"))
 	if err != nil {
@@ -62,8 +62,8 @@ func dropCheckpoints(x *exchange, req *api.KeptCheckpoints) (*api.DroppedCheckpo
 	return out, nil
 }
 
-// knowsAttempt reports whether the state, or the history behind it, is at least as new as an attempt of
-// a job: only then can it say that its folder is not needed.
+// knowsAttempt reports whether the state, or the history behind it, is at least as new as an
+// attempt. Only then can it say that the attempt's folder is not needed.
 func (x *exchange) knowsAttempt(job model.JobID, attempt int) (bool, error) {
 	if j := x.view.Job(job); j != nil {
 		return attempt <= j.Attempt, nil

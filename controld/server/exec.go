@@ -132,8 +132,8 @@ func (x *exchange) streamFromNode(id model.JobID, node, path string, body any) e
 		Detail: fmt.Sprintf("node %s: %s", node, refusalText(resp.Status, reason))}
 }
 
-// passStream passes the stream of another daemon on to the client, until it ends, this daemon stops,
-// or the credential of the caller is no longer good.
+// passStream passes the stream of another daemon on to the client. It ends with the stream, with
+// this daemon, or when the caller's credential lapses.
 func (x *exchange) passStream(resp *http.Response) error {
 	x.headers()
 	x.sent = true

@@ -57,9 +57,9 @@ func (r *refusingNodes) list() []api.RefusingNode {
 	return out
 }
 
-// checkGeneration refuses a request of a machine that follows a later generation of the cluster than
-// this controller has, or another one of the same number: this controller was left behind, or another
-// one recovered too. A request of a machine that may follow this generation goes on.
+// checkGeneration refuses a machine that follows a later generation of the cluster than this
+// controller has, or another one with the same number. Either this controller was left behind, or
+// another one recovered too. A request of a machine that may follow this generation goes on.
 func (x *exchange) checkGeneration() error {
 	text := x.r.Header.Get(api.HeaderGeneration)
 	own := x.s.Replica.View().Recovery().Generation

@@ -11,7 +11,7 @@ import (
 // the socket in the job's container. It never has another role than user, and owner.
 type insideJob string
 
-// What processes of jobs may use routes for.
+// Purposes for which processes of jobs may use routes.
 const (
 	itsOwn   insideJob = "its own job"
 	readOnly insideJob = "yes"
@@ -52,8 +52,8 @@ func (x *exchange) runsThere() bool {
 	return false
 }
 
-// authoriseJob refuses what a process of a job may not do: it may change its own job alone, which
-// for a task of an array is the task.
+// authoriseJob refuses requests that a process of a job may not make. It may change its own job
+// alone; for a task of an array that is the task.
 func (x *exchange) authoriseJob() error {
 	if !x.insideJob() {
 		return nil

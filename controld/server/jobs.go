@@ -95,8 +95,8 @@ func jobReady(x *exchange) func(*state.View) bool {
 	}
 }
 
-// polledJobs returns the job of a long poll, and its array if it is a task that has not been made;
-// nothing if the state has neither.
+// polledJobs returns the job of a long poll, and also its array if the job is a task that is not
+// made yet. It returns nothing if the state has neither.
 func (x *exchange) polledJobs() []model.JobID {
 	none := []model.JobID{}
 	id, err := x.jobID()

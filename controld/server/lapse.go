@@ -12,9 +12,9 @@ import (
 // lapseEvery is how often a stream asks whether its caller's credential is still good.
 const lapseEvery = 500 * time.Millisecond
 
-// lapsed returns why the credential that a request came with is no longer good: its API token was
-// revoked or has expired, or the certificate of the member that vouches was revoked. A certificate
-// that has merely ended does not count, because its member has a new one by then.
+// lapsed returns why the credential of a request is no longer good. Its API token was revoked or
+// has expired, or the vouching member's certificate was revoked. A certificate that has merely
+// ended does not count, because its member has a new one by then.
 func (s *Server) lapsed(r *http.Request) error {
 	if shown(r) {
 		_, err := s.bearer(r)
@@ -29,8 +29,9 @@ func (s *Server) lapsed(r *http.Request) error {
 	return nil
 }
 
-// whileCredentialHolds returns a context that ends with ctx, and within a second after the credential
-// of the caller is no longer good. What goes on after its request was allowed runs under it.
+// whileCredentialHolds returns a context that ends with ctx, and within a second after the
+// credential of the caller is no longer good. Work that goes on after its request was allowed runs
+// under it.
 func (x *exchange) whileCredentialHolds(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	s, r, route, from := x.s, x.r, x.rt.Path, x.origin()

@@ -99,7 +99,8 @@ func listJobs(x *exchange) (any, error) {
 	return list, nil
 }
 
-// rows yields the items of a list, however many there are. What it yields is good until the next.
+// rows yields the items of a list, however many there are. A yielded job is valid until the next
+// one.
 func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.Seq[*api.Job] {
 	return func(yield func(*api.Job) bool) {
 		now := replica.WallNow()
@@ -160,8 +161,8 @@ func (x *exchange) belongs(l *listing, j *model.Job, delta bool) bool {
 	return j.ID > l.page && f.selects(j)
 }
 
-// candidates yields the jobs that may belong into a list, ascending by id, and says whether they
-// are only those that have changed since the index that was asked for.
+// candidates yields the jobs that may belong to a list, ascending by id. True says that these
+// are only the jobs that changed since the index in the request.
 func (x *exchange) candidates(l *listing) (iter.Seq[*model.Job], bool) {
 	f := &l.filter
 	switch {

@@ -54,7 +54,8 @@ func (x *exchange) presentNode(n *model.Node, position int) api.Node {
 	return out
 }
 
-// register answers POST /v1/nodes/{name}/register. What the log has already is not proposed again.
+// register answers POST /v1/nodes/{name}/register. A registration that the log has already is not
+// proposed again.
 func register(x *exchange, req *api.RegisterRequest) (*api.RegisterResponse, error) {
 	name := x.r.PathValue("name")
 	switch {
@@ -222,9 +223,9 @@ func (x *exchange) awaitUp(name string) error {
 	return err
 }
 
-// awaitNode waits for news of a node, but not so long that the leader would take it for dead, and a quarter of
-// the time after which a witness says that it hears of no leader: round trips must follow each other within
-// half of it.
+// awaitNode waits for news of a node. It waits no longer than the leader allows a silent node, and
+// than a quarter of the time after which a witness reports no leader: round trips must follow
+// within half of it.
 func (x *exchange) awaitNode(name string) error {
 	after, wait := uint64(x.number("after", 0)), x.duration("wait")
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2

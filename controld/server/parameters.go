@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
-// checkQuery refuses a parameter that the route does not have, since a misspelt filter must not
-// select everything, and a value that is not of its parameter's kind. Handlers may rely on both.
+// checkQuery refuses a parameter that the route does not have, because a misspelt filter must not
+// select everything. It also refuses a value of the wrong kind. Handlers may rely on both.
 func (rt *route) checkQuery(q url.Values) error {
 	for name := range q {
 		if !slices.ContainsFunc(rt.Query(), func(p openapi.Param) bool { return p.Name == name }) {

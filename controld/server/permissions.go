@@ -219,8 +219,8 @@ var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(p
 	string(pki.Controller): access.Controller}
 
 // throughNode reports whether a compute node vouches for the caller's user. Jobs run there, and a
-// job that breaks out as root could name any user of the cluster, so that such a caller is an
-// ordinary user.
+// job that breaks out as root could name any user of the cluster. So such a caller is an ordinary
+// user.
 func throughNode(c *identity.Caller) bool {
 	return c.Token == "" && !c.Machine && c.Role == string(pki.Node)
 }

@@ -71,8 +71,8 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	return resp, nil
 }
 
-// trialSubmit submits a job to a fork of the state that is then dropped, and returns what it is
-// then and the id that the job would get.
+// trialSubmit submits a job to a fork of the state, which is dropped afterwards. It returns the job
+// as it would be, with the id that it would get.
 func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*state.View, model.JobID, error) {
 	jobs := []*jobspec.Job{job}
 	facts, err := x.finder().Facts(x.ctx(), owner.User, jobs)

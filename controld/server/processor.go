@@ -132,9 +132,9 @@ func (x *exchange) maxProcessor() int {
 	return cmp.Or(x.config().MaxProcessor, model.DefaultMaxProcessor)
 }
 
-// checkProcessor refuses a request that reads, or tries something out, of a user that has used up its
-// processor time. What changes something is never refused for that, and what waits is counted by
-// itself.
+// checkProcessor refuses a request that reads, or tries something out, of a user that has used up
+// its processor time. It never refuses a request that changes something. Waiting requests are
+// counted apart.
 func (x *exchange) checkProcessor() error {
 	if x.r.Method != http.MethodGet && !x.rt.quiet || x.caller.Role == string(pki.Controller) {
 		return nil

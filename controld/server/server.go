@@ -1,8 +1,8 @@
 // Package server answers the API of the control daemon: its routes, their handlers, and passing
 // requests on to the leader.
 //
-// The steps of a request, in order, are in exchange.go; routes.go is the table of routes; each
-// handler is in a file named after its subject.
+// exchange.go has the steps of a request in order, routes.go the table of routes. Each handler is
+// in a file named after its subject.
 package server
 
 import (

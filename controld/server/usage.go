@@ -111,8 +111,8 @@ func attemptOf(j *model.Job, n int) *model.Attempt {
 	return nil
 }
 
-// liveUsage asks the nodes what the workers of an attempt have used that run, and returns for each
-// what its node says, or why it says nothing.
+// liveUsage asks the nodes for the usage of an attempt's running workers. It returns each node's
+// answer, or the reason why there is none.
 func (x *exchange) liveUsage(id model.JobID, a *model.Attempt) ([]*api.NodeUsage, []error) {
 	found, errs := make([]*api.NodeUsage, len(a.Workers)), make([]error, len(a.Workers))
 	var asking sync.WaitGroup

@@ -14,9 +14,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// userRequests counts the requests of each user that wait or follow: each keeps a connection, a
-// goroutine, and a condition that every change of the state is held against. Other requests are not
-// counted, so that a user with too many can cancel jobs all the same.
+// userRequests counts the waiting and following requests of each user. Each of them keeps a
+// connection, a goroutine, and a condition that is tested after every change of the state. Other
+// requests are not counted, so that a user with too many can cancel jobs all the same.
 type userRequests struct {
 	mu    sync.Mutex
 	by    map[uint32]int
@@ -105,8 +105,8 @@ func (x *exchange) begin() (end func(), err error) {
 			"configuration"}
 }
 
-// takeRead counts a request that only reads, now if it does not wait, and refuses it if there were too
-// many. What changes something is never refused for that.
+// takeRead counts a request that only reads, now if it does not wait, and refuses it if there were
+// too many. It never refuses a request that changes something.
 func (x *exchange) takeRead(now bool) error {
 	if x.r.Method != http.MethodGet || x.caller.Role == string(pki.Controller) { // another one has counted it
 		return nil

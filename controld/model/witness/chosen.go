@@ -10,9 +10,9 @@ import (
 const (
 	// Fewest is how many nodes make a set: of two nodes neither outvotes the other.
 	Fewest = 3
-	// Most is how many members a set has: 15 of them may be gone, and a node that asks all of them in an
-	// outage, every twentieth part of a lease, costs each of them a request or two a second in a cluster
-	// of a thousand nodes.
+	// Most is the size of a set: 15 members may be gone. In an outage a node asks all members every
+	// twentieth part of a lease, a request or two a second for each member in a cluster of a
+	// thousand nodes.
 	Most = 31
 	// MostSets is how many sets nodes may have at once. Until the oldest is out of use no other is chosen.
 	MostSets = 32
@@ -36,8 +36,8 @@ func (c *Chosen) Newest() *Set {
 	return &c.Sets[len(c.Sets)-1]
 }
 
-// From returns the sets from a number to the newest: those that a node may have that is known to have
-// had the first of them.
+// From returns the sets from a number to the newest: a node that is known to have had the first may
+// have any of them.
 func (c *Chosen) From(number uint64) []Set {
 	for i := range c.Sets {
 		if c.Sets[i].Number >= number {
@@ -103,11 +103,11 @@ func (s *Set) check() error {
 	return nil
 }
 
-// Spans returns the spans of a set in a cluster with a lease, a margin and a time after which a silent
-// node is down, in milliseconds. A witness hears of a leader every half of that time at least, so twice of
-// it is an outage and no hiccup; but a node must have heard of the outage before its lease ends, and has
-// two fifths of it for that. An outage may last any time, so an extension is no longer than a lease, and a
-// lost job waits hardly longer than without witnesses.
+// Spans returns the spans of a set, in milliseconds, from the cluster's lease, its margin, and the
+// silence after which a node is down. A witness hears of a leader at least every half of that time,
+// so twice of it is an outage and no hiccup. A node must notice the outage before its lease ends,
+// and has two fifths of the lease for that. An outage may last any time, so an extension is no
+// longer than a lease, and a lost job waits hardly longer than without witnesses.
 func Spans(lease, margin, down int64) (silence, hold, wait int64) {
 	return max(min(2*down, lease*2/5), 1), lease, margin
 }

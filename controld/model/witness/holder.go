@@ -10,14 +10,14 @@ type Holder struct {
 	answers map[string]Answer
 }
 
-// asksPerHold is how often a node asks in the span of an extension: some rounds may be lost, and a lease
-// is renewed early enough for a shim that is slow to hear of it.
+// asksPerHold is how often a node asks in the span of an extension. Some rounds may be lost, and
+// the lease is renewed early enough for a slow shim.
 const asksPerHold = 20
 
 // AskEvery returns the time between two rounds of questions to a set, in milliseconds.
 func (s *Set) AskEvery() int64 { return max(s.Hold/asksPerHold, 1) }
 
-// Hear notes a confirmed answer of a leader. What witnesses have said before does not matter any more.
+// Hear notes a confirmed answer of a leader. Earlier words of witnesses do not matter any more.
 func (h *Holder) Hear(now int64) {
 	h.Heard, h.asked = now, 0
 	clear(h.answers)
@@ -49,9 +49,9 @@ func (h *Holder) Note(member string, a Answer) {
 	h.answers[member] = a
 }
 
-// Extend returns until when this node may extend its leases, on its own clock, and false if it may not: see
-// [Set.Extend]. ends is the end of the newest of its leases, 0 if the daemon does not know it because it has
-// restarted; then each shim keeps to its own. A lease that is over is never extended, since the
+// Extend returns until when this node may extend its leases, on its own clock, and false if it may
+// not: see [Set.Extend]. ends is the end of the newest of its leases. After a restart of the daemon
+// it is 0, and each shim keeps to its own lease. A lease that is over is never extended, since the
 // controllers may have given its job to another node meanwhile.
 func (h *Holder) Extend(now, ends int64, s *Set) (until int64, ok bool) {
 	until, ok = h.extend(s, h.answers)

@@ -1,9 +1,9 @@
-// Package witness decides what may happen to the jobs of a node that hears of no controller, so that an
-// outage of the controllers ends no job and still no job runs twice. Some nodes are witnesses. A node
-// whose lease ends asks them: if a majority has had no leader's answer for a while, the node extends its
-// leases ([Set.Extend]). A leader starts a lost job again only after it has kept in touch with a
-// majority of the same witnesses for longer than such an extension lasts ([Trips.MayStart]).
-// docs/decisions has the proof, and the tests of this package check it.
+// Package witness decides if jobs may go on at a node that hears of no controller. An outage of the
+// controllers then ends no job, and still no job runs twice. Some nodes are witnesses. A node whose
+// lease ends asks them: if a majority has had no leader's answer for a while, the node extends its
+// leases ([Set.Extend]). A leader starts a lost job again only after a span without doubt: it was
+// in touch with a majority of the same witnesses for longer than an extension lasts
+// ([Trips.MayStart]). docs/decisions has the proof, and the tests of this package check it.
 //
 // Times are in milliseconds of the CLOCK_BOOTTIME of the machine that reads them. They are never
 // compared with those of another machine, except that a leader gets back what it has sent.
@@ -50,9 +50,10 @@ func (r rules) silent(now, started, heard int64) int64 {
 	return now - max(started, heard)
 }
 
-// Extend returns until when a node may extend its leases, on its own clock: for the span of its newest
-// set after it sent the oldest question that counts. It reports false if no majority of the set says
-// that it hears no leader; then the leases end. answers has the last answer of each member.
+// Extend returns until when a node may extend its leases, on its own clock. It adds the span of its
+// newest set to the time of the oldest question that counts. It reports false if no majority of the
+// set says that it hears no leader; then the leases end. answers has the last answer of each
+// member.
 func (s *Set) Extend(answers map[string]Answer) (until int64, ok bool) {
 	return rules{}.extend(s, answers)
 }
@@ -72,9 +73,9 @@ func (r rules) extend(s *Set, answers map[string]Answer) (until int64, ok bool) 
 	return asked[len(asked)-need] + s.Hold, true
 }
 
-// Trips are the round trips of one leader with witnesses: a report of a witness that echoes an answer
-// that this leader has sent a short time before. The zero value is that of a new leader, which knows of
-// none.
+// Trips are round trips of one leader with witnesses. A trip is a report that echoes an answer
+// which this leader sent a short time before. The zero value is that of a new leader, which knows
+// of none.
 type Trips struct {
 	rules
 	of map[string]streak
@@ -100,9 +101,9 @@ func (t *Trips) Note(member string, sent, now, silence int64) {
 	t.of[member] = s
 }
 
-// MayStart reports whether no node that asks one of the sets can hold an extended lease: for each set
-// the leader has kept in touch with the same majority for longer than an extension lasts. sets are all
-// from the one that the lost node is known to have to the newest.
+// MayStart reports whether no node that asks one of the sets can hold an extended lease. For each
+// set the leader must have been in touch with the same majority for longer than an extension lasts.
+// sets are all from the one that the lost node is known to have to the newest.
 func (t *Trips) MayStart(now int64, sets []Set) bool {
 	var silence, wait int64
 	for i := range sets {

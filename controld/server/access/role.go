@@ -1,4 +1,4 @@
-// Package access says which callers may do what: the roles that a caller can have, the rule of a
+// Package access decides which callers may do what. It has the roles of a caller, the rule of a
 // route, and the table of all rules.
 //
 // It decides and knows no request. Package server says which roles a caller has, registers each

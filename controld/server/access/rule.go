@@ -81,8 +81,8 @@ func (r *Rule) AllowsPart(p *Part, has Role, private []string) bool {
 	return slices.Contains(r.Parts, p) && p.Allows(has, private)
 }
 
-// allows reports whether one of the roles is allowed. What is private is so to users, and to callers
-// that are not known.
+// allows reports whether one of the roles is allowed. Private routes are private to users and to
+// unknown callers.
 func allows(allowed, has Role, words, private []string) bool {
 	if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(private, w) }) {
 		allowed &^= User | Local | Anyone

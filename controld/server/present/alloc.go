@@ -59,7 +59,7 @@ func withoutOtherTasks(spec *jobspec.Job) *jobspec.Job {
 }
 
 // withGrant returns a specification in which the leading task of a group has what the worker was
-// granted beyond what it asks for. What was half of the task's memory stays half of it.
+// granted beyond what it asks for. Half of the task's memory stays half of it.
 func withGrant(spec *jobspec.Job, group int, asked, granted model.Vector) *jobspec.Job {
 	g := &spec.Groups[group]
 	leader := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Leader != nil && *t.Leader })

@@ -227,8 +227,8 @@ func flags(j *model.Job) []string {
 	return f
 }
 
-// elapsed is how long the last attempt has run, or ran, without the time for which it was
-// suspended; of a job with members, all of them together.
+// elapsed returns how long the last attempt ran, without suspensions; for a job with members, all
+// of them together.
 func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	begin, end, suspended := j.Started.Wall, j.Ended.Wall, int64(0)
 	if n := len(j.Attempts); j.Children == nil {
@@ -247,8 +247,8 @@ func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	return jobspec.Seconds(max(0, int64(end-begin)-suspended) / 1000)
 }
 
-// gpuSeconds is what the job was charged, and what its live attempt has held since: nothing while
-// it is suspended, and of a GPU that it shares its part.
+// gpuSeconds returns the charged service, and the live attempt's holdings since then. A suspended
+// attempt adds nothing, and an attempt that shares a GPU adds its part.
 func gpuSeconds(j *model.Job, at model.Instant) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Redact takes away what only a job's owner and its operators see: its specification, comment,
-// paths, parameters, metrics and what follows from them, lines of output, and messages, which may quote
-// its command. why is the job's reason.
+// Redact removes everything that only a job's owner and its operators may see. That is its
+// specification, comment, paths, parameters, metrics with their consequences, output lines, and
+// messages, which may quote its command. why is the job's reason.
 func Redact(j *api.Job, why model.Reason) {
 	j.Workdir, j.Comment, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", "", nil, "", nil, nil
 	j.ProgressProblem = ""
