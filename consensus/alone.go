@@ -11,10 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// NewAlone makes dir, which must be missing or empty, the directory of a cluster with one member. Its
-// log begins with a snapshot of the state that write writes, behind the entry at index after, of term
-// term: later entries have higher numbers than every member of the cluster before gave that has
-// only these.
+// NewAlone makes dir, which must be missing or empty, the directory of a cluster with one member.
+// Its log begins with a snapshot that write writes, behind the entry at index after of term. Later
+// entries have higher numbers than a member of the old cluster gave, if it has only these entries.
 func NewAlone(dir string, self Member, after, term uint64, write func(io.Writer) error) (err error) {
 	if list, err := os.ReadDir(dir); err == nil && len(list) > 0 {
 		return fmt.Errorf("%s is not empty", dir)

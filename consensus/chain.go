@@ -11,13 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Each entry carries a sum of its own content and of the sum before it, so that two logs with the
-// same sum somewhere have the same entries up to there. The library takes entries for the same if
-// they have the same index and term. That is so until disks are rolled back: then a term that was
-// used is used again, for other entries.
+// Each entry carries a sum of its own content and of the sum before it. So two logs with the same
+// sum at one entry have the same entries up to it. The library takes entries for the same if they
+// have the same index and term. That is so until disks are rolled back: then a term that was used
+// is used again, for other entries.
 
-// A link is what an entry carries: whether the sum begins anew here, because this member had a
-// snapshot and not the entry before, and the sum.
+// A link is the part of an entry with its sum, and a flag: the sum begins anew here, because this
+// member had a snapshot and not the entry before.
 const linkSize = 1 + 8
 
 // chain is the sum of the last entry of the log. Only the library's main goroutine uses it.
@@ -43,8 +43,8 @@ func (c chain) next(l *raft.Log) uint64 {
 	return sum.Sum64()
 }
 
-// add takes l as the next entry: it gives it its link if this member leads and has made it, and
-// compares the link that the leader has given it. It reports false if the logs differ before l.
+// add takes l as the next entry. A leader that has made l gives it its link; for other entries add
+// compares the leader's link. It reports false if the logs differ before l.
 func (c *chain) add(l *raft.Log) bool {
 	follows := c.known && l.Index == c.index+1
 	if !follows {

@@ -10,8 +10,8 @@ import (
 // as its follower.
 //
 // The library counts an answer for a verification although the request was begun before it. A
-// leader that was stopped, or whose answers come late, would be confirmed by what a member said
-// before it elected another leader, and would show a state that is not current.
+// leader that was stopped, or whose answers come late, would count answers from before another
+// leader was elected. It would then show a state that is not current.
 type confirmations struct {
 	mu    sync.Mutex
 	begun map[string]time.Time

@@ -46,8 +46,8 @@ type Member struct {
 	Log  string `json:"log,omitempty"` // id, made with the log
 }
 
-// Dialer opens a connection to a peer. It must not connect to another member than the one with this
-// name, whatever its address: a member whose vote was counted twice could split the cluster.
+// Dialer opens a connection to a peer. It must not connect to a member with another name, whatever
+// the address: a member whose vote was counted twice could split the cluster.
 type Dialer func(ctx context.Context, to Member) (net.Conn, error)
 
 // Config is a node's identity and its timing. [DefaultConfig] has the timing.
@@ -56,10 +56,10 @@ type Config struct {
 	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
 	Addr string // host:port that peers dial; also where the node listens, unless Listener is set
 
-	// Record, if set, is a file that survives restarts of the process and lies outside Dir, so that a
-	// copy of Dir that is put back does not bring it back too. It shows at the next start whether the
-	// log has forgotten anything. In memory it is fast, and a member on a machine that was booted has
-	// none.
+	// Record, if set, is a file outside Dir that survives restarts of the process. A copy of Dir
+	// that is put back does not bring the record back too. It shows at the next start whether the
+	// log has forgotten anything. In memory it is fast, and a member on a machine that was booted
+	// has none.
 	Record string
 
 	Logger *slog.Logger // nil discards

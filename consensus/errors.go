@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a directory, an address or a call. Errors wrap these; compare with
-// errors.Is.
+// Errors of a directory, an address or a call. Errors wrap these; compare with errors.Is.
 var (
 	ErrNotWritable  = errors.New("directory is not writable")
 	ErrNewer        = errors.New("written by a newer version of rota")
@@ -76,8 +75,9 @@ func (e *FatalError) Error() string {
 // Unwrap returns the error of the disk.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// LogError says that a member must not go on with its log: it has forgotten what others count on, or
-// the others have forgotten what it knows. The member stops, and does not start with this log again.
+// LogError says that a member must not go on with its log. The member has forgotten what others
+// count on, or the others have forgotten what it knows. The member stops, and does not start with
+// this log again.
 type LogError struct {
 	Dir  string
 	Kind error // ErrRolledBack or ErrDiverged

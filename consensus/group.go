@@ -11,7 +11,7 @@ import (
 )
 
 // An entry holds a group of proposals: format byte, CRC-32C of the rest, number of proposals, then
-// length and bytes of each; in the second format the rest is compressed with S2. The checksum is
+// length and bytes of each. In the second format the rest is compressed with S2. The checksum is
 // there because the log file has none over its pages: a flipped bit must stop a member, not make it
 // diverge.
 const (

@@ -16,8 +16,8 @@ import (
 )
 
 // To the library a member is its name and the id of its log, which is made with the log and kept in
-// it. So a member that comes back with an empty log is another member, which has no vote: its answers
-// count for none of the votes and entries that its lost log had promised.
+// it. So a member that comes back with an empty log is another member without a vote. None of its
+// answers counts for the votes and entries that its lost log had promised.
 
 // logIDKey is where a log keeps its id.
 var logIDKey = []byte("RotaLogID")

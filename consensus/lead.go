@@ -158,9 +158,9 @@ func (n *Node) awaitLeader(ctx context.Context, wanted func(Member) bool) (Membe
 	}
 }
 
-// Verify makes sure that this member leads now, by asking a quorum, and that it has applied
-// everything that was acknowledged before the call: what the machine shows afterwards is current.
-// Concurrent calls share a question. Errors: *[NotLeaderError], ErrStopped, the cause of ctx.
+// Verify makes sure, by asking a quorum, that this member leads now and has applied everything that
+// was acknowledged before the call. The machine then shows a current state. Concurrent calls share
+// a question. Errors: *[NotLeaderError], ErrStopped, the cause of ctx.
 func (n *Node) Verify(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {

@@ -15,8 +15,8 @@ func newRaftLog(to *slog.Logger) hclog.Logger {
 	return log
 }
 
-// raftLog passes the library's messages on to slog. What the library calls information is detail to
-// an operator, so it becomes debug. The node itself logs changes of the leader.
+// raftLog passes the library's messages on to slog. The library's information is detail to an
+// operator, so it becomes debug. The node itself logs changes of the leader.
 type raftLog struct{ to *slog.Logger }
 
 // slogLevel returns the level of slog for a level of the library.

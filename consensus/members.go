@@ -91,9 +91,8 @@ func (n *Node) beyond(first uint64) {
 		n.Term(), first)})
 }
 
-// refuseLog stops this member, and reports it, if the leader sends another log than the one here: a
-// snapshot that is older than the state, which has every committed entry, or other entries under the
-// same terms.
+// refuseLog stops this member, and reports it, if the leader sends another log than the one here.
+// Such a log is a snapshot older than the state, or has other entries under the same terms.
 func (n *Node) refuseLog(rpc raft.RPC) bool {
 	switch c := rpc.Command.(type) {
 	case *raft.InstallSnapshotRequest:

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A member that cannot prove that its log is whole gives no vote and asks for none until every other
-// voter has told it how far it had come, or probationMax has passed since its start. Its proof is
+// A member that cannot prove that its log is whole gives no vote and asks for none. That ends when
+// every other voter has told it how far it had come, or probationMax after its start. Its proof is
 // the record outside its directory, which a machine that was booted has lost. The others know what
 // it acknowledged to them; a voter that is down for longer than probationMax does not hold the
 // cluster up.

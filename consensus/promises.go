@@ -14,8 +14,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// mark is how far a member has come. It only grows while a member keeps its log: a smaller one shows
-// that the log is an older copy, so that the member has forgotten votes or entries.
+// mark is how far a member has come. It only grows while a member keeps its log. A smaller mark
+// shows that the log is an older copy, and that the member has forgotten votes or entries.
 type mark struct {
 	Term     uint64 `json:"term,omitempty"`       // that it has entered
 	Vote     uint64 `json:"vote,omitempty"`       // last term in which it has voted
@@ -48,8 +48,8 @@ func (m mark) String() string {
 }
 
 // promises are what this member must not forget, because others count on it. A copy is kept in a
-// file outside the member's directory, which a copy of the directory that is put back does not
-// bring back too.
+// file outside the member's directory. A copy of the directory that is put back does not bring that
+// file back too.
 type promises struct {
 	log string // id
 	// recorded says that the copy is of this log, and that the log has all of it: nothing was forgotten
@@ -66,8 +66,8 @@ type promises struct {
 var (
 	termKey = []byte("CurrentTerm")
 	voteKey = []byte("LastVoteTerm")
-	// cutKey has the end of the log before the newest leader had the last entries replaced: they were
-	// not committed, and a member that has dropped them has forgotten nothing.
+	// cutKey has the end of the log before the newest leader replaced its last entries. They were
+	// not committed, so a member that dropped them has forgotten nothing.
 	cutKey = []byte("RotaCut")
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Limits of a group. Proposals that arrive while an entry is on its way wait and go together in the
-// next, so a lone caller waits for one fsync and many callers share it.
+// Limits of a group. Proposals that arrive while an entry is on its way go together in the next. A
+// lone caller waits for one fsync, and many callers share it.
 const (
 	groupCountMax = 4096
 	groupBytesMax = 1 << 20
@@ -70,8 +70,8 @@ func (f *batch) answer(from int, results []any, index uint64) {
 // Propose appends data to the log and returns what the machine's Apply made of it and the index of
 // its entry. The bytes must not be changed meanwhile, and never after an error: the log may have
 // them still. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may
-// not take effect), ErrTooLarge, ErrStopped, or the cause of ctx if that ended before data went
-// out.
+// not take effect), ErrTooLarge, ErrStopped. If ctx ended before data went out, the error is its
+// cause.
 func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 	if len(data) > ProposalMax {
 		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), ProposalMax)

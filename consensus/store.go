@@ -151,8 +151,8 @@ func makeWritable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// makeDir makes dir and what is missing above it, and makes the new names durable: what is synced in
-// a directory without a name is lost with it.
+// makeDir makes dir and its missing parents, and makes the new names durable. A synced file in a
+// directory without a durable name would be lost with it.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -173,8 +173,8 @@ func notWritable(dir string, err error) error {
 		dir, ErrNotWritable, err)
 }
 
-// lockWait is for how long another process may hold a directory: a daemon that was killed lets go
-// of it only when the kernel has taken its memory back.
+// lockWait is how long another process may hold a directory: the lock of a killed daemon ends only
+// when the kernel has taken its memory back.
 const lockWait = 2 * time.Second
 
 // lockDirectory keeps other processes out of dir until the file is closed or the process ends.
@@ -316,10 +316,10 @@ func (s *snapshotSink) Close() error {
 }
 
 // guard checks every access to the log. The library panics after some failures of the disk, and
-// tries again for ever after others. The guard reports the first failure, and ends the goroutine of
-// the library that met it, so that nothing is decided on a log that may be damaged. It also reports
-// a write that does not return: while a leader waits for its disk, the library goes on telling the
-// others that it leads, and the cluster would stand still.
+// tries again for ever after others. The guard reports the first failure and ends the library's
+// goroutine that met it, so nothing is decided on a log that may be damaged. It also reports a
+// write that does not return. A leader that waits for its disk goes on telling the others that it
+// leads, and the cluster would stand still.
 type guard struct {
 	store    *raftboltdb.BoltStore
 	promises *promises                  // what the log has promised

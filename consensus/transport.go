@@ -21,13 +21,13 @@ const (
 	rpcTimeout   = 10 * time.Second // a group of many megabytes on a slow link still fits
 )
 
-// serialTransport sends heartbeats down the path of every other request. The shortcut that the
-// library offers handles them on another goroutine than the one that owns the log, and two of them
-// at once can make logs diverge (hashicorp/raft#695).
+// serialTransport sends heartbeats down the path of every other request. The library's shortcut
+// handles them on another goroutine than the one that owns the log, and two of them at once can
+// make logs diverge (hashicorp/raft#695).
 //
 // It dials members by name, at the address where they are now: the library dials an address.
 //
-// What members say shows how far they have come, which known takes down.
+// Messages of members show how far they have come; known keeps that.
 type serialTransport struct {
 	*raft.NetworkTransport
 	find      func(name string) (string, bool)

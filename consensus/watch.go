@@ -72,8 +72,8 @@ func (n *Node) untilRefused(ctx context.Context, m Member) bool {
 	return false
 }
 
-// stand makes this member a candidate, unless another than gone leads by its turn: of members that
-// notice the same, the first by name goes ahead, so that they do not share the votes.
+// stand makes this member a candidate, unless another member than gone leads before its turn.
+// Members that notice the same take turns by name, so that they do not share the votes.
 func (n *Node) stand(gone Member) {
 	turn, votes := n.turn(gone)
 	if !votes {

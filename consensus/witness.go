@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// witness remembers what this member knows of the others: how far each has come by what it has said,
+// witness remembers what this member knows of the others: how far each has come by its own words,
 // and which log answers under each name.
 type witness struct {
 	mu      sync.Mutex
@@ -101,7 +101,7 @@ const witnessFile = "seen"
 // witnessEvery is how often it is saved if it has changed.
 const witnessEvery = time.Second
 
-// load reads what was saved in dir. What cannot be read is left out.
+// load reads what was saved in dir. An unreadable file counts as empty.
 func (w *witness) load(dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, witnessFile))
 	if err != nil {

@@ -124,9 +124,9 @@ func (m *Machine) settleGeneration(r *model.Recovery) {
 	}
 }
 
-// holdUnaccounted holds a waiting job of which a node knows a later attempt than the state: it may have
-// done its work after the state was saved. While that attempt may still run, it cannot be released
-// into a second one.
+// holdUnaccounted holds a waiting job if a node knows a later attempt than the state. That attempt
+// may have done the job's work after the state was saved. While that attempt may still run, it
+// cannot be released into a second one.
 func (m *Machine) holdUnaccounted(id model.JobID) {
 	ends := m.v.At() + model.Instant(m.v.Config().LeaseMS+m.v.Config().MarginMS)
 	j := m.v.Job(id)

@@ -31,9 +31,9 @@ func Encode(e Entry) ([]byte, error) {
 	return b, nil
 }
 
-// Decode is the reverse of Encode. It is strict: an unknown kind is an *UnknownKindError, and
-// unknown fields are an error too, because a replica that left them out would apply another command
-// than the other replicas do.
+// Decode is the reverse of Encode. It is strict: an unknown kind is an *UnknownKindError, and an
+// unknown field is an error too. A replica that left one out would apply another command than the
+// other replicas do.
 func Decode(data []byte) (Entry, error) {
 	var env envelope[json.RawMessage]
 	if err := decodeStrict(data, &env); err != nil {

@@ -27,8 +27,7 @@ type Entry struct {
 	Command Command
 }
 
-// commandTable lists every kind of command. What a kind's decoder returns is what Apply carries
-// out.
+// commandTable lists every kind of command. Apply carries out the result of a kind's decoder.
 var commandTable = []row{
 	command[SubmitJobs](model.ErrUnsettled, model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner,
 		model.ErrNoJob, anySpec, anyLimit, anyJob),

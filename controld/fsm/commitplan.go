@@ -17,8 +17,8 @@ var KindCommitPlan = newKind("commit-plan/1")
 // present state with the same Fits that decided; one that no longer holds is refused alone, a gang
 // whole. Its result is []error, one for each action.
 //
-// BasedOn, At and Rules are all that a cycle knows beside the state, so that it can be run again on
-// the state at BasedOn and must decide the same. Apply does not look at them.
+// BasedOn, At and Rules are everything that a cycle knows beside the state. So the cycle can be run
+// again on the state at BasedOn, and must decide the same. Apply does not look at them.
 type CommitPlan struct {
 	BasedOn uint64        `json:"based_on"`          // index of the view
 	At      model.Instant `json:"at"`                // when the cycle decided
@@ -259,8 +259,8 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	m.s.EmitJob(model.EventAssigned, next, c.cause)
 }
 
-// withoutWorkers returns those of some nodes that run nothing, and are not known to have the newest witnesses.
-// What they will run they hear of together with these, or with later ones.
+// withoutWorkers returns those of some nodes that run nothing, and are not known to have the newest
+// witnesses. These nodes hear of their first workers together with the newest witnesses.
 func (m *Machine) withoutWorkers(at []int) []int {
 	var fresh []int
 	for _, i := range at {

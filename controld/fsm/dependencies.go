@@ -13,9 +13,9 @@ import (
 const maxSettled = 10_000
 
 // settleDependencies lets go, ends or holds the jobs that depend on what this entry, and those
-// before it, have changed. What follows from that in turn is done too, oldest first, up to
-// maxSettled jobs. That order makes what is left over a function of the state alone, so that a
-// replica that restores a snapshot goes on in the same way.
+// before it, have changed. Consequences of consequences are done too, oldest first, up to
+// maxSettled jobs. That order makes the remainder a function of the state alone, so a replica that
+// restores a snapshot goes on in the same way.
 func (m *Machine) settleDependencies() {
 	m.matchCounterparts()
 	m.settleParents()

@@ -7,14 +7,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What is remembered of a job's displacements: those of a day, and no more than any policy asks
+// Bounds of the record of a job's displacements: those of a day, and no more than any policy asks
 // about.
 const (
 	maxDisplaced = 32
 )
 
-// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the
-// other was to get is offered to the job itself when the other does not wait any more.
+// displaced notes that an attempt has ended for another job's sake, if that is the cause. When the
+// other job no longer waits, its room is offered to the displaced job.
 func (m *Machine) displaced(j *model.Job, cause model.Cause) {
 	a := &j.Attempts[len(j.Attempts)-1]
 	switch cause {
@@ -48,8 +48,8 @@ var causeText = map[model.Cause]string{
 // wantsRoom reports whether a job still waits for room that is made for it.
 func (m *Machine) wantsRoom(id model.JobID) bool { return model.WantsRoom(m.v.Job(id)) }
 
-// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
-// that it was stopped for, and says what it has cost.
+// emitFor is emitJob for consequences of an attempt's stop: the event names the job that it was
+// stopped for, and its cost.
 func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
 	e := state.JobEvent(t, j, cause)
 	if n := len(j.Attempts); n > 0 {

@@ -95,8 +95,8 @@ func (m *Machine) Apply(index uint64, e Entry) (any, error) {
 	return result, err
 }
 
-// carryOut applies a command. What changes jobs waits until the cluster's generation holds: another
-// controller may have begun one too, and what is acknowledged here would be lost.
+// carryOut applies a command. Commands that change jobs are refused until the cluster's generation
+// holds. Another controller may have begun one too, and changes acknowledged here would be lost.
 func (m *Machine) carryOut(c Command) (any, error) {
 	if m.v.Recovery().Holds() {
 		switch c.(type) {

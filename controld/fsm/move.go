@@ -8,9 +8,9 @@ import (
 )
 
 // MoveJob has a job with a fixed number of workers go on with some or all of them at other places,
-// for its own sake. It is stopped once, with the grace that it has asked for; when its last worker
-// has exited, the same entry of the log begins the next attempt. Until then the room at both ends
-// is taken. No retries are used up, and policies are not asked again.
+// for its own sake. It is stopped once, with its own grace. When its last worker has exited, the
+// same entry of the log begins the next attempt. Until then the room at both ends is taken. No
+// retries are used up, and policies are not asked again.
 type MoveJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`

@@ -30,9 +30,9 @@ func (NodeReport) Kind() Kind { return KindNodeReport }
 // was, nil if all were. Each wraps model.ErrBadReport or model.ErrBadClass.
 type RefusedRows []error
 
-// apply notes what became of workers. What is of an old attempt, of another node, or known already
-// changes nothing. A row that cannot be true is left out, or taken without the figures that cannot, so
-// that the node's other rows, and the ends of workers, are not lost with it.
+// apply notes what became of workers. News of an old attempt, of another node's worker, or known
+// already changes nothing. An impossible row is left out, or taken without its impossible figures.
+// So the node's other rows, and the ends of workers, are not lost with it.
 func (c NodeReport) apply(m *Machine) (any, error) {
 	n, _ := m.v.Node(c.Node)
 	switch {
@@ -113,8 +113,8 @@ func measurable(r *model.WorkerReport) bool {
 		r.Usage.Possible()
 }
 
-// reported returns the live attempt and its worker that a node's report is about, nil if it is
-// about another node's worker or an old attempt.
+// reported returns the live attempt and the worker of a node's report. It returns nil if the report
+// is about another node's worker or an old attempt.
 func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, *model.Worker) {
 	a, err := m.attempt(r.Job, r.Attempt)
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node ||

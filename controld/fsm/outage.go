@@ -68,9 +68,9 @@ func (c NoteWitnesses) apply(m *Machine) (any, error) {
 // KindDeclareLost is the kind of [DeclareLost].
 var KindDeclareLost = newKind("declare-lost/1")
 
-// DeclareLost says that the leader has made sure that nothing runs any more on a node that is down: its
-// lease is over, and for longer than any extension lasts the leader was in touch with a majority of each
-// set of witnesses that the node may have.
+// DeclareLost says that nothing can run any more on a node that is down. Its lease is over, and the
+// leader was in touch with a majority of each possible set of witnesses for longer than any
+// extension lasts.
 type DeclareLost struct {
 	Node   string `json:"node"`    // name of the node
 	BootID string `json:"boot_id"` // boot of the node

@@ -41,8 +41,8 @@ func (m *Machine) planPack(c *PackJob) error {
 	if err := m.s.ShareGPU(node, j, set, host.Workers[0].GPUs); err != nil {
 		return err
 	}
-	// 3. Number the new packing above all that its members have seen: a rate that a node still
-	// reports for an older packing is then recognised and ignored.
+	// 3. Number the new packing above all that its members have seen. A rate that a node still
+	// reports for an older packing is then ignored.
 	number := a.PackingNumber() + 1
 	for _, o := range set {
 		number = max(number, m.v.Job(o).Live().PackingNumber()+1)
@@ -183,7 +183,7 @@ func (m *Machine) chargedUntilNow(a *model.Attempt) {
 	a.Switch = &next
 }
 
-// leaveGPU takes an attempt out of its packing after it has given its part of the GPU back, and
+// leaveGPU takes an attempt out of its packing after it has given its part of the GPU back. It
 // divides the GPU among the jobs that stay. They get a new number, since their rates change.
 func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus []int) {
 	if !a.Packed() {

@@ -39,9 +39,9 @@ func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 	return at, nil
 }
 
-// checkPorts looks at the port at which the workers of a start meet, and at those of its places: it
-// accepts no port where there is none to give: for a single worker, and on nodes without a range.
-// The workers of a gang of several groups have one each, besides the one at which the gang meets.
+// checkPorts checks the port at which the workers of a start meet, and the ports of its places. A
+// single worker, and nodes without a range, must have none. The workers of a gang of several groups
+// have one each, besides the one at which the gang meets.
 func (m *Machine) checkPorts(j *model.Job, port int, places []model.Place, at []int) error {
 	if err := m.checkPort(port, at[0], len(places) == 1); err != nil {
 		return err

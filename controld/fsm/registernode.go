@@ -10,9 +10,10 @@ import (
 // KindRegisterNode is the kind of [RegisterNode].
 var KindRegisterNode = newKind("register-node/1")
 
-// RegisterNode adds a node or renews its inventory. Another boot of the same machine ends, as node-lost,
-// every attempt that the earlier boot ran. Another machine of that name is refused as long as the first
-// one may run workers: until they have ended, or the lease of a node that is down is over.
+// RegisterNode adds a node or renews its inventory. Another boot of the same machine ends, as
+// node-lost, every attempt that the earlier boot ran. Another machine of that name is refused as
+// long as the first one may run workers. They must have ended, or the lease of the down node must
+// be over.
 type RegisterNode struct {
 	Node model.Node `json:"node"` // State, Reason and Since are ignored
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once,
-// with the grace that the job has asked for; when the last one has exited, the same entry of the
-// log begins the next attempt with those that are not to leave, at their places, and those that
-// join. Until then their room is taken, whether they run, have exited or have not begun. No retries
-// are used up, and policies are not asked again.
+// ResizeJob gives an elastic job another number of workers. All its workers are stopped once, with
+// the job's own grace. When the last one has exited, the same entry of the log begins the next
+// attempt with the workers that stay and those that join. Until then their room is taken, whether
+// they run, have exited or have not begun. No retries are used up, and policies are not asked
+// again.
 type ResizeJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
@@ -50,8 +50,8 @@ func (m *Machine) planResize(c *ResizeJob) error {
 	return err
 }
 
-// stopToRelaunch takes the room of the workers that join an attempt, and asks all of its workers to
-// stop, to go on as a [model.Resize] says.
+// stopToRelaunch takes the room of the workers that join an attempt, and asks all its workers to
+// stop. The attempt then goes on as [model.Resize] says.
 func (m *Machine) stopToRelaunch(j *model.Job, a *model.Attempt, r *model.Resize, s model.Stop) (*model.Job, error) {
 	places := r.Places(j, a)
 	at, err := m.locate(j.Resized(len(places)), places)
@@ -68,9 +68,9 @@ func (m *Machine) stopToRelaunch(j *model.Job, a *model.Attempt, r *model.Resize
 	return next, nil
 }
 
-// cancelResize gives back what is kept for the next attempt of a job that is being resized and
-// holds nothing else, and returns the places that it was kept for. Workers that still run keep
-// their room until they have exited. taken says that it is taken again at once.
+// cancelResize gives back the room that is kept for the next attempt of a job that is being
+// resized. It returns the places of that room. Workers that still run keep their room until they
+// have exited. taken says that it is taken again at once.
 func (m *Machine) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model.Place {
 	r := a.Resize()
 	if r == nil {

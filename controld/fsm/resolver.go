@@ -224,8 +224,8 @@ func (r *resolver) gone(id model.JobID, parent *model.Job) bool {
 	return !parent.Children.Waiting.Has(n) && !parent.Children.Dropped.Has(n)
 }
 
-// progress returns how far a job has come, as far as state and facts know it. What is in this
-// submission has not begun.
+// progress returns how far a job has come, as far as state and facts know it. Jobs of this
+// submission have not begun.
 func (r *resolver) progress(id model.JobID) lifecycle.Progress {
 	if f, ok := r.facts[id]; ok && r.m.v.Job(id) == nil {
 		return lifecycle.Progress{Started: true, Ended: true, Well: f.Ended == model.Completed}

@@ -24,8 +24,9 @@ type SetConfig struct {
 	Comment string `json:"comment,omitempty"` // given by the admin
 	// IfVersion is the version that has to be in force; 0: whichever is.
 	IfVersion int `json:"if_version,omitempty"`
-	// File is the digest of a controller's file that says so, "" for one that an admin applies. What
-	// an admin applies may promise no more than the nodes have: nodes of a file may register later.
+	// File is the digest of a controller's file that says so, "" for one that an admin applies. A
+	// configuration that an admin applies may promise no more than the nodes have. A file at the
+	// start may, because nodes may register later.
 	File string `json:"file,omitempty"`
 	// Restore is the number of the version to be put in force again, in place of Config; 0: none.
 	Restore int `json:"restore,omitempty"`

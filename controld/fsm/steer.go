@@ -120,8 +120,8 @@ func MayDo(s *steering.Steering, a *Action) bool {
 	return s.Forbids(a.PartOf()) == nil
 }
 
-// recordDisplacements notes what a cycle would have done but for the dry run. What is new becomes
-// an event.
+// recordDisplacements notes what a cycle would have done but for the dry run. New records become
+// events.
 func (m *Machine) recordDisplacements(would []steering.Displacement) {
 	have := m.v.Steering()
 	if len(would) == 0 || have.Setting(steering.DryRun) == nil {

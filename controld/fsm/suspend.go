@@ -129,8 +129,8 @@ func (m *Machine) mayUse(w *model.Worker, gpus []int) bool {
 	return n == nil || !n.PinsGPUs || slices.Equal(w.Had, gpus)
 }
 
-// withdraw tells the workers of an attempt that has not paused in time, or cannot, to go on: it keeps
-// what it holds, and is not told to pause again.
+// withdraw tells the workers of an attempt that cannot pause, or did not in time, to go on. The
+// attempt keeps its room and is not told to pause again.
 func (m *Machine) withdraw(j *model.Job, why string) {
 	next, a := copyToChange(j)
 	m.command(a, model.Switching{Cause: a.Switch.Cause, For: a.Switch.For, Late: true})

@@ -15,12 +15,12 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
-// ErrRaisesLimit says that a job's owner asks for more time than a running job was started with. What
-// waits behind it, and where it was put, went by that.
+// ErrRaisesLimit says that a job's owner asks for more time than a running job was started with.
+// The jobs behind it, and their places, were decided by the old limit.
 var ErrRaisesLimit = errors.New("its time limit can be shortened while it runs, and only an operator may raise it: " +
 	"ask one, or submit it anew with a longer limit")
 
-// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
+// UpdateJobs changes what may be changed of jobs that have not ended. A nil field stays as it is.
 // With a parent job it counts for the children that are yet to start. The server has decided that
 // its caller may. Its result is []ControlResult, one for each id; one refusal does not stop the
 // rest.
@@ -110,8 +110,8 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	return nil
 }
 
-// updateTasks changes the children that have been made and wait; it returns the first refusal. What
-// is yet to be made follows the parent job.
+// updateTasks changes the children that have been made and wait; it returns the first refusal.
+// Children that are yet to be made follow the parent job.
 func (m *Machine) updateTasks(record *model.Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to

@@ -5,7 +5,6 @@ package fsm
 // Config.Version.
 //
 // From the first release on a kind of command keeps its meaning for ever. A second version is added
-// like this: the new meaning becomes a further kind in the table of commands, LatestVersion becomes
-// 2, and code that proposes the new kind asks for Config.Version >= 2 and proposes the old one
-// otherwise.
+// in three steps. The new meaning becomes a further kind in the table of commands, LatestVersion
+// becomes 2, and proposers use the new kind only if Config.Version >= 2.
 const LatestVersion = 1

@@ -1,6 +1,5 @@
-// Package admission refuses jobs that the state machine must not take: specifications that break a
-// rule of package rules or ask for something that only the simulator can run, and jobs that their
-// queue does not allow.
+// Package admission refuses jobs that the state machine must not take. They break a rule of package
+// rules, ask for something that only the simulator can run, or are not allowed by their queue.
 package admission
 
 import (

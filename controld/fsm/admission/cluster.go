@@ -28,8 +28,8 @@ func CheckInventory(n *model.Node) error {
 	return nil
 }
 
-// CheckConfig refuses what would make the state misbehave. What is merely unwise is for the
-// proposer to report.
+// CheckConfig refuses what would make the state misbehave. The proposer reports what is merely
+// unwise.
 func CheckConfig(c *model.Config) error {
 	switch {
 	case len(c.Queues) == 0:

@@ -11,10 +11,10 @@ import (
 // # Measured grace
 //
 // A job that declares a long grace period costs more to displace, so declaring one must not pay for
-// a job that leaves at once. What jobs of one user with one name took to leave is set against what
-// they had declared, and the next one counts by as large a part of what it declares. Parts carry
-// over where jobs of one name declare different periods. A job whose name is not known counts as all
-// jobs of its user do, so that a new name helps no more.
+// a job that leaves at once. Jobs of one user with one name are alike: the times that they took to
+// leave are compared with the times that they declared. The next one counts by the same part of its
+// declaration. Parts carry over where jobs of one name declare different periods. A job whose name
+// is not known counts as all jobs of its user do, so that a new name helps no more.
 
 // MeasuredGrace is how long jobs that were asked to leave took, and what they had declared. Each
 // further one makes those before it count for a little less.
@@ -43,8 +43,8 @@ func GraceKindOf(j *model.Job) GraceKind {
 	return GraceKind{users + j.Spec.Name, len(users)}
 }
 
-// ExpectedGrace returns how long a job of a kind will take to leave that declares so many ms: less
-// if jobs like it have left sooner than they had declared.
+// ExpectedGrace returns how long a job of a kind that declares so many ms will take to leave: less
+// if jobs like it left sooner than they declared.
 func (s *Statistics) ExpectedGrace(kind GraceKind, declared int64) int64 {
 	if s == nil || len(s.Graces) == 0 {
 		return declared

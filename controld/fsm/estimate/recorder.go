@@ -140,8 +140,8 @@ func (r *Recorder) QueueWait(j *model.Job) {
 	}
 }
 
-// Runtime takes in for how long a best-effort job has run that is over. What a node has ended says
-// nothing about the job.
+// Runtime takes in for how long a best-effort job has run that is over. An end that came from a
+// node says nothing about the job.
 func (r *Recorder) Runtime(j *model.Job) {
 	if j.Class == jobspec.TE || j.Attempt == 0 || j.Children != nil || j.State == model.NodeFailed ||
 		j.State == model.BootFailed {

@@ -7,9 +7,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of
-// them in a large cluster, and looking at each job, its attempts, its workers and their nodes would
-// take most of a decision's time. A LiveAttempt never changes once it is stored.
+// LiveAttempt is an attempt in progress as a cycle asks about it. A large cluster has tens of
+// thousands of them. Looking at each job, its attempts, its workers and their nodes would take most
+// of a decision's time. A LiveAttempt never changes once it is stored.
 type LiveAttempt struct {
 	Job     *model.Job
 	Attempt *model.Attempt
@@ -42,8 +42,8 @@ type LiveAttempt struct {
 	Held model.Amounts // what it counts for in its leaf
 }
 
-// Leaves says for which job an attempt gives its room back, 0 for none, when it was asked to, and
-// until when it will have done so. It must be stopping.
+// Leaves returns for which job an attempt gives its room back (0: for none), when it was asked to,
+// and when it will have done so. It must be stopping.
 func (r *LiveAttempt) Leaves() (beneficiary model.JobID, at, over model.Instant) {
 	if s := r.Attempt.Stop; s != nil {
 		return s.For, s.At, s.KillAt

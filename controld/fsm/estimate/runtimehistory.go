@@ -11,13 +11,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// FewestRuntimes is how many jobs of a kind must be over that ran for at least as long as one has
-// for a word about what it has left.
+// FewestRuntimes is the number of ended jobs of a kind, with at least a job's runtime so far, that
+// a prediction for that job needs.
 const FewestRuntimes = 5
 
-// JobKind is what jobs have in common that are taken to be alike: a user's in an account with one
-// name, all of a user, all of an account, or all of the cluster. What is empty or 0 does not
-// matter.
+// JobKind names jobs that are taken to be alike: a user's jobs in an account with one name, all of
+// a user, all of an account, or all of the cluster. Empty fields and zeros match any job.
 type JobKind struct {
 	Account string `json:"account,omitempty"`
 	User    string `json:"user,omitempty"`
@@ -39,11 +38,11 @@ func (k *JobKind) compare(o *JobKind) int {
 	return cmp.Compare(k.Size, o.Size)
 }
 
-// RuntimeHistogram is for how long the jobs of one kind ran: Counts[i] did for less than 2^i
-// quarters of a minute and no less than half of that, at the size that they asked for.
+// RuntimeHistogram counts runtimes of jobs of one kind, at the size that they asked for. Counts[i]
+// has jobs that ran for less than 2^i quarters of a minute, and for at least half of that.
 type RuntimeHistogram struct {
 	Kind   JobKind              `json:"kind"`
-	Used   int64                `json:"used"` // greater than that of every kind of which none has ended since
+	Used   int64                `json:"used"` // greater than for any kind whose last end came earlier
 	Counts [RuntimeClasses]int8 `json:"counts"`
 
 	epoch uint64 // at which it was made: it may be written until then is over
@@ -110,8 +109,8 @@ func (s *RuntimeHistory) Add(near int, kind *JobKind, ran int64, epoch uint64) i
 	return i
 }
 
-// evictOldest forgets the kind of which none has ended for longest if there are as many as may be,
-// and returns where a place has moved by that.
+// evictOldest forgets the kind whose last end is the oldest, if the table is full. It returns the
+// index of the place that moved.
 func (s *RuntimeHistory) evictOldest(place int) int {
 	if len(s.List) < MaxRuntimeHistories {
 		return place
@@ -183,8 +182,8 @@ func (s *RuntimeHistory) Check() error {
 	return nil
 }
 
-// KindsOfJob returns the kinds that a job belongs to, the narrowest first: the user's jobs with its
-// name and size, with its name, of its size, all of the user, all of the account, and all.
+// KindsOfJob returns the kinds of a job, the narrowest first: the user's jobs with its name and
+// size, with its name, of its size, all of the user, all of the account, all.
 func KindsOfJob(j *model.Job) (kinds [6]JobKind, first int) {
 	total := j.Total()
 	size := total.GPUs

@@ -1,7 +1,7 @@
-// Package estimate is what the state machine learns of attempts that have ended, in bounded
-// integers: runtimes by job kind, step rates of elastic jobs, the workload mix, waits and stop
-// durations, and the usage of accounts with its decay. It is replicated, so that the scheduler has
-// it after a change of leader, and in the simulator too.
+// Package estimate has what the state machine learns from ended attempts, in bounded integers:
+// runtimes by job kind, step rates of elastic jobs, the workload mix, waits, stop durations, and
+// usage of accounts. It is replicated, so that the scheduler has it after a change of leader, and
+// in the simulator too.
 package estimate
 
 import (
@@ -84,8 +84,8 @@ func (g *StopDurations) Add(took model.Instant) {
 	}
 }
 
-// P95 returns in how many milliseconds 19 of 20 attempts had left, rounded up to a power of two
-// seconds; false if too few have for such a statement.
+// P95 returns the milliseconds in which 19 of 20 attempts had left, rounded up to a power of two
+// seconds; false if too few attempts are known.
 func (g *StopDurations) P95() (int64, bool) {
 	const few = 20
 	total, seen := 0, 0
@@ -141,11 +141,11 @@ const (
 	RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
 )
 
-// PredictRemaining returns how long it takes by the cluster's history to bring a job to its end
-// that has run for so many ms: the least time that is spent for each of its kind that ends, if each
-// gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for a job
-// that will probably be over soon. The narrowest kind speaks of which enough are known that came so
-// far. False: there is none.
+// PredictRemaining predicts how long a job that has run for so many ms needs to its end. It tries
+// bounds for the time that each job of the kind may get, and returns the least time spent for each
+// job that ends. It is the reciprocal of Gittins' index: little for a job that will probably be
+// over soon. The narrowest kind speaks of which enough are known that came so far. False: there is
+// none.
 func (s *Statistics) PredictRemaining(j *model.Job, ran int64) (int64, bool) {
 	if s == nil || s.Runtimes == nil {
 		return 0, false
@@ -196,8 +196,8 @@ func (s *Statistics) MovedSince(t model.Instant) int {
 // MovesKept is how many moves are remembered.
 const MovesKept = 256
 
-// MeanService returns how much service elastic jobs of the same user with the same name took until
-// they had completed, as [model.Job.Attained] counts it; 0 if none has.
+// MeanService returns the mean service of completed elastic jobs of the same user with the same
+// name, as [model.Job.Attained] counts it; 0 if none has completed.
 func (s *Statistics) MeanService(j *model.Job) int64 {
 	if s == nil {
 		return 0

@@ -53,8 +53,8 @@ func (u *Usage) Check() error {
 }
 
 // Decay weighs the past: what was held an hour ago counts less than what was held now. It is made
-// once for an instant; since buckets are weighed when they are read, the result does not depend on
-// when or how often anything was charged.
+// once for an instant. Buckets are weighed when they are read, so the result does not depend on
+// when or how often usage was charged.
 type Decay struct {
 	now    model.Instant
 	weight [UsedHours]uint64 // of the hours before this one, in 2^-30; [0] is the hour of now
@@ -143,8 +143,8 @@ func (d *Decay) ActiveTime(u *Usage) int64 {
 	return ms / 1000
 }
 
-// TimeSince returns how many weighted milliseconds there were from an instant to now: what a worker
-// that still runs has used is its room times that.
+// TimeSince returns the weighted milliseconds from an instant to now. The use of a worker that
+// still runs is its room times that.
 func (d *Decay) TimeSince(from model.Instant) int64 {
 	if from >= d.now {
 		return 0
@@ -162,7 +162,7 @@ const (
 	HourMS    = 3_600_000 // an hour in ms
 	UsedHours = 168       // for a week it is known what was used
 	// maxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are
-	// more, those that have used nothing for a week are forgotten; if all have, what new ones use is
-	// not counted until some have not.
+	// more, leaves without use for a week are forgotten. If all are in use, the use of new leaves
+	// is not counted until one can be forgotten.
 	MaxLeaves = 65_536
 )

@@ -94,8 +94,8 @@ func (t *UsageTable) own(at int64, of model.Association, epoch uint64) *Usage {
 	return next
 }
 
-// UpdateActive keeps the active time of a leaf and of its account in step with a job that has
-// changed from old, which may be nil, to next.
+// UpdateActive keeps the active time of a leaf and of its account in step with a job that changed
+// from old (nil: a new job) to next.
 func (t *UsageTable) UpdateActive(old, next *model.Job, m Moment) {
 	was, is := old != nil && old.Active(), next.Active()
 	if was == is {

@@ -35,9 +35,9 @@ func (r *FreeResources) GPUs() int64 {
 	return sum
 }
 
-// UnusableFor returns how much of the free GPUs is of no use to workers that ask for so much: all,
-// if not one of them fits, else what is left of each GPU that is too little for one. For workers
-// without GPUs it is all. This is the measure of fragmentation of FGD (ATC'23).
+// UnusableFor returns how much of the free GPUs is useless to workers with this request. That is
+// everything if no worker fits, else the remainder of each GPU that is too little for one. For
+// workers without GPUs it is all. This is the measure of fragmentation of FGD (ATC'23).
 func (r *FreeResources) UnusableFor(worker model.Vector) int64 {
 	if worker.GPUs <= 0 || worker.Cores > r.Cores || worker.Memory > r.Memory {
 		return r.GPUs()

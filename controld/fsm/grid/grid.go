@@ -183,8 +183,8 @@ func (g *Grid) Node(i int) *model.Node { return g.nodes[i] }
 // Up reports whether a node may get work.
 func (g *Grid) Up(i int) bool { return g.at(i).up }
 
-// Free returns what active work may still take of a node, claims not subtracted. What is left of
-// GPUs that some share counts, although only jobs that share too can take it: see Shared.
+// Free returns what active work may still take of a node, claims not subtracted. Free parts of
+// shared GPUs count, although only jobs that share too can take them: see Shared.
 func (g *Grid) Free(i int) model.Vector {
 	r := g.at(i)
 	return model.VectorOf(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*model.WholeGPU+int64(r.left))
@@ -225,9 +225,9 @@ func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
 // Exclusive reports whether the workers on a node have it for themselves.
 func (g *Grid) Exclusive(i int) bool { return g.at(i).whole }
 
-// Bucket returns the nodes that may get work and have exactly n GPUs that are wholly free: bit i of
-// the words is set for the node at position i. It is nil if no node has as many GPUs. The caller
-// must not change it, and it changes as room is taken and given back.
+// Bucket returns the nodes that may get work and have exactly n wholly free GPUs: bit i of the
+// words is set for the node at position i. It is nil if no node has as many GPUs. The caller must
+// not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {
 	if n < 0 || n >= g.Buckets() {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// CompareNode checks what g says of node n, at its position i, against a grid that was made anew
-// and has the node at position k, and whether the node is in its bucket and in no other. Claims are
-// left out.
+// CompareNode compares node n, at position i of g, with a grid that was made anew and has the node
+// at position k. It also checks that the node is in its bucket and in no other. Claims are left
+// out.
 func (g *Grid) CompareNode(i int, n *model.Node, anew *Grid, k int) error {
 	r, want := g.at(i), anew.at(k)
 	switch {

@@ -7,12 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// LiftClaims lifts from g the claims that do not bind the holder of a reservation, and returns what
-// puts them back: his own, those that come after it, see [model.Reservation.Before], and on the
-// nodes where it has reserved capacity as much of later reservations as is in its way. Room that is
-// freed there is his first: that of the later ones is still to come, or stays behind. own is nil
-// for a job without a reservation, which is bound by all. position tells where a node is in g, -1
-// for one that is not.
+// LiftClaims lifts the claims from g that do not bind the holder of a reservation, and returns what
+// puts them back. These are its own claims and those of later reservations
+// ([model.Reservation.Before]); on the nodes of its own reservation as many of these as are in its
+// way. Room that is freed there is his first: that of the later ones is still to come, or stays
+// behind. own is nil for a job without a reservation, which is bound by all. position tells where a
+// node is in g, -1 for one that is not.
 func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation,
 	position func(node string) int) (restore func()) {
 	if own == nil {

@@ -29,8 +29,9 @@ func (g *Grid) SharedGPUs(node int) uint64 {
 	return mask & g.usable[node]
 }
 
-// HasSharedGPUs reports whether workers share any GPU now. It must follow from what is there, and not
-// from what once was: a grid that is made anew from a snapshot has to decide like the one before.
+// HasSharedGPUs reports whether workers share any GPU now. It must follow from the present alone
+// and not from the past: a grid that is made anew from a snapshot has to decide like the one
+// before.
 func (g *Grid) HasSharedGPUs() bool { return g.shared > 0 }
 
 // FreeShare returns how many thousandths of a GPU are free: of one that is broken none.
@@ -44,8 +45,8 @@ func (g *Grid) FreeShare(node, gpu int) int64 {
 	return leftOf(int64(g.row(node)[gpu]))
 }
 
-// leftOf is what is free of a GPU of which some is lent. What is lent to no worker is free, or one
-// worker has it as a whole.
+// leftOf is what is free of a GPU of which some is lent. A GPU that is lent to no worker is free,
+// or belongs to one worker as a whole.
 func leftOf(lent int64) int64 {
 	if lent == 0 {
 		return 0
@@ -105,8 +106,8 @@ func (g *Grid) offers(node int, r model.Request, claimed int64, gpus []int) bool
 }
 
 // opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones.
-// Claims are added up and not told apart, so that of several jobs that were promised parts each may
-// take its own, in whatever order they come.
+// Claims are added up and not told apart. So several jobs that were promised parts may take theirs
+// in any order.
 func (g *Grid) opens(node int, share, claimed int64) bool {
 	empty := int64(bits.OnesCount64(g.at(node).gpus)) * model.WholeGPU
 	return empty > 0 && empty-g.pressing(node, claimed) >= share

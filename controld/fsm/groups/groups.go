@@ -1,5 +1,5 @@
-// Package groups keeps the pending jobs in groups of jobs that are alike for scheduling, so that a
-// cycle looks at groups and not at jobs. The groups follow from the jobs and are in no snapshot.
+// Package groups keeps pending jobs in groups that are alike for scheduling, so a cycle looks at
+// groups and not at jobs. The groups follow from the jobs and are in no snapshot.
 package groups
 
 import (
@@ -66,8 +66,8 @@ func New(now *View) *Queue {
 // forkedEpoch is above every epoch that a live queue reaches, so that a fork owns nothing at first.
 const forkedEpoch = 1 << 62
 
-// Fork returns a queue that goes on from now, a copy of another queue's view. What it does not
-// change stays shared with that queue.
+// Fork returns a queue that goes on from now, a copy of another queue's view. Unchanged parts stay
+// shared with that queue.
 func Fork(now *View) *Queue {
 	q := &Queue{now: now, epoch: forkedEpoch, shared: true, slots: map[model.GroupKey]int64{}}
 	for slot, g := range now.groups.From(0) {

@@ -8,8 +8,8 @@ import (
 )
 
 // moves is what the present command has to do in the middle of a group. It is done once, when the
-// command is over, so that ten thousand jobs that leave or enter a group of a hundred thousand cost
-// one copy of it and not one each.
+// command is over. So ten thousand jobs that leave or enter a group of a hundred thousand cost one
+// copy of the group.
 type moves struct {
 	leaving  []model.JobID // still in Group.Jobs
 	arriving []*model.Job  // not yet there
@@ -29,8 +29,8 @@ func (q *Queue) movesOf(k model.GroupKey) *moves {
 	return m
 }
 
-// enqueue adds a job to its group. A new job is the youngest and goes to the end, into the array
-// that views share but see less of; one that returns goes to its place by id.
+// enqueue adds a job to its group. A new job is the youngest and goes to the end of the array,
+// behind the part that views see. A job that returns goes to its place by id.
 func (q *Queue) enqueue(j *model.Job) {
 	k := KeyOf(j)
 	g := q.ownGroup(k)

@@ -6,9 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/table"
 )
 
-// numbers gives numbers to what groups have in common, their shapes and their leaves, so that a
-// cycle can keep what it finds out about one in an array. The numbers mean nothing else and may
-// differ between replicas.
+// numbers gives numbers to the shapes and leaves of groups. So a cycle can keep its findings about
+// each of them in an array. The numbers mean nothing else and may differ between replicas.
 type numbers[K comparable] struct {
 	known map[K]*numberUse
 	free  []int

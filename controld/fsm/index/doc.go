@@ -1,6 +1,5 @@
-// Package index keeps what is found by something else than a job's id: jobs by owner and name, jobs
-// by the jobs that they wait for, and submissions by idempotency key. A state keeps each in step
-// with its jobs.
+// Package index finds jobs by something other than their ids: by owner and name, by the jobs that
+// they wait for, and submissions by idempotency key. A state keeps each in step with its jobs.
 package index
 
 import (

@@ -63,8 +63,8 @@ func (t *Keys) View() Keys { return Keys{keys: t.keys.View()} }
 // Values yields the keys, the oldest first.
 func (t *Keys) Values() iter.Seq[*Key] { return t.keys.Values() }
 
-// Recall returns the ids of the jobs that a key stands for, nil if it is not known, and
-// ErrKeyReused if it stands for a submission with another digest.
+// Recall returns the ids of the jobs that a key stands for. It returns nil for an unknown key, and
+// ErrKeyReused if the key stands for a submission with another digest.
 func (t *Keys) Recall(uid uint32, name, digest string) ([]model.JobID, error) {
 	at, ok := t.at[keyName{uid, name}]
 	if !ok || name == "" {

@@ -1,3 +1,3 @@
-// Package lifecycle decides what the end of a worker or of an attempt means for its job: the cause,
-// the signal and the grace of a stop, and whether and when the job tries again.
+// Package lifecycle decides what the end of a worker or of an attempt means for its job. It has the
+// causes, signals and graces of stops, and decides whether and when the job tries again.
 package lifecycle

@@ -141,8 +141,8 @@ func interrupts(c model.Cause) bool {
 	return Yields(c) || c == model.CauseNodeLost || c == model.CauseLease
 }
 
-// failedUnasked reports whether an attempt has failed by what its workers did before they were asked to
-// stop: one failed whose failure counts, or all ended by themselves.
+// failedUnasked reports whether an attempt failed before its workers were asked to stop: a failure
+// counts, or all workers ended by themselves.
 func failedUnasked(j *model.Job, a *model.Attempt) bool {
 	all := true
 	for i := range a.Workers[:a.Staying()] {
@@ -156,8 +156,8 @@ func failedUnasked(j *model.Job, a *model.Attempt) bool {
 }
 
 // ownFailure reports whether a worker failed before it was asked to stop, and that decides how its
-// attempt ended. The failure of a gang's worker may follow from the end of another one, on a node that was
-// lost or that heard of the stop earlier: then it decides nothing.
+// attempt ended. The failure of a gang's worker may follow from the end of another worker, whose
+// node was lost or heard of the stop earlier. Then it decides nothing.
 func ownFailure(j *model.Job, a *model.Attempt, worker int) bool {
 	w := &a.Workers[worker]
 	if !w.Own || w.State != model.WorkerExited || w.Unbegun || w.Succeeded() || a.Stop == nil ||
@@ -170,8 +170,8 @@ func ownFailure(j *model.Job, a *model.Attempt, worker int) bool {
 	})
 }
 
-// holds reports whether a worker runs no program of its job, but only steps that the program of the first
-// worker starts: how it ends says nothing of the program.
+// holds reports whether a worker runs no program of its own, but only steps that the first worker's
+// program starts. Then its end says nothing about the program.
 func holds(j *model.Job, w *model.Worker) bool {
 	return w.Index > 0 && j.Spec.Groups[j.GroupOf(w.Index)].RunsSteps()
 }
@@ -182,9 +182,9 @@ func PastDeadline(j *model.Job, a *model.Attempt) bool {
 	return j.Deadline != 0 && a.Stop.At >= j.Deadline
 }
 
-// asksForRequeue reports whether the workers of an attempt that was stopped at its time limit have
-// asked to be started again: those that did not succeed have exited with the code for that. What was killed
-// for memory before decides nothing: the program has gone on, and has answered the stop.
+// asksForRequeue reports whether an attempt that was stopped at its time limit asks for another
+// attempt: every worker that did not succeed exited with the code for that. An earlier kill for
+// memory decides nothing: the program went on and answered the stop.
 func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 	asks := false
 	for i := range a.Workers {
@@ -199,9 +199,9 @@ func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 	return asks
 }
 
-// saysRequeue reports whether a worker has exited with the code with which its job asks to be started
-// again: its own, or the usual one once it was asked to stop, but for its time limit. The stop of a gang
-// whose worker has failed was not asked for.
+// saysRequeue reports whether a worker exited with the code that asks for another attempt. That is
+// the job's own code, or the usual one after a stop other than for the time limit. The stop of a
+// gang whose worker has failed was not asked for.
 func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 	code := spec.RequeueCode()
 	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout && strength[a.Stop.Cause] != strength[model.CauseFailed]
@@ -211,8 +211,8 @@ func saysRequeue(spec *jobspec.Job, a *model.Attempt, w *model.Worker) bool {
 	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && w.ExitCode == code
 }
 
-// culprits are the workers whose end was not the consequence of the attempt's stop: those that ended
-// before it, or else those that failed by themselves before it reached them.
+// culprits are the workers whose end was no consequence of the attempt's stop. They ended before
+// it, or else failed by themselves before it reached them.
 func culprits(j *model.Job, a *model.Attempt) []*model.Worker {
 	var before, unasked []*model.Worker
 	for i := range a.Workers {
@@ -231,8 +231,8 @@ func culprits(j *model.Job, a *model.Attempt) []*model.Worker {
 	return unasked
 }
 
-// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest
-// code of the culprits, or of all when the stop came first.
+// outcomeOfWorkers returns the exit code and the signal of the attempt: the highest code of the
+// culprits, or of all workers when the stop came first.
 func outcomeOfWorkers(j *model.Job, a *model.Attempt) Outcome {
 	list := culprits(j, a)
 	if len(list) == 0 {
@@ -252,8 +252,8 @@ func outcomeOfWorkers(j *model.Job, a *model.Attempt) Outcome {
 	return o
 }
 
-// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, a lost
-// shim, lack of memory, a request to be requeued or a failure. It completes the outcome.
+// culprit returns the cause of the end of an attempt that was not stopped. It is a launch failure,
+// a lost shim, lack of memory, a request to be requeued, or a failure. It completes the outcome.
 func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	list := culprits(j, a)
 	o.Nodes = nil

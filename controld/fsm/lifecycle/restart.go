@@ -68,9 +68,9 @@ const maxLaunchDelay = 600
 // policyRestarts is how often a log policy restarts a job that has no restart block of its own.
 const policyRestarts = 3
 
-// restartOf is the restart block that a failure is held to: none after a log policy's word that it
-// is final, and one in any case after its word that the job is to begin again, whatever its exit
-// code.
+// restartOf returns the restart block for a failure. It is empty after a log policy called the
+// failure final. After a log policy asked for a new beginning it exists in any case, whatever the
+// exit code.
 func restartOf(j *model.Job, o Outcome) *jobspec.Restart {
 	r := j.Restart()
 	if o.Over {

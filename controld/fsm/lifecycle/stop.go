@@ -25,8 +25,8 @@ func StrongerCause(a, b model.Cause) model.Cause {
 }
 
 // strength orders causes of a stop: one in progress is replaced only by a stronger one. Being lost
-// outranks having failed, because the rest of a gang fails when one of its nodes is lost, and that
-// must not count against its user.
+// outranks having failed. The rest of a gang fails when one of its nodes is lost, and that must not
+// count against its user.
 var strength = map[model.Cause]int{
 	model.CauseGrow: 1, model.CauseShrink: 1, model.CauseMigrate: 1,
 	model.CauseDrain: 2, model.CauseOrder: 2, model.CauseReclaim: 2, model.CauseTE: 2, model.CauseRequeue: 2,
@@ -89,8 +89,8 @@ func mainTask(g *jobspec.Group) *jobspec.Task {
 	return first
 }
 
-// IgnoresFailure reports whether the failure of a worker leaves the others alone. What is not its
-// program's doing never does.
+// IgnoresFailure reports whether the failure of a worker leaves the others alone. A cause from
+// outside the program never does.
 func IgnoresFailure(j *model.Job, a *model.Attempt, worker int) bool {
 	g := &j.Spec.Groups[j.GroupOf(worker)]
 	return g.OnWorkerFailure == model.OnFailureIgnore && a.Workers[worker].Trouble() == model.CauseFailed

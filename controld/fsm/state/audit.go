@@ -10,11 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Auditor verifies after each command what the command has touched: every invariant that
-// [State.Check] knows, in time that goes by the size of the change and not of the state. It keeps
-// books of its own, from the jobs and nodes that the state says have changed, and compares with
-// them all that the state derives. What changes although nothing that belongs to it was touched it
-// does not see; for that there is State.Check.
+// Auditor verifies after each command the parts that the command touched: every invariant that
+// [State.Check] knows, in time that goes by the size of the change. It keeps its own books, from
+// the jobs and nodes that the state reports as changed, and compares all derived values with them.
+// It misses changes that reach a job indirectly; State.Check finds them.
 type Auditor struct {
 	s       *State
 	touched *touched

@@ -35,8 +35,8 @@ func (s *State) checkJob(j *model.Job) error {
 	return fmt.Errorf("pending job %d is not in its group", j.ID)
 }
 
-// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a
-// whole, or by all that share it (A2).
+// checkOwners reports GPUs of which more is held than exists: by the one worker that holds the GPU
+// as a whole, or by all that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {

@@ -79,8 +79,8 @@ func (s *State) OpenNamedBefore(j *model.Job) model.JobID {
 	return s.names.OpenBefore(j.ID, index.NameOf(j))
 }
 
-// SubmittedWithKey returns the ids of the jobs that an idempotency key stands for, nil if it is not
-// known, and ErrKeyReused if it stands for a submission with another digest.
+// SubmittedWithKey returns the ids of the jobs that an idempotency key stands for. It returns nil
+// for an unknown key, and ErrKeyReused if the key stands for a submission with another digest.
 func (s *State) SubmittedWithKey(uid uint32, key, digest string) ([]model.JobID, error) {
 	return s.v.keys.Recall(uid, key, digest)
 }

@@ -17,8 +17,8 @@ func (s *State) Emit(e model.Event) {
 	s.v.events = model.TrimEvents(append(s.v.events, e))
 }
 
-// makeRoomForEvents moves the events to the beginning of their array, if most of it has been
-// trimmed and no view has it, else to another one. That has room for several times what is
+// makeRoomForEvents moves the events to the beginning of their array if most of it was trimmed and
+// no view has it. Otherwise they move to another array. That has room for several times what is
 // remembered, or every few events would copy all of them.
 func (s *State) makeRoomForEvents() {
 	n := len(s.v.events)

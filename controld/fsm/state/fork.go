@@ -11,9 +11,9 @@ import (
 const forkedEpoch = 1 << 62
 
 // Fork returns a state of its own that begins as the view is: for trying out what would happen. It
-// shares all that it does not change, so it costs little at any size; a reader of the view, or the
-// state that it is of, sees nothing of what the fork does. It knows no idempotency keys. Several
-// forks of one view may live side by side.
+// shares everything that it does not change, so it costs little at any size. Readers of the view,
+// and its state, see nothing of the fork's changes. It knows no idempotency keys. Several forks of
+// one view may live side by side.
 func Fork(v *View) *State {
 	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true}
 	s.v.keys = index.Keys{}

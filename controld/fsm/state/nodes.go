@@ -57,8 +57,8 @@ func (v *View) RunsWorkers(i int) bool {
 	})
 }
 
-// CanSuspend reports whether the attempt in progress of a job can be suspended: the job can pause, and
-// all nodes that still run workers of it can pause them.
+// CanSuspend reports whether a job's attempt in progress can be suspended: the job can pause, and
+// all nodes that still run its workers can pause them.
 func (v *View) CanSuspend(j *model.Job) bool {
 	a := j.Live()
 	if a == nil || !j.CanSuspend() || a.Late() {
@@ -79,8 +79,8 @@ func (v *View) AnySuspends() bool {
 	return slices.ContainsFunc(v.nodes, func(n *model.Node) bool { return n.Suspends })
 }
 
-// CheckHeld refuses an inventory of the same boot that lacks what workers hold: GPUs are known by
-// their index, and room that is in use cannot vanish. A broken GPU stays in its place, marked
+// CheckHeld refuses an inventory of the same boot that lacks resources which workers hold. GPUs are
+// known by their index, and room in use cannot vanish. A broken GPU stays in its place, marked
 // unhealthy.
 func (s *State) CheckHeld(i int, n *model.Node) error {
 	old := s.v.nodes[i]

@@ -7,9 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Occupy takes the room of all places of a start, or none if they do not all fit together. What is
-// reserved for the job with the id reserved, which is the parent job of an array task, may be
-// taken.
+// Occupy takes the room of all places of a start, or none if they do not all fit together. Room
+// reserved for the job with the id reserved may be taken; for an array task that is its parent job.
 func (s *State) Occupy(j *model.Job, reserved model.JobID, places []model.Place, at []int) error {
 	g := s.ownGrid()
 	defer s.v.LiftClaims(g, reserved)()

@@ -62,8 +62,8 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 	}
 }
 
-// Resume takes the room of the workers of a suspended attempt, each with some GPUs of its node, or
-// none if they do not all fit. Room that others leave for a job may not be taken; what is kept for
+// Resume takes room for the workers of a suspended attempt, each with GPUs of its node; or it takes
+// nothing if they do not all fit. Room that others leave for a job may not be taken. Room kept for
 // blocked heads may, because it was not theirs when the attempt was suspended.
 func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 	g := s.ownGrid()
@@ -112,8 +112,8 @@ func (s *State) undoResume(j *model.Job, a *model.Attempt, gpus [][]int, workers
 	}
 }
 
-// ShareGPU divides a GPU anew among a set of jobs that share it and one more, which is suspended on
-// the node; or it changes nothing, if that does not fit.
+// ShareGPU divides a GPU anew among the jobs that share it and one more, which is suspended on the
+// node. It changes nothing if that does not fit.
 func (s *State) ShareGPU(node int, j *model.Job, set []model.JobID, gpus []int) error {
 	g, n := s.ownGrid(), len(set)+1
 	now := make([]model.Request, len(set))

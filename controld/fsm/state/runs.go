@@ -23,8 +23,8 @@ type AttemptPage struct {
 	first int64
 }
 
-// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that
-// remember what is in a page that has not changed.
+// AttemptPages yields all attempts in progress by pages, in the order of Runs. Callers may remember
+// the content of a page until it changes.
 func (v *View) AttemptPages(yield func(AttemptPage) bool) {
 	for first, p := range v.runs.AllPages {
 		if !yield(AttemptPage{p, p.Wrote, first}) {
@@ -147,8 +147,8 @@ func (v *View) roomsOf(j *model.Job, a *model.Attempt, amount func(*model.Attemp
 	return rooms
 }
 
-// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a
-// job that has changed from old to next.
+// updateRun keeps the attempts in progress, and the holdings and requests of their leaves, in step
+// with a job that changed from old to next.
 func (s *State) updateRun(old, next *model.Job) {
 	was, _ := s.v.runs.Get(int64(next.ID))
 	var is *estimate.LiveAttempt

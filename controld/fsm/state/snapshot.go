@@ -57,10 +57,10 @@ type snapshotLine struct {
 	End         *int64                `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// how its generation began, witnesses, what operators have told the scheduler, accounts, API tokens, nodes,
-// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike, byte for
-// byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line, each kind in order. A head comes first,
+// then configuration, members, generation, witnesses, steering, accounts, API tokens, nodes, jobs,
+// reservations, usage and idempotency keys. Equal states are written alike, byte for byte. Derived
+// values are left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -182,7 +182,7 @@ func (s *State) readRecords(d *json.Decoder) error {
 	}
 }
 
-// load stores one record. What it refers to comes before it.
+// load stores one record. Values that it refers to come before it.
 func (s *State) load(r *snapshotLine) error {
 	switch {
 	case r.Config != nil:

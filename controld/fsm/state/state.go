@@ -87,9 +87,9 @@ func (s *State) View() *View {
 	return v
 }
 
-// Present returns the state as it is now, to be read before the next entry is applied and not
-// later: nothing keeps what it shows from changing then. It spares a caller that decides and
-// applies by turns what a View costs, which is a copy of whatever is written next.
+// Present returns the state as it is now, for reading before the next entry is applied and not
+// later: its content may change then. It spares a caller that decides and applies by turns what a
+// View costs, which is a copy of whatever is written next.
 func (s *State) Present() *View { return &s.v }
 
 // Begin opens an entry of the log, whose index must be above that of the last one.

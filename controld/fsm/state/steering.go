@@ -12,7 +12,7 @@ func (v *View) Steering() *steering.Steering { return v.steering }
 func (s *State) SetSteering(next *steering.Steering) { s.v.steering = next }
 
 // MayDisplace reports whether a displacement that a dry run recorded could still happen: the
-// attempt goes on, and the job that would get its room waits.
+// attempt goes on, and the job for its room waits.
 func (v *View) MayDisplace(d *steering.Displacement) bool {
 	j := v.Job(d.Job)
 	if j == nil {

@@ -51,7 +51,7 @@ type View struct {
 	usage        estimate.UsageTable
 	licenses     map[string]int // held by live attempts; replaced, never changed
 
-	// What follows is derived from the above and not in the snapshot.
+	// The fields below are derived from those above and not in the snapshot.
 	live     table.Table[*model.Job] // with an attempt in progress
 	finished table.Table[*model.Job] // by Seq
 	groups   groups.View
@@ -112,8 +112,9 @@ func (v *View) Recovery() *model.Recovery { return v.recovery }
 // Chosen returns which nodes were chosen as witnesses of outages of the controllers.
 func (v *View) Chosen() *witness.Chosen { return v.chosen }
 
-// HeldByWitnesses reports whether jobs may go on at a node that is down although its lease is over: its
-// witnesses may tell it that they hear of no leader either. Without witnesses no lease is extended.
+// HeldByWitnesses reports whether jobs may go on at a node that is down, although its lease is
+// over. Its witnesses may say that they hear of no leader either. Without witnesses no lease is
+// extended.
 func (v *View) HeldByWitnesses(n *model.Node) bool { return v.chosen.Last > 0 && !n.Gone }
 
 // Job returns the job with an id, or nil if there is none or it has been trimmed.
@@ -217,8 +218,8 @@ func (v *View) findReservation(id model.JobID) (int, bool) {
 		func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the
-// function LiftClaims, and returns what puts them back. Apply asks Fits about a start with the same
+// LiftClaims lifts the claims that do not bind a job from g, a copy of the view's grid, and returns
+// what puts them back: see the function LiftClaims. Apply asks Fits about a start with the same
 // claims waived.
 func (v *View) LiftClaims(g *grid.Grid, id model.JobID) (restore func()) {
 	return grid.LiftClaims(g, v.Reservation(id), v.reservations, func(node string) int {
@@ -312,8 +313,8 @@ func (v *View) PortsUsed(node string) []int {
 	return nil
 }
 
-// FreePort returns the lowest port of a node's range that no job and nothing else holds and that is not in taken,
-// and false if there is none.
+// FreePort returns the lowest port of a node's range that is not held and not in taken; false if
+// there is none.
 func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	n, _ := v.Node(node)
 	if n == nil || n.PortMin <= 0 {
@@ -336,8 +337,8 @@ func (v *View) Events(after uint64) []model.Event {
 	return slices.Clip(v.events[i:])
 }
 
-// LostAt is the instant from which nothing can run any more on a node that is down: its shims'
-// leases are over, and so is the margin for clocks that drift.
+// LostAt is the instant from which nothing can run on a node that is down. Its shims' leases are
+// over then, and so is the margin for drifting clocks.
 func (v *View) LostAt(n *model.Node) model.Instant {
 	return max(n.Since.At+v.config.LeaseSpan(), v.leasedUntil)
 }

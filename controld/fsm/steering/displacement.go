@@ -11,8 +11,8 @@ import (
 // recorded until some are over.
 const MaxDisplacements = 100
 
-// Rest is how long the records for one job stay before others take their place: a policy that draws
-// victims at random would else write into the log without end.
+// Rest is how long the records for one job stay before others take their place. A policy that draws
+// victims at random would otherwise write into the log without end.
 const Rest model.Instant = 60_000
 
 // Displacement is what a cycle would have done to a running job.
@@ -42,8 +42,8 @@ func (d *Displacement) same(o *Displacement) bool {
 }
 
 // Record returns the displacements that are known after a cycle would have made some, and those
-// among them that are new. What is no longer possible is dropped. For a job that would get room
-// what the cycle found takes the place of what was known, if that has rested.
+// among them that are new. Displacements that are no longer possible are dropped. For a job that
+// would get room what the cycle found takes the place of what was known, if that has rested.
 func Record(known, would []Displacement, now model.Stamp,
 	possible func(*Displacement) bool) (all, fresh []Displacement) {
 	rests, found := map[model.JobID]bool{}, map[model.JobID]bool{}

@@ -1,5 +1,5 @@
-// Package table is a map from numbers to values with free views: copy on write over pages, so that
-// a view of a table costs nothing and a write copies one page at most. It knows nothing of what it
+// Package table is a map from numbers to values with free views. It is copied on write, page by
+// page: a view costs nothing, and a write copies one page at most. It knows nothing of what it
 // keeps. See the measured design in cmd/lab/benchmarks.md.
 package table
 
@@ -34,9 +34,9 @@ type shelf[T any] struct {
 }
 
 // Table maps numbers to values and is copied on write a page at a time, so that a view of it costs
-// nothing to make. It suits numbers that are given in order, as ids are: what is empty between the
-// least and the greatest in use takes a pointer for every 65,536 numbers, since arrays use up ids
-// by the hundred thousand and one old job may keep its own for ever.
+// nothing to make. It suits numbers that are given in order, such as ids. Empty space between the
+// least and the greatest number takes a pointer for every 65,536 numbers: arrays use up ids by the
+// hundred thousand, and one old job may keep its id for ever.
 type Table[T any] struct {
 	base   int64 // number of shelves[0]
 	shelf  []*shelf[T]

@@ -143,9 +143,9 @@ const (
 	maxInternLen   = 256
 )
 
-// skeleton returns a specification that is as spec and shared as far as possible: whole if it has
-// been seen before, else at least its groups. It does not keep spec itself, of which it takes the
-// groups away.
+// skeleton returns a specification equal to spec that is shared as far as possible: whole if it was
+// seen before, else at least its groups. It does not keep spec itself, of which it takes the groups
+// away.
 func (s *Store) skeleton(spec *jobspec.Job) *jobspec.Job {
 	groups, number := s.shareGroups(spec.Groups)
 	spec.Groups = nil // they are told by their number

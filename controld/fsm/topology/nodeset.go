@@ -1,6 +1,6 @@
-// Package topology says which nodes meet the constraints and affinities of a job: it reads their
-// canonical text, keeps the set of nodes for each, and says which node comes nearest when none
-// meets them.
+// Package topology finds the nodes that meet the constraints and affinities of a job. It reads
+// their canonical text, keeps the set of nodes for each, and names the nearest node if none meets
+// them.
 package topology
 
 import (
