@@ -47,7 +47,8 @@ type Controller interface {
 // Checkpoints makes, copies and removes the folders to which jobs save on this node.
 // *checkpoint.Store implements it.
 type Checkpoints interface {
-	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil: anew.
+	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil:
+	// anew.
 	Prepare(ctx context.Context, w checkpoint.Worker, from *api.CheckpointSource) error
 	// NewImage returns where the processes of a worker are to be saved.
 	NewImage(id container.ID) (string, error)
@@ -102,21 +103,23 @@ type Parts struct {
 	Log         *slog.Logger
 	// Used returns what a container has used by now; nil: that is not known.
 	Used func(id container.ID) (container.Used, error)
-	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
-	// MPS do; nil: none does.
+	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those
+	// of MPS do; nil: none does.
 	Serves func(pid int) bool
 	// Sockets lets the processes of containers ask the controllers; nil: they cannot.
 	Sockets Sockets
 	// Lineage is the generation of the cluster that the node follows; nil: it begins with 0.
 	Lineage *Lineage
-	// Outage is what the node knows for an outage of the controllers; nil: it keeps that in memory only.
+	// Outage is what the node knows for an outage of the controllers; nil: it keeps that in memory
+	// only.
 	Outage *Outage
 	// AskWitness asks the daemon of a node at an address for how long it has heard of no leader, in
 	// milliseconds; nil: no other node is asked.
 	AskWitness func(ctx context.Context, node, addr string) (int64, error)
 	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
 	Boot func() int64
-	// KeptFile remembers the checkpoint folders that the controllers do not know; "": memory alone does.
+	// KeptFile remembers the checkpoint folders that the controllers do not know; "": memory alone
+	// does.
 	KeptFile string
 	// Logged returns the workers whose output is kept here; nil: none is.
 	Logged func() []container.ID
@@ -145,7 +148,8 @@ const (
 type Agent struct {
 	Parts
 	slots chan struct{} // one entry for each action that runs
-	// the same for actions that create containers: they may wait for a file server that the job names
+	// the same for actions that create containers: they may wait for a file server that the job
+	// names
 	createSlots chan struct{}
 	actions     sync.WaitGroup     // those that run
 	registering chan struct{}      // held during a registration
@@ -263,7 +267,7 @@ func (a *Agent) sender() *report.Sender {
 		Retry: a.logRetry, StepsConfirmed: a.stepsConfirmed, Confirmed: a.markConfirmed}
 }
 
-// waitForActions stops the timers and waits for the steps that still run.
+// waitForActions stops the timers and waits for the actions that still run.
 func (a *Agent) waitForActions() {
 	a.mu.Lock()
 	for _, w := range a.workers {
@@ -273,7 +277,8 @@ func (a *Agent) waitForActions() {
 	a.actions.Wait()
 }
 
-// recoverState finds out, from the journal and the runtime, what the last agent left.
+// recoverState learns from the journal and the runtime which containers the last agent left. Only
+// then does Run follow the controllers.
 func (a *Agent) recoverState(ctx context.Context) error {
 	if err := a.recoverEntries(); err != nil {
 		return err
@@ -294,8 +299,10 @@ func (a *Agent) recoverEntries() error {
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
 		a.recoverRows(e)
+		// A result alone needs no worker: workerOf reads it from the journal if a controller still
+		// lists the container.
 		if e.Final != nil && a.Foreign == "" {
-			continue // it is looked up when a controller asks for it
+			continue
 		}
 		id, ok := container.ParseID(e.ID)
 		if !ok {
@@ -328,6 +335,8 @@ func (a *Agent) workerOf(id container.ID) *worker {
 	return w
 }
 
+// markChanged numbers the change of a worker, so that an inspection that began earlier does not
+// undo it.
 func (a *Agent) markChanged(w *worker) {
 	a.changes++
 	w.changedAt = a.changes
@@ -342,7 +351,9 @@ func (a *Agent) watchContainers(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case answer := <-a.questions:
-			a.mu.Lock() // an action that never gives it back would stop everything
+			// The watchdog asks if this loop turns and the mutex is free: a goroutine that never
+			// gives the mutex back would stop everything.
+			a.mu.Lock()
 			a.mu.Unlock()
 			close(answer)
 			continue
@@ -367,8 +378,11 @@ func (a *Agent) drainChanges() {
 	}
 }
 
-// inspectAll compares every container with what is known about it, and reconciles it.
+// inspectAll lists all containers, updates the facts, and reconciles every worker. The list is made
+// without the mutex and may be older than an action that ran meanwhile, so each step below guards
+// against an old list.
 func (a *Agent) inspectAll(ctx context.Context) error {
+	// 1. List. began and mark say which changes came before the list.
 	a.mu.Lock()
 	began := a.changes
 	a.mu.Unlock()
@@ -377,6 +391,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
 	}
+	// 2. Open the job sockets of live containers, and close the others.
 	for _, s := range all {
 		if reconcile.Lives(s.State) && !a.isKept(s.ID) {
 			a.openSocket(s.ID) // the last daemon may have made it
@@ -386,6 +401,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// 3. Take over states. A container only moves forward, so an older state changes nothing.
 	seen := make(map[container.ID]bool, len(all))
 	var parts []container.Status // of steps
 	for _, s := range all {
@@ -400,6 +416,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		}
 		w.Pid, w.Extern, w.Silent = s.Pid, s.Extern, s.Silent
 	}
+	// 4. A container that is not listed is gone, unless an action may have made it after the list.
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
 			a.setStatus(w, container.Status{ID: id})
@@ -407,6 +424,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	}
 	a.noteSteps(mark, parts)
 	a.noteSilent(all)
+	// 5. Decide for each worker.
 	for _, w := range a.workers {
 		a.recoverSteps(w)
 		a.reconcile(w)
@@ -414,8 +432,8 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	return nil
 }
 
-// openSocket lets the processes of a container ask the controllers. Without that the job can do its
-// work all the same, so that an error is only noted.
+// openSocket lets the processes of a container ask the controllers. The job can work without that,
+// so an error is only logged.
 func (a *Agent) openSocket(id container.ID) {
 	if a.Sockets == nil {
 		return
@@ -425,8 +443,8 @@ func (a *Agent) openSocket(id container.ID) {
 	}
 }
 
-// isKept reports whether a container goes on that the controllers do not know: they may know another
-// job by its id, for which its processes must not speak.
+// isKept reports whether a container goes on although the controllers do not know it. They may know
+// another job by its id, and its processes must not speak for that job.
 func (a *Agent) isKept(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -445,20 +463,24 @@ func (a *Agent) setStatus(w *worker, s container.Status) {
 	a.markChanged(w)
 }
 
-// reconcile decides what is due for one worker and starts its next action. The mutex is held.
+// reconcile decides which action is due for one worker and starts it. The mutex is held. It is
+// called after every change of a fact, so it must be cheap and harmless to repeat.
 func (a *Agent) reconcile(w *worker) {
+	// 1. One action at a time: the end of the running one calls reconcile again.
 	if w.busy && w.cancel != nil && (w.Desired == nil || w.Desired.Stop != nil) {
 		w.cancel() // it must not hold up what is due now
 	}
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
+	// 2. Complete the facts that depend on other workers or on the clock, and queue changed states.
 	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (a.olderAttemptRuns(w.ID) || a.keepsAny())
 	a.queueReport(w)
 	a.queueSwitch(w)
 	w.DesiredUnknown = !a.desiredKnown
 	w.StepsRun = a.outlived(w)
 	w.LeaseOver = a.leaseOver(w)
+	// 3. Decide. Without an action, forget the worker or come back at the time that Next names.
 	now := time.Now()
 	s, again := reconcile.Next(&w.Facts, now)
 	w.waiting = w.Blocked || w.coresShort
@@ -471,6 +493,7 @@ func (a *Agent) reconcile(w *worker) {
 		w.wakeAt(a, again)
 		return
 	}
+	// 4. Act now, or after the delay of a repeated action.
 	if s.Kind != w.lastKind {
 		w.resetRetries(s.Kind)
 	}
@@ -514,13 +537,15 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 	w.timer = time.AfterFunc(time.Until(t), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.workers[w.ID] == w { // it may have been dropped meanwhile
+		if a.workers[w.ID] == w { // the worker may have been dropped meanwhile
 			a.reconcile(w)
 		}
 	})
 }
 
-// startAction runs an action in a goroutine of its own.
+// startAction runs an action in a goroutine of its own, with a copy of the facts. Actions wait for
+// a slot: creations have slots of their own, because they may hang on a file server that a job
+// names.
 func (a *Agent) startAction(w *worker, s reconcile.Action) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
@@ -529,7 +554,7 @@ func (a *Agent) startAction(w *worker, s reconcile.Action) {
 	case reconcile.Create:
 		slots = a.createSlots
 	case reconcile.Fetch:
-		slots = nil // few copies run at once, and what is here already does not wait for them
+		slots = nil // copies have a bound of their own, and a folder that is here needs no copy
 		ctx, w.cancel = context.WithCancel(ctx)
 	}
 	a.actions.Go(func() {
@@ -552,7 +577,9 @@ func (a *Agent) startAction(w *worker, s reconcile.Action) {
 	})
 }
 
-// finishAction applies the outcome of an action and reconciles the worker again.
+// finishAction applies the outcome of an action and reconciles the worker again. After a success
+// the workers that wait for cores or for an earlier attempt get another try: this action may have
+// freed them.
 func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -576,8 +603,8 @@ func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), 
 	}
 }
 
-// delayRepeat delays an action that would be repeated at once, because it failed or has no effect yet.
-// The delay doubles from [retry.Min] to [retry.Max].
+// delayRepeat delays an action that would be repeated at once, because it failed or has no effect
+// yet. The delay doubles from [retry.Min] to [retry.Max].
 func (w *worker) delayRepeat(o reconcile.Kind, err error) {
 	if err == nil && o != reconcile.Kill && o != reconcile.Leave {
 		w.resetRetries(o)

@@ -17,15 +17,16 @@ import (
 	"github.com/rota-hpc/rota/noded/report"
 )
 
-// gpuSharing says how the GPU of a worker is shared. While it stays the same, a rate can be
-// measured. The zero value says that nothing can be measured now.
+// gpuSharing describes how the GPU of a worker is shared. A rate counts for one sharing only. The
+// zero value says that nothing can be measured now.
 type gpuSharing struct {
-	measurable bool // it runs, and all those that share its GPU do
+	measurable bool // it runs, and so do all others on its GPU
 	number     int  // of the packing; 0: it has the GPU for itself
 	turn       int  // number of its last suspension or resumption
 }
 
-// measuring is what is measured of a worker that may share its GPU. The agent's mutex guards it.
+// measuring is the measurement in progress of a worker that may share its GPU. The agent's mutex
+// guards it.
 type measuring struct {
 	gpuSharing
 	since   time.Time          // when it began
@@ -37,7 +38,8 @@ type measuring struct {
 	pace    profile.Pace
 }
 
-// begin begins anew when others come to share the GPU, or leave it.
+// begin starts a new measurement if the sharing has changed. Within a packing the pace of sampling
+// goes on.
 func (m *measuring) begin(s gpuSharing, now time.Time) {
 	if s == m.gpuSharing {
 		return
@@ -49,8 +51,7 @@ func (m *measuring) begin(s gpuSharing, now time.Time) {
 	m.window.Restart(now.UnixMilli())
 }
 
-// reportStep notes a step of a worker and when it was reported. One from before the present sharing
-// says nothing about it.
+// reportStep takes a reported training step. A step from before the present sharing is ignored.
 func (w *worker) reportStep(step int64, written time.Time) {
 	m := &w.measuring
 	m.reports = true
@@ -60,13 +61,15 @@ func (w *worker) reportStep(step int64, written time.Time) {
 	if rate, known := m.steps.Measure(step, written, model.ProfileAfterMS*time.Millisecond); known {
 		m.rate = rate
 	}
-	if !m.stepped { // before it the program may have started, or come back
+	if !m.stepped { // samples from before the first step may show the program starting
 		m.stepped = true
 		m.window.Restart(time.Now().UnixMilli())
 	}
 }
 
-// sharingOf returns how the GPU of a worker is shared now. The agent's mutex is held.
+// sharingOf returns how the GPU of a worker is shared now. It is measurable only if the GPU's
+// present holders are exactly the packing that the controllers ordered: no job is about to come, to
+// leave or to pause. The agent's mutex is held.
 func (a *Agent) sharingOf(w *worker) gpuSharing {
 	if !w.Runs() {
 		return gpuSharing{}
@@ -83,10 +86,10 @@ func (a *Agent) sharingOf(w *worker) gpuSharing {
 		switch {
 		case o == w || !o.Exists():
 		case o.Desired == nil:
-			return gpuSharing{} // it is about to be killed
+			return gpuSharing{} // it is unwanted and about to be killed
 		case !slices.Contains(o.Desired.GPUs, w.Desired.GPUs[0]) || o.Paused():
 		case !o.Runs() || o.Desired.Packing == nil || o.Desired.Packing.Number != s.number:
-			return gpuSharing{} // it comes or leaves
+			return gpuSharing{} // another job comes or leaves
 		default:
 			others++
 		}
@@ -97,7 +100,8 @@ func (a *Agent) sharingOf(w *worker) gpuSharing {
 	return s
 }
 
-// due reports whether something that the controllers want to know of a worker is not measured yet.
+// due reports whether a measurement is missing: the profile of a job alone, or its rate in the
+// present packing. Each is measured once.
 func (w *worker) due() bool {
 	m := &w.measuring
 	switch known := w.Entry.Measures; {
@@ -112,7 +116,8 @@ func (w *worker) due() bool {
 	}
 }
 
-// byRhythm reports whether the rate of a worker is that of its GPU's rhythm.
+// byRhythm reports whether a worker's rate is taken from the rhythm of its GPU. That is for jobs
+// that report no steps. Once a profile exists its method is kept.
 func (w *worker) byRhythm() bool {
 	if known := w.Entry.Measures; known != nil && known.Profile != nil {
 		return known.Rhythm
@@ -120,7 +125,8 @@ func (w *worker) byRhythm() bool {
 	return w.measuring.number == 0 && !w.measuring.reports
 }
 
-// measures returns what is known of a worker, once there is something new.
+// measures returns the measures of a worker with the missing one filled in; news is false while
+// that one is not certain yet.
 func (w *worker) measures() (next journal.Measures, news bool) {
 	if !w.due() {
 		return journal.Measures{}, false
@@ -135,8 +141,10 @@ func (w *worker) measures() (next journal.Measures, news bool) {
 	}
 	if m.number != 0 {
 		ok := rate > 0
-		if p := next.Profile; p != nil { // beside others none is faster than alone
-			ok = ok && (!rhythm || rate <= p.Rate*11/10) // else its rhythm was taken for another one
+		// No job is faster beside others than alone. A rhythm that says so by more than a tenth was
+		// mistaken; a smaller excess is noise and is cut off.
+		if p := next.Profile; p != nil {
+			ok = ok && (!rhythm || rate <= p.Rate*11/10)
 			rate = min(rate, p.Rate)
 		}
 		next.Packed = &model.PackedRate{Number: m.number, Rate: rate}
@@ -148,7 +156,9 @@ func (w *worker) measures() (next journal.Measures, news bool) {
 	return next, rate > 0 && known && also
 }
 
-// recordMeasures writes what was measured of a worker to the journal and queues it for a report.
+// recordMeasures writes a new measure of a worker to the journal and queues it for a report. The
+// journal comes first, without the mutex because it waits for the disk; the worker is looked up
+// again afterwards.
 func (a *Agent) recordMeasures(id container.ID) {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -174,8 +184,8 @@ func (a *Agent) recordMeasures(id container.ID) {
 	}
 }
 
-// queueMeasures queues what was measured of a worker for a report. What was reported before changes
-// nothing. The mutex is held.
+// queueMeasures queues the measures of a worker for a report. A repeated report changes nothing.
+// The mutex is held.
 func (a *Agent) queueMeasures(w *worker) {
 	known := w.Entry.Measures
 	if known == nil || w.Kept {
@@ -199,7 +209,7 @@ const (
 	usagePause  = 10 * time.Second // after a sample that failed: the driver may hang
 )
 
-// sampleUsage samples what workers use, until ctx ends.
+// sampleUsage samples the processor time and the GPUs of all workers until ctx ends.
 func (a *Agent) sampleUsage(ctx context.Context) error {
 	timer := time.NewTimer(sampleInterval)
 	defer timer.Stop()
@@ -214,7 +224,7 @@ func (a *Agent) sampleUsage(ctx context.Context) error {
 	}
 }
 
-// sampleCPU samples the processor time of the workers for which it is time.
+// sampleCPU samples the processor time of all running workers, every cpuSamples.
 func (a *Agent) sampleCPU() {
 	now := time.Now()
 	if a.Used == nil || now.Sub(a.cpuSampled) < cpuSamples {
@@ -246,8 +256,9 @@ type target struct {
 	fast  bool // as a part of a burst
 }
 
-// sampleOnce samples the GPUs for which it is time, and returns when to do so again.
+// sampleOnce samples the GPUs that are due, and returns the pause until the next sample.
 func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
+	// 1. Choose, and ask the driver once for every GPU, however many workers share it.
 	targets, again := a.targets(time.Now())
 	if len(targets) == 0 {
 		return again
@@ -274,6 +285,8 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 		}
 		a.addUsage(targets, byUUID, time.Now())
 	}
+	// 2. Look for workers that use more GPU memory than they have. This warns once if the driver does
+	// not tell, and again after it has told in between.
 	unseen, whole := a.checkGPUMemory(byUUID, err)
 	if unseen != nil && !a.silent {
 		a.Log.Warn("cannot see what jobs use of GPUs", "err", unseen)
@@ -287,7 +300,8 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 	return again
 }
 
-// targets returns the workers whose GPUs are to be sampled now, and when to ask again.
+// targets returns the workers whose GPUs are due now, and the pause until the next sample. A paused
+// worker is not sampled.
 func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 	gpus := a.gpus.All()
 	a.mu.Lock()
@@ -310,6 +324,7 @@ func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 		if fast {
 			again = min(again, time.Duration(profile.Jitter(rand.Float64()))*time.Millisecond)
 		}
+		// A tenth of tolerance: a sample that comes a little early must not wait for another round.
 		if fast || now.Sub(w.sampled) >= slowSamples*9/10 {
 			w.sampled = now
 			t := target{id: id, fast: fast}
@@ -329,20 +344,21 @@ func (w *worker) sampledFast(now time.Time) bool {
 		return false
 	}
 	fast, begins := m.pace.Fast(now.UnixMilli(), m.window.InUse())
-	if begins && !m.stepped { // before it the program was starting
+	if begins && !m.stepped { // samples from before the burst may show the program starting
 		m.window.Restart(now.UnixMilli())
 	}
 	return fast
 }
 
-// addUsage adds to workers what their GPUs do.
+// addUsage adds a sample of the GPUs to the totals of the workers, to their measurements and to the
+// steps beside them.
 func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time.Time) {
 	owners, all := a.ownersOf(usage, now), a.gpus.All()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range targets {
 		w := a.workers[t.id]
-		if w == nil || w.Desired == nil { // it has gone meanwhile
+		if w == nil || w.Desired == nil { // the worker has gone meanwhile
 			continue
 		}
 		alone := a.alone(w)
@@ -363,8 +379,8 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 	}
 }
 
-// addStepUsage adds to the steps beside a worker what their GPUs do. alone is that of the worker. The
-// mutex is held.
+// addStepUsage adds a sample of the GPUs to the steps beside a worker. alone says that no other
+// worker is on these GPUs. The mutex is held.
 func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, owners map[int]container.ID,
 	all []model.GPU, alone bool, now time.Time,
 ) {
@@ -385,6 +401,8 @@ func (a *Agent) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, o
 				use, memory = gpu.Unknown, gpu.Unknown
 				break
 			}
+			// A step has a GPU for itself if no other worker, no other step and no known process of
+			// another container is on it. Then the GPU's own figures are the step's.
 			u := usage[all[n].UUID]
 			sole := alone && on[n] == 1 && !slices.ContainsFunc(u.Processes, func(p gpu.Process) bool {
 				of, known := owners[p.PID]
@@ -418,12 +436,12 @@ type owners struct {
 	told  bool // the driver has told the memory of a process since the daemon began
 }
 
-// ownersFor is for how long it is remembered whose a process is: its number may be given to another
-// one.
+// ownersFor is how long the container of a process is remembered. Afterwards another process may
+// have its number.
 const ownersFor = time.Second
 
-// ownersOf returns the containers of processes; one that is in none is not among them. Only
-// sampleUsage calls it.
+// ownersOf returns the containers of the processes on the GPUs, without processes outside of
+// containers. Only sampleUsage calls it.
 func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]container.ID {
 	o := &a.owners
 	if now.Sub(o.since) >= ownersFor {
@@ -442,10 +460,11 @@ func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 	return o.of
 }
 
-// useOf returns what a worker, or a part of a step, makes of a GPU: the sum of its processes, as far as the
-// driver says it of each. If it has the GPU for itself, its utilisation is that of the GPU, and its memory
-// too where that of its processes is not known. told says that the driver lists processes: then one that
-// has none uses no memory, and what is in use is the rest of one that has just ended.
+// useOf returns the use of a GPU by a worker, or by a part of a step. It sums up the processes, as
+// far as the driver knows the use of each. A sole holder has the GPU's own utilisation, and also
+// its memory where the memory of the processes is unknown. told says that the driver lists
+// processes: then a holder without a process uses no memory, and memory in use is left over from a
+// process that has just ended.
 func useOf(
 	its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone, told bool,
 ) (use, memory int64) {
@@ -466,12 +485,13 @@ func useOf(
 			memory = u.Memory
 		}
 	}
-	return min(use, maxUtilisation), memory // that of each process is of a time of its own
+	// The driver measures each process over a different time, so the sum may exceed the maximum.
+	return min(use, maxUtilisation), memory
 }
 
 const maxUtilisation = 1000
 
-// sum adds a quantity to others; one that is not known leaves nothing known.
+// sum adds two quantities; if one is unknown, so is the sum.
 func sum(all, one int64) int64 {
 	if all == gpu.Unknown || one == gpu.Unknown {
 		return gpu.Unknown
