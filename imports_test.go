@@ -469,13 +469,25 @@ var rules = map[string]rule{
 		}, pure: true, times: true,
 		why: "what is due for a container follows from the facts about it",
 	},
-	"noded/retry": {why: "all rooms wait in the same way before they try again"},
+	"noded/retry":    {why: "all rooms wait in the same way before they try again"},
+	"noded/datafile": {why: "files of the data directory are written in one way"},
+	"noded/checkpoints": {
+		ours: []string{"controld/api", "controld/api/identity", "controld/api/pki", "noded/container", "noded/datafile"},
+		why:  "it decides which folders stay, and asks through functions what runs",
+	},
 	"noded/gpus": {ours: []string{"controld/model", "noded/gpu", "noded/reconcile"},
 		why: "the health of the GPUs has a lock of its own and knows no jobs"},
 	"noded/mps": {ours: []string{"noded/bundle", "noded/requirements", "noded/retry"},
 		third: []string{"golang.org/x/sys"}, why: "one control daemon serves all jobs and knows none"},
 	"noded/report": {ours: []string{"controld/api", "controld/model", "noded/container", "noded/retry"},
 		why: "it delivers reports and makes none"},
+	"noded/run": {
+		ours: []string{
+			"jobspec", "jobspec/hostlist", "controld/api", "controld/model", "noded/checkpoint", "noded/container",
+			"noded/gpus", "noded/jobsteps", "noded/journal", "noded/machine", "noded/reconcile", "noded/report",
+		},
+		why: "it carries out actions, decides nothing and holds no lock",
+	},
 	"noded/jobsteps": {
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
@@ -497,11 +509,13 @@ var rules = map[string]rule{
 	"packaging/python": {why: "it is the module that jobs import, as text"},
 	"noded": {
 		ours: []string{
-			"jobspec", "jobspec/hostlist", "controld/model", "controld/model/witness", "controld/api", "controld/api/pki",
+			"jobspec", "controld/model", "controld/model/witness", "controld/api", "controld/api/pki",
 			"controld/api/serve", "controld/api/identity", "controld/api/stream", "controld/member",
-			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/container",
+			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/checkpoints", "noded/container",
+			"noded/datafile",
 			"noded/gpu", "noded/gpus", "noded/journal", "noded/logs", "noded/machine", "noded/mps", "noded/profile",
-			"noded/progress", "noded/reconcile", "noded/report", "noded/requirements", "noded/retry", "packaging/python",
+			"noded/progress", "noded/reconcile", "noded/report", "noded/requirements", "noded/retry", "noded/run",
+			"packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
 		why:   "the node daemon shares api and cluster with the control daemon, and a protocol with the shim",

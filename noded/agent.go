@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/witness"
-	"github.com/rota-hpc/rota/noded/checkpoint"
+	"github.com/rota-hpc/rota/noded/checkpoints"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/gpus"
@@ -24,6 +24,7 @@ import (
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 	"github.com/rota-hpc/rota/noded/retry"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // Controller is what an agent needs from the control plane. *api.Client implements it.
@@ -47,30 +48,13 @@ type Controller interface {
 // Checkpoints makes, copies and removes the folders to which jobs save on this node.
 // *checkpoint.Store implements it.
 type Checkpoints interface {
-	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil:
-	// anew.
-	Prepare(ctx context.Context, w checkpoint.Worker, from *api.CheckpointSource) error
-	// NewImage returns where the processes of a worker are to be saved.
-	NewImage(id container.ID) (string, error)
-	// List returns the workers whose folders are here.
-	List() []container.ID
-	// Remove removes a folder. It does not wait until that is done.
-	Remove(id container.ID)
+	run.Checkpoints
+	checkpoints.Folders
 }
 
 // Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
 type Bundles interface {
-	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
-	// node with these GPUs. It returns the bundle's directory.
-	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (string, error)
-	// Owner returns the user that a job runs as here. An error says that this is not known now.
-	Owner(a *api.Alloc) (model.Identity, error)
-	// Notice tells a container why it is being stopped, and when it will be killed.
-	Notice(id container.ID, n container.Notice) error
-	// Withdraw takes back what Notice told.
-	Withdraw(id container.ID, reason string) error
-	// Retire keeps the log of an ended container and drops the roots of its tasks.
-	Retire(id container.ID) error
+	run.Bundles
 	// Progress returns where the progress of a worker is read, nil when that is not known.
 	Progress(id container.ID) *progress.Source
 	// Findings returns what log policies have found in the output of a worker, oldest first.
@@ -79,10 +63,7 @@ type Bundles interface {
 
 // Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
 type Journal interface {
-	// Append returns when the records are on disk.
-	Append(records ...journal.Record) error
-	// Entry returns what the journal says of one container.
-	Entry(id string) (journal.Entry, bool)
+	run.Journal
 	// Entries returns what the journal says of all containers.
 	Entries() []journal.Entry
 }
@@ -134,12 +115,9 @@ type Sockets interface {
 }
 
 const (
-	// steps of different containers at once; more would only queue for the disk and the cores
-	parallelActions = 16
-	actionTimeout   = 60 * time.Second    // of one action; creating a container takes about 20 ms
-	listInterval    = reconcile.LookAgain // between two inspections of all containers, in case a change was missed
-	pollWait        = 10 * time.Second    // of one request for allocations; its answer renews the lease
-	pollMargin      = 15 * time.Second    // beyond pollWait, for a controller that is slow to answer
+	listInterval = reconcile.LookAgain // between two inspections of all containers, in case a change was missed
+	pollWait     = 10 * time.Second    // of one request for allocations; its answer renews the lease
+	pollMargin   = 15 * time.Second    // beyond pollWait, for a controller that is slow to answer
 )
 
 // Agent makes the containers of this node match the allocations of the controllers, and reports
@@ -154,10 +132,11 @@ type Agent struct {
 	actions     sync.WaitGroup     // those that run
 	registering chan struct{}      // held during a registration
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
-	kept        *keptFolders
+	kept        *checkpoints.Kept
 	out         *report.Outbox
 	jobSteps    jobSteps
 	gpus        *gpus.Set
+	run         *run.Runner
 	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
 	cpuSampled  time.Time // the same: when processor time was sampled last
 	silent      bool      // the same: the driver did not answer last time
@@ -213,11 +192,18 @@ type worker struct {
 // NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
 	a := &Agent{
-		Parts: p, slots: make(chan struct{}, parallelActions), createSlots: make(chan struct{}, parallelActions),
+		Parts: p, slots: make(chan struct{}, run.Parallel), createSlots: make(chan struct{}, run.Parallel),
 		workers:     map[container.ID]*worker{},
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: report.NewOutbox(),
 	}
 	a.gpus = gpus.New(gpus.Config{Source: p.GPUs, File: p.GPUFile, Log: p.Log, RunsHere: a.runsHere})
+	a.run = &run.Runner{Runtime: p.Runtime, Bundles: p.Bundles, Criu: p.Criu, Journal: p.Journal, Cores: p.Cores,
+		GPUs: a.gpus, Outbox: a.out, Serves: p.Serves, Log: p.Log, OpenSocket: a.openSocket, CloseSocket: a.closeSocket,
+		LeaseEnd: a.leaseEnd, Stopping: a.isStopping, Register: a.registerNow, Progress: a.newProgress,
+		Findings: a.queueFindings, Usage: a.usageOf, ReachedTotal: a.reachedTotal}
+	if p.Checkpoints != nil {
+		a.run.Checkpoints = p.Checkpoints
+	}
 	a.heard = time.Now()
 	if a.Lineage == nil {
 		a.Lineage = &Lineage{}
@@ -229,7 +215,7 @@ func NewAgent(p Parts) *Agent {
 		a.Boot = bootMS
 	}
 	a.outage.holder = witness.Holder{Started: a.Boot()}
-	a.kept = &keptFolders{since: map[string]time.Time{}}
+	a.kept = checkpoints.NewKept()
 	return a
 }
 
@@ -239,7 +225,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx = ctx
 	a.mu.Unlock()
-	if err := a.openKept(); err != nil {
+	if err := a.kept.Open(a.KeptFile); err != nil {
 		return err
 	}
 	if err := a.recoverState(ctx); err != nil {
@@ -252,7 +238,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.Watch(ctx) })
-	group.Go(func() error { return a.sweepCheckpoints(ctx) })
+	group.Go(func() error { return a.keeper().Run(ctx) })
 	err := group.Wait()
 	a.waitForActions()
 	if a.jobSteps.Manager != nil {
@@ -265,6 +251,16 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) sender() *report.Sender {
 	return &report.Sender{Outbox: a.out, Control: a.Control, Node: a.Node.Name, BootID: a.Node.BootID, Log: a.Log,
 		Retry: a.logRetry, StepsConfirmed: a.stepsConfirmed, Confirmed: a.markConfirmed}
+}
+
+// keeper returns what decides which checkpoint folders stay here.
+func (a *Agent) keeper() *checkpoints.Keeper {
+	k := &checkpoints.Keeper{Kept: a.kept, Control: a.Control, Node: a.Node.Name, BootID: a.Node.BootID, Log: a.Log,
+		Here: a.isHere, Retry: a.logRetry}
+	if a.Checkpoints != nil {
+		k.Folders = a.Checkpoints
+	}
+	return k
 }
 
 // waitForActions stops the timers and waits for the actions that still run.
@@ -559,7 +555,7 @@ func (a *Agent) startAction(w *worker, s reconcile.Action) {
 	}
 	a.actions.Go(func() {
 		if slots == nil {
-			done, err := a.act(ctx, w.ID, f, s)
+			done, err := a.run.Do(ctx, w.ID, &f, s)
 			a.finishAction(w, s, done, err)
 			return
 		}
@@ -571,7 +567,7 @@ func (a *Agent) startAction(w *worker, s reconcile.Action) {
 			a.mu.Unlock()
 			return
 		}
-		done, err := a.act(ctx, w.ID, f, s)
+		done, err := a.run.Do(ctx, w.ID, &f, s)
 		<-slots
 		a.finishAction(w, s, done, err)
 	})
@@ -580,7 +576,7 @@ func (a *Agent) startAction(w *worker, s reconcile.Action) {
 // finishAction applies the outcome of an action and reconciles the worker again. After a success
 // the workers that wait for cores or for an earlier attempt get another try: this action may have
 // freed them.
-func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), err error) {
+func (a *Agent) finishAction(w *worker, s reconcile.Action, done run.Change, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.busy = false
@@ -590,13 +586,13 @@ func (a *Agent) finishAction(w *worker, s reconcile.Action, done func(*worker), 
 	}
 	a.markChanged(w)
 	if done != nil {
-		done(w)
+		done(&w.Facts)
 	}
 	w.delayRepeat(s.Kind, err)
-	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
+	if err != nil && !errors.Is(err, run.ErrNoCores) && a.ctx.Err() == nil {
 		a.logOf(w.ID).Warn("an action failed and will be tried again", "action", string(s.Kind), "in", w.delay, "err", err)
 	}
-	w.coresShort = errors.Is(err, errNoCores)
+	w.coresShort = errors.Is(err, run.ErrNoCores)
 	a.reconcile(w)
 	if err == nil {
 		a.retryWaiting()
@@ -631,4 +627,30 @@ func (a *Agent) Live(id container.ID) bool {
 	defer a.mu.Unlock()
 	w := a.workers[id]
 	return w != nil && w.Entry.Final == nil && !reconcile.Ended(w.Actual)
+}
+
+func (a *Agent) isStopping() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ctx.Err() != nil
+}
+
+// leaseEnd returns when the lease of a container of an allocation ends that is created now; the zero
+// time if it has none.
+func (a *Agent) leaseEnd(of *api.Alloc) time.Time {
+	if of.NoLease {
+		return time.Time{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lease.end()
+}
+
+// reachedTotal reports whether a worker has reported the last of the steps that its job says it has.
+func (a *Agent) reachedTotal(id container.ID, d *api.Alloc) bool {
+	total := d.Spec.Watched(d.Group).Total
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return total > 0 && w != nil && w.step >= total
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 var (
@@ -587,12 +588,12 @@ func TestDriverThatIsLoadedLate(t *testing.T) {
 // report.
 func TestBundlesThatHang(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
-		w.life.agent.Cores = nil
+		w.life.agent.Cores, w.life.agent.run.Cores = nil, nil
 		stopped, ended := w.assign(wid(1), true), w.assign(wid(2), true)
 		settle(time.Second)
 		hangs := make(chan struct{})
 		w.change(func() { w.building = hangs })
-		for n := range int64(2 * parallelActions) {
+		for n := range int64(2 * run.Parallel) {
 			w.assign(wid(10+n), true)
 		}
 		settle(time.Second)
@@ -604,7 +605,7 @@ func TestBundlesThatHang(t *testing.T) {
 		}
 		close(hangs)
 		settle(time.Minute)
-		for n := range int64(2 * parallelActions) { // too late for those that have started
+		for n := range int64(2 * run.Parallel) { // too late for those that have started
 			if got := w.state(wid(10 + n)); got != model.WorkerRunning && got != model.WorkerFailed {
 				t.Errorf("job %d in the end: got %q", 10+n, got)
 			}

@@ -392,11 +392,11 @@ func TestADaemonThatStopsWhileItCreates(t *testing.T) {
 	w := a.workerOf(wid(1))
 	f := w.Facts
 	f.Desired = &api.Alloc{Job: 1, Attempt: 1, Request: model.Request{Active: model.Vector{Cores: 1}}}
-	done, err := a.create(ctx, wid(1), f)
+	done, err := a.run.Do(ctx, wid(1), &f, reconcile.Action{Kind: reconcile.Create})
 	if !errors.Is(err, context.Canceled) || done == nil {
 		t.Fatalf("it ends with %v", err)
 	}
-	done(w)
+	done(&w.Facts)
 	if e, ok := j.Entry(wid(1).String()); !ok || e.Final != nil || !w.Journaled || w.Actual != "" ||
 		len(w.Entry.Cores) != 1 {
 		t.Errorf("entry %+v, %+v", e, w.Facts)

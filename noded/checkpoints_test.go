@@ -24,6 +24,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/checkpoint"
+	"github.com/rota-hpc/rota/noded/checkpoints"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -211,12 +212,12 @@ func TestAMoveCarriesTheFiles(t *testing.T) {
 		for _, k := range []*keeper{a, b} {
 			k.change(func() { k.unneeded = func(id string) bool { return id != "1.4.0" } })
 		}
-		settle(2 * sweepCheckpointsEvery)
+		settle(2 * checkpoints.Every)
 		if len(a.store.List()) != 0 || len(b.store.List()) != 1 {
 			t.Errorf("left: %v and %v", a.store.List(), b.store.List())
 		}
 		b.change(func() { b.down, b.unneeded = true, func(string) bool { return true } })
-		settle(2 * sweepCheckpointsEvery)
+		settle(2 * checkpoints.Every)
 		if len(b.store.List()) != 1 {
 			t.Error("without an answer a folder was removed")
 		}

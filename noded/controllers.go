@@ -21,6 +21,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/checkpoints"
 )
 
 // controllers is the control plane as this node knows it: the addresses from its settings and those
@@ -207,7 +208,7 @@ func (c *controllers) mayCopy(ctx context.Context, node, boot, id, to string) (*
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkpoints.AskTimeout)
 	defer cancel()
 	return client.MayCopyCheckpoint(ctx, node, boot, id, to)
 }

@@ -8,15 +8,16 @@
 //     passes each confirmed lease on to the shims. The shim's side is noded/shim/lease.go.
 //   - What is due for a container: package reconcile, a pure function of the facts. Its function
 //     exitReport turns an exit code into the report of a worker.
-//   - Actions are carried out: actions.go creates, starts, signals, kills and removes containers. Its
-//     function stop writes the notice and sends the signal of a stop.
+//   - Actions are carried out: package run creates, starts, signals, saves, kills and removes
+//     containers, one file for each action.
 //   - What is due is noticed: agent.go inspects the containers and starts actions.
 //   - Reports to the controllers: package report sends them; report.go queues states, and progress.go
 //     progress and findings in logs.
-//   - A job pauses and goes on: switch.go. The shim's side is noded/shim/switch.go, and
+//   - A job pauses and goes on: run/switch.go. The shim's side is noded/shim/switch.go, and
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
-//   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
+//   - Checkpoints on the node's own disk: package checkpoints says which stay, package checkpoint
+//     makes and copies them.
 //   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
 //   - Health of the GPUs: package gpus. NVIDIA's Multi-Process Service for parts of GPUs: package mps.
 //   - No controller answers: outage.go asks the witnesses, and extends leases.
@@ -450,8 +451,8 @@ func (d *daemon) run(ctx context.Context) error {
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
 	mux.HandleFunc("GET "+api.WitnessPath, d.agent.serveWitness)
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
-	mux.HandleFunc("GET "+api.KeptPath, d.agent.serveKept)
-	mux.HandleFunc("POST "+api.KeptPath, d.agent.dropKept)
+	mux.HandleFunc("GET "+api.KeptPath, d.agent.keeper().ServeKept)
+	mux.HandleFunc("POST "+api.KeptPath, d.agent.keeper().DropKept)
 	mux.HandleFunc("POST /v1/exec/{id}", d.execWorker)
 	mux.HandleFunc("POST /v1/attach/{id}", d.attachWorker)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

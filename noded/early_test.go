@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // tell tells a worker that its time limit is over in a while. The container goes on at signals.
@@ -95,7 +96,7 @@ func TestAfterTheEarlySignal(t *testing.T) {
 			if b := w.container(wid(1)); len(b.early) != 1 || !slices.Equal(b.stops, want) {
 				t.Errorf("%s with %q: told by %v, stopped by %v", c.cause, c.to, b.early, b.stops)
 			}
-			if got := w.notice(wid(1)).Reason; got != noticeReason(c.cause) {
+			if got := w.notice(wid(1)).Reason; got != run.NoticeReason(c.cause) {
 				t.Errorf("%s: the notice says %q", c.cause, got)
 			}
 		})
@@ -142,12 +143,12 @@ func TestTheNoticeOfTheLimitComesBack(t *testing.T) {
 				tell()
 				exceed()
 			}
-			if got := w.notice(wid(1)).Reason; got != noticeGPUMemory || len(w.container(wid(1)).early) != 1 {
+			if got := w.notice(wid(1)).Reason; got != run.NoticeGPUMemory || len(w.container(wid(1)).early) != 1 {
 				w.t.Fatalf("with an excess, first %t, the notice says %q", excessFirst, got)
 			}
 			w.uses(1, gib)
 			settle(slowSamples)
-			if got := w.notice(wid(1)).Reason; got != noticeTimeout {
+			if got := w.notice(wid(1)).Reason; got != run.NoticeTimeout {
 				w.t.Errorf("after the excess, first %t, it says %q", excessFirst, got)
 			}
 		})

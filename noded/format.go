@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/rota-hpc/rota/noded/datafile"
 )
 
 // formatFile is the file that marks a data directory with its format.
@@ -66,27 +68,10 @@ func noteCluster(dir, cluster string, containers bool) (foreign string, err erro
 	case before != "" && containers:
 		return before, nil
 	}
-	return "", writeWhole(path, cluster+"\n")
+	return "", datafile.Write(path, cluster+"\n")
 }
 
 // writeFormat writes the mark, whole or not at all.
 func writeFormat(path string) error {
-	return writeWhole(path, fmt.Sprintf("{\"format\":%d}\n", DataFormat))
-}
-
-// writeWhole writes a file of the data directory, whole or not at all.
-func writeWhole(path, text string) error {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("mark the data directory: %w", err)
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return fmt.Errorf("mark the data directory: %w", err)
-	}
-	return nil
+	return datafile.Write(path, fmt.Sprintf("{\"format\":%d}\n", DataFormat))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/datafile"
 )
 
 // generationFile has the generation of the cluster that a node follows.
@@ -72,23 +73,15 @@ func (l *Lineage) follow(g model.Generation) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(l.path, string(text)+"\n"); err != nil {
+		if err := datafile.Write(l.path, string(text)+"\n"); err != nil {
 			return err
 		}
-		if err := syncDir(filepath.Dir(l.path)); err != nil {
+		if err := datafile.SyncDir(filepath.Dir(l.path)); err != nil {
 			return err
 		}
 	}
 	l.current.Store(&g)
 	return nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // quietFor is for how long a node has heard of no leader before it follows a later generation: a leader

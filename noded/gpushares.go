@@ -9,16 +9,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
-	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
 // gpuMemoryGrace is for how long a worker may use more of a GPU's memory than it declared, from when
 // it is told: enough to drop a cache, and short, since its neighbours cannot have that memory.
 const gpuMemoryGrace = 10 * time.Second
-
-// noticeGPUMemory is the reason in the notice of a job that uses too much of its GPU's memory.
-const noticeGPUMemory = "gpu_memory"
 
 // gpuLimit is how much of a GPU's memory a worker may use, in bytes.
 type gpuLimit struct {
@@ -133,43 +129,6 @@ func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
 
 // sizeText writes a size in MiB, rounded up, so that what is too much looks like it.
 func sizeText(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }
-
-// warn writes the notice of an excess, or takes it back.
-func (a *Agent) warn(id container.ID, f reconcile.Facts) (func(*worker), error) {
-	over := f.Excess.Message != ""
-	if !over {
-		if err := a.Bundles.Withdraw(id, noticeGPUMemory); err != nil {
-			return nil, err
-		}
-		if f.Entry.Early && f.Desired != nil && f.Desired.Early != nil { // that notice has been overwritten
-			if err := a.Bundles.Notice(id, earlyNotice(id, f)); err != nil {
-				return nil, err
-			}
-		}
-		a.logOf(id).Info("the job uses no more of its GPU's memory than it declared")
-		return func(w *worker) { w.Warned = false }, nil
-	}
-	a.logOf(id).Warn("a job uses more of its GPU's memory than it declared: it is stopped unless it frees some",
-		"why", f.Excess.Message, "until", f.Excess.Until)
-	err := a.Bundles.Notice(id, container.Notice{Reason: noticeGPUMemory, Attempt: id.Attempt,
-		Deadline: f.Excess.Until.UTC().Format(time.RFC3339Nano), Message: f.Excess.Message})
-	if err != nil {
-		return nil, err
-	}
-	return func(w *worker) { w.Warned = true }, nil
-}
-
-// evict writes down that a container is to be killed for its GPU's memory. The kill follows, also
-// by another daemon.
-func (a *Agent) evict(id container.ID, f reconcile.Facts) (func(*worker), error) {
-	a.logOf(id).Warn("a job is stopped, since it uses more of its GPU's memory than it declared",
-		"why", f.Excess.Message)
-	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: reconcile.CauseGPUMemory, Signal: "SIGKILL"}
-	if err := a.Journal.Append(stopped); err != nil {
-		return nil, err
-	}
-	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = reconcile.CauseGPUMemory, "SIGKILL" }, nil
-}
 
 // runsHere reports whether a process belongs to a container that has not ended, or is a
 // server of MPS, which is in none.

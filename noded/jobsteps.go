@@ -2,7 +2,6 @@ package noded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // jobSteps are the steps of jobs: the parts that run on this node, and those that jobs start whose first
@@ -58,6 +58,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.PutStep, Log: a.Log,
 		Idle: a.stepsEnded, EndJob: a.endHolder,
 	})
+	a.run.Steps = a.jobSteps.Manager
 }
 
 // endHolder kills the script of a job that only holds its nodes, for a command that is gone. It tries until
@@ -65,7 +66,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 func (a *Agent) endHolder(ctx context.Context, id container.ID) {
 	kill := container.Signal{Number: int(unix.SIGKILL), To: jobspec.SignalScript, Plain: true}
 	for delay := time.Second; a.Live(id); delay = min(2*delay, time.Minute) {
-		one, cancel := context.WithTimeout(ctx, actionTimeout)
+		one, cancel := context.WithTimeout(ctx, run.Timeout)
 		err := a.Runtime.Signal(one, id, kill)
 		cancel()
 		if err == nil {
@@ -140,7 +141,7 @@ func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 			continue
 		}
 		a.actions.Go(func() {
-			ctx, cancel := context.WithTimeout(a.ctxOrNone(), actionTimeout)
+			ctx, cancel := context.WithTimeout(a.ctxOrNone(), run.Timeout)
 			defer cancel()
 			if err := a.Runtime.Kill(ctx, s.ID); err != nil {
 				a.logOf(s.ID).Warn("cannot end a step whose job has ended", "err", err)
@@ -161,61 +162,12 @@ func (a *Agent) stepsEnded(id container.ID) {
 	}
 }
 
-// tellSteps asks the steps of a worker that has ended to end too, unless the stop of their job has done that.
-func (a *Agent) tellSteps(ctx context.Context, id container.ID, f reconcile.Facts) (func(*worker), error) {
-	signal, _ := reconcile.StepsStop(f.Desired)
-	if f.Desired.Stop != nil && f.Entry.Stopped != "" && stopsSteps(f.Desired) {
-		signal = ""
-	}
-	a.jobSteps.Recover(id) // so that those are told that an earlier daemon has started
-	a.jobSteps.End(ctx, id, signal, time.Until(f.StepsUntil(time.Now())))
-	return func(w *worker) { w.StepsTold = true }, nil
-}
-
 // ctxOrNone returns the context of Run, or one that does not end before it began. The mutex is held.
 func (a *Agent) ctxOrNone() context.Context {
 	if a.ctx == nil {
 		return context.Background()
 	}
 	return a.ctx
-}
-
-// liveSteps returns the parts of steps beside a worker that have not ended.
-func (a *Agent) liveSteps(id container.ID) []container.ID {
-	if a.jobSteps.Manager == nil {
-		return nil
-	}
-	return a.jobSteps.Local.Live(id)
-}
-
-// signalSteps sends a signal to the steps beside a worker.
-func (a *Agent) signalSteps(ctx context.Context, id container.ID, s container.Signal) error {
-	s.To = "" // the programs of steps have no script around them
-	var errs []error
-	for _, part := range a.liveSteps(id) {
-		errs = append(errs, a.Runtime.Signal(ctx, part, s))
-	}
-	return errors.Join(errs...)
-}
-
-// signalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it says. What
-// a script runs beside its steps are the commands that have started them, which the signal is not for. A
-// script without a step runs its programs itself.
-func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.Alloc, s container.Signal) error {
-	var errs []error
-	steps := d != nil && d.RunsSteps()
-	if !steps || !d.Holds() && (s.To != jobspec.SignalPrograms || !a.runsSteps(id)) {
-		errs = append(errs, a.Runtime.Signal(ctx, id, s))
-	}
-	if steps && s.To != jobspec.SignalScript {
-		errs = append(errs, a.signalSteps(ctx, id, s))
-	}
-	return errors.Join(errs...)
-}
-
-// runsSteps reports whether the job of a first worker has steps that run, here or on other nodes.
-func (a *Agent) runsSteps(id container.ID) bool {
-	return a.jobSteps.Manager != nil && (a.jobSteps.Running(id) || len(a.liveSteps(id)) > 0)
 }
 
 // outlived reports whether a worker has ended before its steps. Those that an earlier daemon has started are
@@ -226,7 +178,7 @@ func (a *Agent) outlived(w *worker) bool {
 		return false
 	}
 	e, _ := a.Journal.Entry(w.ID.String())
-	return a.runsSteps(w.ID) || slices.ContainsFunc(e.Steps, func(s journal.Step) bool { return s.Report == nil })
+	return a.run.RunsSteps(w.ID) || slices.ContainsFunc(e.Steps, func(s journal.Step) bool { return s.Report == nil })
 }
 
 // desired returns what the controllers want for a worker, nil if that is not known.
@@ -237,34 +189,6 @@ func (a *Agent) desired(id container.ID) *api.Alloc {
 		return w.Desired
 	}
 	return nil
-}
-
-// finishSteps ends the steps of a first worker that has ended, so that they are reported before it.
-func (a *Agent) finishSteps(ctx context.Context, id container.ID) {
-	if a.jobSteps.Manager == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	a.jobSteps.Recover(id) // so that those have rows that have ended without a daemon
-	a.jobSteps.Finish(ctx, id)
-}
-
-// finishTime is how long the steps of a job that has ended may take to end on other nodes. The rows of
-// those that take longer are lost.
-const finishTime = 20 * time.Second
-
-// removeSteps removes what is left of the steps beside a worker.
-func (a *Agent) removeSteps(ctx context.Context, id container.ID) error {
-	if a.jobSteps.Manager == nil {
-		return nil
-	}
-	var errs []error
-	for _, part := range a.jobSteps.Local.All(id) {
-		a.closeSocket(part)
-		errs = append(errs, a.Runtime.Remove(ctx, part))
-	}
-	return errors.Join(errs...)
 }
 
 // recoverSteps goes on with the steps that the first worker has started under an earlier daemon. The
@@ -303,6 +227,3 @@ func (a *Agent) stepsConfirmed(sent []model.StepReport) {
 		a.Log.Warn("cannot write to the journal which steps the controllers know; they are reported again", "err", err)
 	}
 }
-
-// stopsSteps reports whether the signal of a stop is for the steps too.
-func stopsSteps(d *api.Alloc) bool { return d.RunsSteps() && stopSignal(d).To != jobspec.SignalScript }

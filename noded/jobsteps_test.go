@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // withStep gives a worker a launch type for steps, and a part of one that runs beside it.
@@ -107,7 +108,7 @@ func TestPlainSignalsOfSteps(t *testing.T) {
 			part := w.withStep(wid(1), "")
 			s := container.Signal{Number: int(unix.SIGUSR1), To: to, Plain: true}
 			a := w.life.agent
-			if err := a.signalWithSteps(t.Context(), wid(1), a.desired(wid(1)), s); err != nil {
+			if err := a.run.SignalWithSteps(t.Context(), wid(1), a.desired(wid(1)), s); err != nil {
 				t.Fatal(err)
 			}
 			if got := [2]int{len(w.container(wid(1)).plain), len(w.container(part).plain)}; got != want {
@@ -129,7 +130,7 @@ func TestTheHolderOfAStepThatIsLeft(t *testing.T) {
 			defer close(done)
 			w.life.agent.endHolder(t.Context(), wid(1))
 		}()
-		settle(actionTimeout + time.Second/2)
+		settle(run.Timeout + time.Second/2)
 		w.change(func() { w.containers[wid(1)].deaf = false })
 		settle(2 * time.Second)
 		got := w.container(wid(1)).plain

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // moment is a point in time on two clocks. One of them stands still while the machine is suspended.
@@ -56,7 +57,7 @@ func (a *Agent) renewLeases(term time.Duration) {
 		}
 		if end.Sub(w.lease) >= term/renewPart || w.leaseless != w.Desired.NoLease {
 			w.lease, w.leaseless = end, w.Desired.NoLease
-			ids := a.liveSteps(w.ID)
+			ids := a.run.LiveSteps(w.ID)
 			if w.Exists() { // it may have ended before its steps
 				ids = append(ids, w.ID)
 			}
@@ -70,7 +71,7 @@ func (a *Agent) renewLeases(term time.Duration) {
 func (a *Agent) passLease(
 	w *worker, ids []container.ID, end time.Time, pass func(context.Context, container.ID, time.Time) error,
 ) {
-	ctx, cancel := context.WithTimeout(a.ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(a.ctx, run.Timeout)
 	defer cancel()
 	var err error
 	for _, id := range ids {

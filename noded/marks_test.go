@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/noded/datafile"
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
@@ -13,14 +14,14 @@ import (
 func TestAMarkThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	for what, err := range map[string]error{"format": writeFormat(filepath.Join(dir, "version")),
-		"check": checkFormat(dir), "whole": writeWhole(filepath.Join(dir, "x"), "y")} {
+		"check": checkFormat(dir), "whole": datafile.Write(filepath.Join(dir, "x"), "y")} {
 		if err == nil || !strings.Contains(err.Error(), "mark the data directory") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "x")
 	writeFile(t, path+".tmp", "what a daemon that was killed left, and longer")
-	if err := writeWhole(path, "y"); err != nil {
+	if err := datafile.Write(path, "y"); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/datafile"
 )
 
 // witnessFile has the witnesses that a node asks in an outage of the controllers.
@@ -79,10 +80,10 @@ func (o *Outage) store(r witnessRecord) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(o.path, string(text)+"\n"); err != nil {
+		if err := datafile.Write(o.path, string(text)+"\n"); err != nil {
 			return err
 		}
-		if err := syncDir(filepath.Dir(o.path)); err != nil {
+		if err := datafile.SyncDir(filepath.Dir(o.path)); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func (o *Outage) forget() error {
 	if err := os.Remove(o.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(o.path))
+	return datafile.SyncDir(filepath.Dir(o.path))
 }
 
 // bootMS returns CLOCK_BOOTTIME in milliseconds.
@@ -289,7 +290,7 @@ func (a *Agent) extendLeases(of *api.Witnesses) {
 			continue
 		}
 		w.lease = end
-		ids := a.liveSteps(id)
+		ids := a.run.LiveSteps(id)
 		if w.Exists() {
 			ids = append(ids, id)
 		}

@@ -39,7 +39,7 @@ func (a *Agent) passSignal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := container.Signal{Number: number, To: req.To, Plain: true}
-	if err := a.signalWithSteps(r.Context(), id, a.desired(id), s); err != nil {
+	if err := a.run.SignalWithSteps(r.Context(), id, a.desired(id), s); err != nil {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, fmt.Sprintf("the signal was not sent: %v", err))
 		return
 	}

@@ -42,7 +42,7 @@ func (a *Agent) noteSilent(all []container.Status) {
 
 // noticeText returns what rota nodes is to say of this node. The mutex is held.
 func (a *Agent) noticeText() string {
-	parts := []string{a.notice, a.silentShims, a.kept.notice()}
+	parts := []string{a.notice, a.silentShims, a.kept.Notice()}
 	return strings.Join(slices.DeleteFunc(parts, func(one string) bool { return one == "" }), "; ")
 }
 

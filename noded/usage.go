@@ -15,7 +15,7 @@ import (
 )
 
 // usageOf returns what a worker has used until it ended.
-func (a *Agent) usageOf(id container.ID, f reconcile.Facts) (u model.Usage) {
+func (a *Agent) usageOf(id container.ID, f *reconcile.Facts) (u model.Usage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w := a.workers[id]; w != nil && f.Entry.Started {
@@ -56,7 +56,7 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 		return u, false
 	}
 	used, err := a.Used(id)
-	for _, part := range a.liveSteps(id) {
+	for _, part := range a.run.LiveSteps(id) {
 		of, err := a.Used(part)
 		if err != nil { // it has ended, or uses nothing yet
 			continue

@@ -25,6 +25,7 @@ import (
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/progress"
 	"github.com/rota-hpc/rota/noded/report"
+	"github.com/rota-hpc/rota/noded/run"
 )
 
 // world is a node and its controllers, in memory: what survives when the agent is killed.
@@ -593,7 +594,7 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 			return nil
 		}
 		if s.Early {
-			if n := r.notices[id.OfWorker()]; n.Reason != noticeTimeout && n.Reason != noticeGPUMemory {
+			if n := r.notices[id.OfWorker()]; n.Reason != run.NoticeTimeout && n.Reason != run.NoticeGPUMemory {
 				r.t.Errorf("%v gets its early signal with the notice %+v", id, n)
 			}
 			b.early = append(b.early, s)

@@ -1,4 +1,4 @@
-package noded
+package run
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package noded
+package run
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestNoticeReasons(t *testing.T) {
 		model.CauseDrain:   "drain",
 		model.CauseTimeout: "timeout", model.CauseCancelled: "cancel", model.CauseLease: "lease",
 	} {
-		if got := noticeReason(cause); got != want {
+		if got := NoticeReason(cause); got != want {
 			t.Errorf("%s: got %q, want %q", cause, got, want)
 		}
 	}
