@@ -23,6 +23,10 @@ import (
 // to be needed are put back. Only if the job is placed in the end is anything done: the others are
 // asked to leave, and their room is kept for the job in the log.
 //
+// The algorithm is a greedy search with reverse deletion, as in preemption by kube-scheduler: it tries
+// each node by itself first, then the whole cluster. For one waiting job it costs
+// O(nodes x victims x (victims + placement)); MaxReclaims and MaxTaken bound it.
+//
 // At the level of the account tree where the two accounts differ, the taker with its job must be
 // within its entitlement. The other account must be above its share, and so must all nodes down to
 // the job's user, each time before one of its jobs is taken; its usage ratio must be the greater
@@ -218,6 +222,8 @@ func (f *Accounts) emptied() *fit.Room {
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
+	// The job counts as not there while others are weighed against it, and room that is kept for it in
+	// case other jobs end is no obstacle to it.
 	by := beneficiary{c.Job, leaf, r.accounts.Asks(c.Job)}
 	defer r.accounts.apart(c.Job.ID)()
 	if r.accounts.Limited(leaf, c.Job) || !r.accounts.Entitled(leaf, by.asks) {

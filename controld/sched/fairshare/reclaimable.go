@@ -113,6 +113,8 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaim
 	if len(reclaimables) == 0 {
 		return nil
 	}
+	// A gang that fits one node is tried on each node with the jobs of that node alone: that takes the
+	// fewest jobs, and no job leaves a node on which the gang does not run.
 	var best *reclaimSet
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := r.byNode(reclaimables)
@@ -128,6 +130,7 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaim
 			}
 		}
 	}
+	// Else anywhere.
 	if best == nil {
 		best = r.take(by, reclaimables, func() ([]fit.Spot, bool) { return r.room.Place(g) })
 	}
@@ -150,6 +153,7 @@ func (r *reclaimer) byNode(reclaimables []reclaimable) map[int][]reclaimable {
 // take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
 // it was. Nil: it does not succeed.
 func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func() ([]fit.Spot, bool)) *reclaimSet {
+	// Both the room and the account tree are tried on: whatever the result, what was taken is put back.
 	var taken, needed []reclaimable
 	defer func() {
 		for _, v := range taken {
@@ -159,6 +163,8 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 			r.giveBack(&needed[i])
 		}
 	}()
+	// Greedy: one job at a time, the account furthest above its share first, until the gang fits. Each
+	// job that is taken lowers what its account holds, so that the next may be of another account.
 	for {
 		if _, ok := place(); ok {
 			break
@@ -172,6 +178,8 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 		v.leaf.Hold(v.amount.Negative())
 		taken, needed = append(taken, v), append(needed, v)
 	}
+	// Reverse deletion: give back the needless ones, and stop only those that cannot pause instead. A
+	// job that would lose too much by a stop spoils the set.
 	needed = r.suspend(r.prune(taken, place), place)
 	out := &reclaimSet{taken: needed}
 	for _, v := range needed {

@@ -251,6 +251,8 @@ func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 			able = append(able, l)
 		}
 	}
+	// The least loaded node; but a node with jobs of the same width if it is no more than one whole
+	// node's load behind; and before both the node where room is kept for the job.
 	slices.SortFunc(able, (*load).compare)
 	if i := slices.IndexFunc(able, func(l *load) bool { return l.width == needs }); i > 0 &&
 		able[i].gpus*able[0].all < (able[0].gpus+able[0].all)*able[i].all {

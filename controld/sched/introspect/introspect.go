@@ -238,11 +238,14 @@ func (s *Sharing) resume() {
 	}
 	defer s.collect()
 	defer s.state.Room.WaiveUnguaranteed()()
+	// Trial-and-error jobs that wait are placed on a copy first: what they leave is what best-effort
+	// units may take.
 	s.spare = s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
 			continue
 		}
+		// In order of the service that they have had. A unit on several nodes is tried at its first.
 		for _, u := range slices.Clone(n.suspended) {
 			if u.nodes[0] == node && !s.anyLimited(u) && s.mayGoOn(u) && s.goOn(u) {
 				n.busy = true

@@ -7,12 +7,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// rotate has units pause whose time is over, for those that have had less service.
+// rotate has units pause whose time is over, for those that have had less service: least attained
+// service as in Gandiva's time slicing (Xiao et al., 2018). It costs O(suspended x active) units.
 func (s *Sharing) rotate(node int, n *shared) {
 	if len(n.leaving) > 0 || n.busy || s.promised(node) {
 		return
 	}
 	free, open := s.state.Room.Free(node).Active, s.state.Room.FreeGPUs(node)
+	// free and open are what the units before have left: all turns of a node are planned together.
 	active := slices.Clone(n.active)
 	for _, u := range n.suspended {
 		if slices.ContainsFunc(u.nodes, func(at int) bool { return at != node }) {

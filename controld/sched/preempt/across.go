@@ -16,10 +16,13 @@ type cover struct {
 	workers int   // on all nodes
 }
 
-// across returns candidates that together leave enough room for a part, on whatever nodes they are:
-// the cheapest first by the workers that find room where each leaves, and without those that are
-// not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
-// have to be looked at.
+// across returns candidates that together leave enough room for a part, on whatever nodes they are.
+// Nil: there is none, or too many would have to be looked at.
+//
+// The algorithm is greedy set cover (Chvatal, A Greedy Heuristic for the Set-Covering Problem, 1979)
+// with reverse deletion. It takes the candidate with the least cost for each worker that finds room,
+// until all workers do. Then it gives back candidates that later ones have made needless. The set need not be the
+// cheapest. It costs O(candidates x nodes of each).
 func (s *search) across(p *fit.Part) []int32 {
 	if p.Request.Exclusive || len(s.candidates.List) > tunables.MaxAcross {
 		return nil
@@ -28,6 +31,8 @@ func (s *search) across(p *fit.Part) []int32 {
 	for node := range c.holds {
 		c.look(node)
 	}
+	// Greedy: the prices are those at the start. They are not computed anew after each candidate, which
+	// would be quadratic.
 	var leave []int32
 	for _, i := range c.candidates() {
 		if c.workers >= p.Workers {
@@ -39,6 +44,8 @@ func (s *search) across(p *fit.Part) []int32 {
 		c.take(i)
 		leave = append(leave, i)
 	}
+	// Reverse deletion: each candidate is given back in turn, and taken again only if the workers do
+	// not all find room without it.
 	enough := c.workers >= p.Workers
 	needed := leave[:0]
 	for _, i := range leave {
@@ -48,6 +55,7 @@ func (s *search) across(p *fit.Part) []int32 {
 			needed = append(needed, i)
 		}
 	}
+	// The search is given them next: until then they hold their room.
 	for _, i := range needed {
 		s.candidates.untake(i)
 	}

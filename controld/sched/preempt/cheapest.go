@@ -15,10 +15,12 @@ func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	if m.state.Room.Sharing() && g.Size() == 1 {
 		return m.sharedCheapest(g, limit)
 	}
+	// Amounts first: on most clusters no GPU is shared, and then the set is proven by itself.
 	set := NewSearch(m.state, m.Candidates, g, limit).Best()
 	if set == nil || !m.state.Room.Sharing() || m.proven(set, g) {
 		return set
 	}
+	// Amounts were wrong about some GPU. Without the jobs that share GPUs, amounts are right again.
 	defer withoutSharers(m.Candidates)()
 	if set = NewSearch(m.state, m.Candidates, g, limit).Best(); set != nil && m.proven(set, g) {
 		set.Inexact = true
@@ -72,6 +74,8 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 // freed finds a gang's spots on the nodes of a set when all have left that are asked to.
 // Reservations that are not for preemptors are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
+	// A copy of the room without all that is leaving, then without the victims: what is left over must
+	// hold the gang, GPU by GPU, on the nodes of the set.
 	room := m.state.Room.ForPreemptors()
 	leave := func(j *model.Job, pauses bool) {
 		a := j.Live()

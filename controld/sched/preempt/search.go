@@ -27,12 +27,22 @@ func (s *Set) sortClaims() {
 	slices.SortFunc(s.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
 }
 
-// search looks for the cheapest set of victims that makes room for a gang.
+// search looks for the cheapest set of victims that makes room for a gang. It has two stages:
 //
-// On each node it finds the cheapest set for each number of workers; across nodes it divides the
-// workers among them. There a candidate on several nodes counts with its whole cost on each of
-// them. So the cheapest few such candidates are tried as given, and as many candidates together as
-// it takes: all the room that those leave counts, and their cost counts once.
+//  1. On each node, for each number of workers k, the cheapest candidates whose room holds k workers.
+//     That is a knapsack of several resources (cores, memory, GPUs), turned around: cover what is
+//     missing at the least cost. cheapest solves it with the list algorithm of Nemhauser and Ullmann
+//     (Discrete Dynamic Programming and Capital Allocation, 1969): it grows a list of sets and drops
+//     each set that another one dominates. Cost: O(items x states x states) for each k; both are
+//     bounded (MaxItems, MaxStates).
+//  2. Across nodes, how many workers go to which node. That is a knapsack with choices: each node
+//     offers one of several (workers, cost) pairs. divide solves it exactly by dynamic programming in
+//     O(nodes x workers x workers per node).
+//
+// Stage 2 adds up the nodes, so that a candidate on several nodes counts with its whole cost on each
+// of them. To make up for that the cheapest few such candidates are tried as given, one at a time, and
+// then as many together as it takes (across.go). All the room that those leave counts, and their cost
+// counts once. The result is the true minimum unless cut is set.
 type search struct {
 	state      *scratch.State
 	candidates *Candidates
@@ -59,14 +69,15 @@ func (s *search) Best() *Set {
 
 func (s *search) find() *Set {
 	if len(s.gang.More) > 0 {
-		s.cut = true // one part after another
-
+		s.cut = true // one part after another: what the first takes may be dear for the next
 		return s.parts()
 	}
 	set := s.part(&s.gang.Part)
 	if s.gang.Workers == 1 {
 		return set
 	}
+	// The bound is the cost of the best set so far. Each try that is given a candidate on several nodes
+	// starts from that candidate's cost. One beyond the bound cannot win, nor can any after it.
 	wide := s.wide()
 	for i, v := range wide {
 		if s.candidates.List[v].Score >= s.bound {
@@ -177,6 +188,7 @@ type onNode struct {
 
 // part looks for room for one part of a gang.
 func (s *search) part(p *fit.Part) *Set {
+	// The room of given candidates counts as free on all their nodes, and their cost is paid once.
 	base := int64(0)
 	for _, i := range s.given {
 		base += s.candidates.List[i].Score
@@ -188,6 +200,7 @@ func (s *search) part(p *fit.Part) *Set {
 	if set == nil {
 		return nil
 	}
+	// A candidate that was taken on two nodes stands twice in the list, and paid twice: once is right.
 	set.Cost += base
 	set.Candidates = append(set.Candidates, s.given...)
 	slices.Sort(set.Candidates)
@@ -206,6 +219,8 @@ func (s *search) part(p *fit.Part) *Set {
 
 // offers asks every node what some workers would cost there.
 func (s *search) offers(p *fit.Part, base int64) []onNode {
+	// A gang of one worker needs only the best node, so that each offer lowers the bound for the nodes
+	// after it. A gang of several workers needs the offers of all nodes: divide chooses among them.
 	var list []onNode
 	whole := p.Workers == 1
 	bound := s.bound - base
@@ -251,6 +266,8 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
+	// First the numbers of workers for which no job has to leave: they cost nothing if the room is
+	// free now, and a wait if jobs are leaving already.
 	workers := min(p.Workers, p.PerNode)
 	o := onNode{node: node, choices: make([]choice, 1, min(workers, usualOnNode)+1)}
 	free, now := workersIn(p, have), workersIn(p, s.state.Room.AvailableTo(node, p))
@@ -264,6 +281,8 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	if free >= workers {
 		return o, true
 	}
+	// Then one worker more at a time, each with the cheapest victims for what is missing. What k
+	// workers cost k+1 cost at least, so that the first number beyond the bound ends the row.
 	if o.items = s.items(node, bound); len(o.items) == 0 {
 		return o, len(o.choices) > 1
 	}
@@ -352,9 +371,11 @@ type partialChoice struct {
 	choice
 }
 
-// cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that
-// are built up in the same order, the one that costs more and frees no more is dropped.
+// cheapest finds the cheapest set of items on a node that frees what is missing: stage 1 of the
+// search. Of two sets that are built up in the same order, the one that costs more and frees no more
+// is dropped, because whatever completes it completes the other at less cost.
 func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
+	// states are the sets of the items so far that no other set dominates; the empty set is the first.
 	best := choice{cost: bound}
 	states := []partialChoice{{missing: missing.Positive()}}
 	for k, i := range items {
@@ -369,6 +390,7 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 		if other >= 0 && other < k {
 			continue
 		}
+		// Each state stays as it is or takes the item; of a job with two entries it takes one of them.
 		from := states[:len(states):len(states)]
 		states = s.with(states, from, v, k, node, &best)
 		if other >= 0 {
@@ -402,6 +424,7 @@ func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, b
 
 // prune keeps the states that are not worse than another one in every respect, cheapest first.
 func prune(states []partialChoice, bound int64) []partialChoice {
+	// Cheapest first, a state can only be dominated by one that is kept already.
 	slices.SortFunc(states, func(a, b partialChoice) int {
 		return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set))
 	})
@@ -425,8 +448,11 @@ func prune(states []partialChoice, bound int64) []partialChoice {
 }
 
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
-// a price. At equal cost the room that is there sooner is taken, then the node that comes first.
+// a price: stage 2 of the search, a knapsack with choices in O(nodes x workers x workers per node)
+// time and O(nodes x workers) memory. At equal cost the room that is there sooner is taken, then the
+// node that comes first.
 func (s *search) divide(p *fit.Part, offers []onNode) *Set {
+	// cost[n] is the least cost of n workers on the nodes so far.
 	perNode := one * tunables.NodeWeight / 1000
 	w := p.Workers
 	cost := make([]int64, w+1)
@@ -434,7 +460,9 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 		cost[i] = dear
 	}
 	cost[0] = 0
+	// from[node][n] is how many of those n the node has, 0 if it has none: the way back.
 	from := make([]int16, len(offers)*(w+1))
+	// A later node wins only if it is cheaper, so that of equal ones the room that is there first wins.
 	slices.SortStableFunc(offers, func(a, b onNode) int {
 		return cmp.Compare(s.candidates.Over[a.node],
 			s.candidates.Over[b.node])
@@ -442,6 +470,7 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	for n := range offers {
 		row := from[n*(w+1) : (n+1)*(w+1)]
 		choices := offers[n].choices
+		// Downwards, so that cost[have-k] is still that without this node.
 		for have := w; have > 0; have-- {
 			for k := 1; k < len(choices) && k <= have; k++ {
 				if c := cost[have-k] + choices[k].cost + perNode; cost[have-k] < dear && choices[k].cost < dear && c < cost[have] {
@@ -453,6 +482,7 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	if cost[w] >= dear {
 		return nil
 	}
+	// Back from all workers: the last node that improved the cost has its share, and so on.
 	set := &Set{Cost: cost[w] - perNode}
 	left := w
 	for n := len(offers) - 1; n >= 0; n-- {

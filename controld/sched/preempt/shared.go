@@ -10,10 +10,11 @@ import (
 )
 
 // Where GPUs are shared, the search for victims looks at each GPU by itself: only jobs that hold
-// something of it can empty it, or make enough room on it. On every node it tries the cheapest such
-// jobs of each GPU, and takes more for cores and memory until the worker fits. What remains is
-// weighed like a placement: of sets that cost about the same it takes the one after which less of
-// the GPUs is of no use.
+// something of it can empty it, or make enough room on it. It is a greedy search with reverse
+// deletion. On every node it takes the cheapest holders of each GPU. It takes more jobs for cores and
+// memory until the worker fits, and gives back jobs that turn out needless. It is for one worker on
+// one node and costs O(GPUs x holders x log holders) for each node. The set need not be the cheapest:
+// a job that would free both a GPU and the cores may be passed over for a cheaper holder.
 
 // holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
 // for that. Room that is kept for an attempt to come has none.
@@ -196,6 +197,7 @@ func (s *sharedSearch) mayTake(i int32) bool {
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
 // they may not be asked.
 func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32, bool) {
+	// GPU by GPU, what the victims of the GPUs before hold of this one counts as free.
 	var set []int32
 	each := min(model.WholeGPU, s.gang.Request.Active.GPUs)
 	for _, gpu := range gpus {
@@ -227,6 +229,8 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	for _, i := range set {
 		have = have.Plus(s.preemptor.Candidates.List[i].At(node))
 	}
+	// The GPUs are free by now. Of the other jobs of the node only those help that free cores and
+	// memory: a job that pauses keeps its memory.
 	wanted := len(set)
 	if !fit.Within(need, have) {
 		for _, i := range s.preemptor.Candidates.On[node] {
@@ -243,6 +247,7 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	if !fit.Within(need, have) {
 		return nil, false
 	}
+	// Reverse deletion, the dearest first: a job that was taken early may be needless by now.
 	kept := set[:wanted]
 	for _, i := range slices.Backward(slices.Clone(set[wanted:taken])) {
 		if without := have.Minus(s.preemptor.Candidates.List[i].At(node)); fit.Within(need, without) {

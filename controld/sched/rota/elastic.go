@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
+// elasticPhases is the phases of policy rota for elastic jobs. It acts on the allocation that package
+// elastic computes: see [elastic.Allocation], a greedy division by marginal gain. Their least workers count as other
 // jobs do. Workers beyond that are allocated in the order of all jobs: to those that start, out of
 // free room; to those that would start with next to nothing, out of what jobs have that come after
 // them or have much more than is fitting; and to those that run, when room has been idle for a
@@ -81,6 +82,8 @@ func (s *elasticPhases) shrinkForWaiting() {
 		_, second := s.due(b)
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(first, second))
 	})
+	// On a copy of the room, each job takes what it would find when its turn comes. Only a job that
+	// would find less than a part of its due gets room from others.
 	try := s.state.Room.Copy()
 	for _, j := range line {
 		terms, _ := j.Elastic()
@@ -112,6 +115,7 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 // are fitting, or for fewer if not so many jobs have to be restarted then. Where there is no room
 // for its minimum, any job with more than its own minimum may have to give some.
 func (s *elasticPhases) shrinkFor(j *model.Job, terms model.Elastic, have, want int) {
+	// Four sizes, the greatest first: a full search of all sizes would cost a search for victims each.
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
 	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.Job) bool { return s.mayGive(f, j) }) || have > 0 {
 		return
@@ -295,6 +299,7 @@ func (s *elasticPhases) grow() {
 		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second),
 			cmp.Compare(a.Job.ID, b.Job.ID))
 	})
+	// First up to what the allocation has for each, the job that needs least first.
 	for _, f := range list {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
 	}
@@ -381,6 +386,8 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	if node >= 0 && !worth(size, false) {
 		node = -1
 	}
+	// From the greatest size down: the first that is worth its restart is taken, since each restart
+	// costs the same. It costs one placement for each size.
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
 		if elastic.Extend(s.state, f, n-f.Size, func(spots []fit.Spot, request model.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)

@@ -184,32 +184,6 @@ func (m *preemptor) waitingTE() []waiter {
 	return list
 }
 
-// reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
-// nothing else helps, 2 only when not even that does, -1 never. What loses all its work comes after
-// all others.
-func (m *preemptor) reluctance(v *preempt.Candidate) int {
-	degree := m.reluctanceOfSaver(v)
-	if degree >= 0 && !v.Pauses && preempt.CannotSave(v) {
-		degree += 3
-	}
-	return degree
-}
-
-func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
-	switch {
-	case v.Surplus != nil && preempt.Wasteful(m.state, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
-		return -1
-	case m.state.Now-v.Undisturbed() < fairshare.MinRuntime(m.state):
-		if v.Surplus == nil && m.rota.gathered(v.Job, v.Since, len(v.Rooms)) {
-			return -1
-		}
-		return 2
-	case v.Unsaved > preempt.MuchUnsaved, isWide(v):
-		return 1
-	}
-	return 0
-}
-
 // isWide reports whether a candidate is a wide gang. It would wait for long until so many GPUs come
 // free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
@@ -233,19 +207,6 @@ func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 		return m.mayDisplace(v)
 	}
 	return true
-}
-
-// preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
-// those jobs of its own that can be taken at once do not do.
-func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
-	rest := allDegrees
-	if !nested(m.state.View.Config()) {
-		if m.preempt(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
-			return true
-		}
-		rest &^= 1 << ofOwn
-	}
-	return m.preempt(j, g, model.CauseTE, m.reluctanceFor(j), rest)
 }
 
 // allDegrees are all degrees of reluctance, as bits.

@@ -5,21 +5,32 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// # Which account a trial-and-error job takes room from
+// # The victims of a trial-and-error job
 //
-// A trial-and-error job takes the room of best-effort jobs of its own account first, then of
+// A trial-and-error (TE) job takes the room of best-effort jobs of its own account first, then of
 // accounts above their shares, and only then of any account. An account with a quota lends no more
-// of it than a small part, but one job in any case. What it has lent is what its jobs held that
-// wait because a trial-and-error job of another account has their room. Where no account has a
-// quota no account lends.
+// of it than a small part (te_borrow), but one job in any case. What it has lent is what its jobs held
+// that wait because a TE job of another account has their room. Accounts without a quota lend
+// without a bound.
 //
-// That holds for as long as trial-and-error jobs may run. An account that has been put out for longer
+// That holds for as long as TE jobs may run. An account that has been put out for longer
 // loses nothing more that is within its share.
+//
+// The choice, from the top down:
+//
+//   - serveTE (rota.go) goes through the TE jobs that wait.
+//   - preemptForTE tries the job's own account alone, then all accounts.
+//   - reluctanceFor gives each candidate a degree, -1 for never: how unwelcome the victim is
+//     (reluctance), and below that whose it is (tier).
+//   - preempt tries the degrees one after another. In each, affordable asks package preempt for the
+//     cheapest set, and repairs it until every account lends what the set takes.
+//   - carryOut (rota.go) keeps the room and asks the victims to leave.
 
 const (
 	tiers = 3
@@ -31,6 +42,45 @@ const (
 	ofAbove         // of an account above its share
 	ofLender        // of any other
 )
+
+// preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
+// those jobs of its own that can be taken at once do not do.
+func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
+	rest := allDegrees
+	if !nested(m.state.View.Config()) {
+		if m.preempt(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
+			return true
+		}
+		rest &^= 1 << ofOwn
+	}
+	return m.preempt(j, g, model.CauseTE, m.reluctanceFor(j), rest)
+}
+
+// reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
+// nothing else helps, 2 only when not even that does, -1 never. What loses all its work comes after
+// all others.
+func (m *preemptor) reluctance(v *preempt.Candidate) int {
+	degree := m.reluctanceOfSaver(v)
+	if degree >= 0 && !v.Pauses && preempt.CannotSave(v) {
+		degree += 3
+	}
+	return degree
+}
+
+func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
+	switch {
+	case v.Surplus != nil && preempt.Wasteful(m.state, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
+		return -1
+	case m.state.Now-v.Undisturbed() < fairshare.MinRuntime(m.state):
+		if v.Surplus == nil && m.rota.gathered(v.Job, v.Since, len(v.Rooms)) {
+			return -1
+		}
+		return 2
+	case v.Unsaved > preempt.MuchUnsaved, isWide(v):
+		return 1
+	}
+	return 0
+}
 
 // reluctanceFor returns how readily candidates may be taken for a trial-and-error job: each degree
 // of reluctance is divided by the account that they are of. What accounts hold is computed only if
@@ -96,11 +146,11 @@ func (m *preemptor) tier(j, running *model.Job) int {
 }
 
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
-// none. If the cheapest of all is more than an account lends, its dearest victim of that account is
-// left out and another set looked for; that one need not be the cheapest. An account that still
-// refuses when MaxRepairs were left out has so many jobs that cost little that it is left alone
+// none. It repairs: if the cheapest of all is more than an account lends, its dearest victim of that
+// account is left out and another set looked for; that one need not be the cheapest. An account that
+// still refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
-// be asked to leave.
+// be asked to leave. It runs at most 2 x maxRepairs + 1 searches.
 func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
 	defer m.lift(j, cause)()
 	var barred []*preempt.Candidate
@@ -110,6 +160,8 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 		}
 	}()
 	for tries := range 2*maxRepairs + 1 {
+		// Only what TE jobs take needs the consent of the accounts: other causes have judged each
+		// candidate before.
 		set := m.search.Cheapest(g, limit)
 		if set == nil || cause != model.CauseTE {
 			return set
@@ -143,6 +195,7 @@ func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
 // refused returns the dearest victim of an account that does not lend as much as a set takes from
 // it, nil if there is none.
 func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
+	// Which accounts lose, and what; of its own account the job may take anything.
 	m.search.Candidates.DropPartial(set)
 	m.search.ChooseWorkers(g, set) // to see how much elastic jobs lose
 	defer m.chooseNone(set)
@@ -175,6 +228,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	if !n.Guaranteed() && !m.rota.putOut[account] {
 		return true
 	}
+	// sum is what it loses in all, largest the victim that leaves last.
 	sum, largest := f.Amount(0, 0, 0), f.Amount(0, 0, 0)
 	for _, v := range lost {
 		a := m.losing(v)
@@ -185,10 +239,13 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	if m.rota.putOut[account] {
 		return n.Holding(sum.Negative()).Cmp(n.Share()) >= 0
 	}
+	// Above its share until the last victim leaves, it loses nothing that it is entitled to.
 	before := n.Holding(largest.Minus(sum))
 	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {
 		return true
 	}
+	// Else it lends: what it has lent already and this loss together are within te_borrow, or this is
+	// the one job that every account lends.
 	lent, jobs := m.lent(account)
 	part := cmp.Or(m.state.Policy.TEBorrowPM, borrowPM)
 	if part < 0 {
