@@ -101,7 +101,8 @@ var rules = map[string]rule{
 	},
 	"controld/fsm/state": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/model/witness", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
+			"jobspec", "controld/model", "controld/model/witness", "controld/fsm/table", "controld/fsm/index",
+			"controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
 			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec/hostlist",
@@ -749,7 +750,8 @@ func reaches(name string, deps []string) []string {
 
 // commonGround are packages below controld that both daemons and the command build on: the types,
 // the protocol and the discovery of members. They know nothing else of controld.
-var commonGround = []string{"controld/api", "controld/api/...", "controld/model", "controld/model/...", "controld/member"}
+var commonGround = []string{"controld/api", "controld/api/...", "controld/model", "controld/model/...",
+	"controld/member"}
 
 // acrossDaemons finds what a daemon has of the other one, and what the common ground has of a daemon,
 // even through other packages.

@@ -42,7 +42,8 @@ func TestSentences(t *testing.T) {
 	}
 	changed := changedFiles()
 	settle(t, changed, "longDebt", fmt.Sprintf("sentences have more than %d words", wordsMax), long, longDebt)
-	settle(t, changed, "turnedDebt", `sentences begin with "What", or have two of "of which", "that of", "those of", "there is not"`,
+	settle(t, changed, "turnedDebt",
+		`sentences begin with "What", or have two of "of which", "that of", "those of", "there is not"`,
 		turned, turnedDebt)
 }
 

@@ -250,7 +250,8 @@ func TestHowProposalsAreGathered(t *testing.T) {
 	for name, c := range map[string]struct {
 		of, l []byte
 		want  bool
-	}{"its own": {entry, entry, true}, "another of this length": {entry, other, false}, "a part of it": {entry, entry[:7], false},
+	}{"its own": {entry, entry, true}, "another of this length": {entry, other, false}, "a part of it": {entry,
+		entry[:7], false},
 		"none is on its way": {nil, entry, false}} {
 		n := bare()
 		n.proposals <- of(1, waiting)
@@ -313,7 +314,8 @@ func TestWhatBecomesOfACall(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		leader bool // it is not, and says so
-	}{"confirmed": {nil, false}, "lost": {ErrLeadershipLost, true}, "uncertain": {&UncertainError{Cause: errStalled}, true},
+	}{"confirmed": {nil, false}, "lost": {ErrLeadershipLost, true}, "uncertain": {&UncertainError{Cause: errStalled},
+		true},
 		"something else": {os.ErrPermission, false}} {
 		n := alone(t)
 		var not *NotLeaderError
@@ -437,7 +439,8 @@ func TestWhatAnswersShow(t *testing.T) {
 		a.followers, a.known = newConfirmations(), newWitness()
 		next(c.answer, c.err)
 		begun := time.Now()
-		err := a.AppendEntries(id, addr, &raft.AppendEntriesRequest{Term: 4, Entries: entries}, new(raft.AppendEntriesResponse))
+		err := a.AppendEntries(id, addr, &raft.AppendEntriesRequest{Term: 4, Entries: entries},
+			new(raft.AppendEntriesResponse))
 		count, _ := a.followers.since(begun, members)
 		if (err != nil) != (c.err != nil) || (count == 1) != c.seen || (a.known.of(id).Last == 10) != c.seen {
 			t.Errorf("entries, %s: %v, %d confirm, it is at %v", name, err, count, a.known.of(id))
@@ -448,7 +451,8 @@ func TestWhatAnswersShow(t *testing.T) {
 		err     error
 		silent  bool
 		seen    bool
-	}{"granted": {true, nil, false, true}, "refused": {false, nil, false, false}, "an error": {true, errors.New("x"), false, false},
+	}{"granted": {true, nil, false, true}, "refused": {false, nil, false, false}, "an error": {true, errors.New("x"),
+		false, false},
 		"on probation": {true, nil, true, false}} {
 		a.known, silent = newWitness(), c.silent
 		next(&raft.RequestVoteResponse{Granted: c.granted}, c.err)
@@ -474,14 +478,17 @@ func TestWhatAnswersShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 4, Entries: entries}, new(raft.AppendEntriesResponse)); err != nil {
+		if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 4, Entries: entries},
+			new(raft.AppendEntriesResponse)); err != nil {
 			t.Fatal(err)
 		}
 		if f := <-p.Consumer(); f.Response().Success != success || (a.known.of(id).Last == 10) != success {
 			t.Errorf("entries by the pipeline, success %t: it is at %v", success, a.known.of(id))
 		}
-		if p.Close() != nil || p.Close() != nil {
-			t.Error("a pipeline is closed twice")
+		for range 2 {
+			if err := p.Close(); err != nil {
+				t.Errorf("a pipeline is closed, maybe again: %v", err)
+			}
 		}
 	}
 	found, _ := transport(t, &silent, func(name string) (string, bool) { return "new:1", name == "n2" })
@@ -549,7 +556,8 @@ func TestWhatTheLogSaysOfPromises(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 		g := &guard{fail: func(string, error) {}}
-		for what, err := range map[string]error{"good": nil, "no entry": raft.ErrLogNotFound, "no key": raftboltdb.ErrKeyNotFound} {
+		for what, err := range map[string]error{"good": nil, "no entry": raft.ErrLogNotFound,
+			"no key": raftboltdb.ErrKeyNotFound} {
 			if got := g.read("x", err); !errors.Is(got, err) || g.dead.Load() {
 				t.Errorf("reading, %s: %v, dead %t", what, got, g.dead.Load())
 			}
@@ -568,8 +576,9 @@ func TestWhatTheLogSaysOfPromises(t *testing.T) {
 		d.close()
 	}
 	dir := t.TempDir()
-	for text, want := range map[string]error{`{"kind":"diverged","text":"x"}`: ErrDiverged, `{"kind":"rolled-back","text":"x"}`: ErrRolledBack,
-		`{"kind":"odd","text":"x"}`: ErrCorrupt, `x`: ErrCorrupt, ``: ErrCorrupt} {
+	for text, want := range map[string]error{`{"kind":"diverged","text":"x"}`: ErrDiverged,
+		`{"kind":"rolled-back","text":"x"}`: ErrRolledBack,
+		`{"kind":"odd","text":"x"}`:         ErrCorrupt, `x`: ErrCorrupt, ``: ErrCorrupt} {
 		if err := os.WriteFile(filepath.Join(dir, refusedFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -594,11 +603,13 @@ func TestSnapshotsOfOtherFormats(t *testing.T) {
 		text string
 		want error
 	}{
-		"good": {frame(skippableFrame, uint32(len(good)), good), nil}, "the longest": {frame(skippableFrame, maxHeaderSize, long), nil},
+		"good": {frame(skippableFrame, uint32(len(good)), good), nil}, "the longest": {frame(skippableFrame, maxHeaderSize,
+			long), nil},
 		"too long":          {frame(skippableFrame, maxHeaderSize+1, long+" "), ErrCorrupt},
 		"another beginning": {frame(skippableFrame+1, uint32(len(good)), good), ErrCorrupt},
 		"cut short":         {frame(skippableFrame, uint32(len(good))+1, good), ErrCorrupt}, "empty": {"", ErrCorrupt},
-		"no JSON": {frame(skippableFrame, 1, "x"), ErrCorrupt}, "newer": {frame(skippableFrame, 12, `{"format":2}`), ErrNewer},
+		"no JSON": {frame(skippableFrame, 1, "x"), ErrCorrupt}, "newer": {frame(skippableFrame, 12, `{"format":2}`),
+			ErrNewer},
 	} {
 		h, err := readHeader(strings.NewReader(c.text))
 		if !errors.Is(err, c.want) || err == nil && h.Applied != 7 {

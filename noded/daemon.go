@@ -460,7 +460,8 @@ func (d *daemon) run(ctx context.Context) error {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error {
-		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), identity.Fresh(d.credential, handler))
+		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), identity.Fresh(d.credential,
+			handler))
 	})
 	d.supervise(group, running, d.agent.Alive, d.agent.status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),

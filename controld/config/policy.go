@@ -239,7 +239,8 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 			"there are "+strings.Join(model.ClusterPolicies, ", "))
 		return
 	case known == nil:
-		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(model.ClusterPolicies, ", "))
+		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(model.ClusterPolicies,
+			", "))
 		return
 	}
 	p.checkTogether(bad)

@@ -23,15 +23,19 @@ func (w *world) summary(id model.JobID) string {
 		return fmt.Sprint(int64(at - w.at))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s hold %q why %s %q for %d until %s; eligible %s started %s ended %s; exit %d:%d; counters %+v; ledger %+v; "+
-		"own room %t bypassed %d displaced %d exclude %v pruned %t by %d seq %d;", j.State, j.Hold, j.Reason.Code, j.Reason.Text,
-		j.Reason.For, since(j.Reason.Until), since(j.Eligible), since(j.Started.At), since(j.Ended.At), j.ExitCode, j.Signal, j.Counters,
+	fmt.Fprintf(&b,
+		"%s hold %q why %s %q for %d until %s; eligible %s started %s ended %s; exit %d:%d; counters %+v; ledger %+v; "+
+			"own room %t bypassed %d displaced %d exclude %v pruned %t by %d seq %d;", j.State, j.Hold, j.Reason.Code,
+		j.Reason.Text,
+		j.Reason.For, since(j.Reason.Until), since(j.Eligible), since(j.Started.At), since(j.Ended.At), j.ExitCode,
+		j.Signal, j.Counters,
 		j.Ledger, j.OwnRoomFirst, j.Bypassed, len(j.Displaced), j.Exclude, j.Pruned, j.CancelledBy, j.Seq)
 	for _, a := range j.Attempts {
 		fmt.Fprintf(&b, " attempt %d %s %s %d:%d assigned %s started %s ended %s", a.N, a.Cause, a.Rule, a.ExitCode, a.Signal,
 			since(a.Assigned.At), since(a.Started.At), since(a.Ended.At))
 		if s := a.Stop; s != nil {
-			fmt.Fprintf(&b, " stop %s at %s kill %s %s for %d %s/%s by %q %q own %t", s.Cause, since(s.At), since(s.KillAt), s.Signal,
+			fmt.Fprintf(&b, " stop %s at %s kill %s %s for %d %s/%s by %q %q own %t", s.Cause, since(s.At), since(s.KillAt),
+				s.Signal,
 				s.For, s.ForUser, s.ForAccount, s.By, s.Reason, s.Own)
 		}
 		for _, x := range a.Workers {
@@ -69,7 +73,10 @@ func TestHowJobsEnd(t *testing.T) {
 		{"ends by a signal", func(*jobspec.Job) {}, none, signal(11)},
 		{"is killed for memory", retries, none, func(r *model.WorkerReport) { r.OOM, r.Signal = true, 9 }},
 		{"asks for another attempt", retries, none, code(85)},
-		{"is not launched", retries, none, func(r *model.WorkerReport) { r.State, r.Message = model.WorkerFailed, "no image" }},
+		{"is not launched", retries, none, func(r *model.WorkerReport) {
+			r.State, r.Message = model.WorkerFailed,
+				"no image"
+		}},
 		{"can never be launched", retries, none, func(r *model.WorkerReport) {
 			r.State, r.Message, r.Final = model.WorkerFailed, "no image", true
 		}},
@@ -80,8 +87,10 @@ func TestHowJobsEnd(t *testing.T) {
 		{"is drained", graces, func(w *world, id, _ model.JobID) { stop(model.CauseDrain)(w, id, 0) }, signal(15)},
 		{"moves", graces, func(w *world, id, _ model.JobID) { stop(model.CauseMigrate)(w, id, 0) }, signal(15)},
 		{"runs out of time", graces, func(w *world, id, _ model.JobID) { stop(model.CauseTimeout)(w, id, 0) }, signal(15)},
-		{"is cancelled", graces, func(w *world, id, _ model.JobID) { w.ok(w.control(model.VerbCancel, 1000, false, id)) }, signal(15)},
-		{"is requeued", graces, func(w *world, id, _ model.JobID) { w.ok(w.control(model.VerbRequeue, 7, true, id)) }, signal(15)},
+		{"is cancelled", graces, func(w *world, id, _ model.JobID) { w.ok(w.control(model.VerbCancel, 1000, false, id)) },
+			signal(15)},
+		{"is requeued", graces, func(w *world, id, _ model.JobID) { w.ok(w.control(model.VerbRequeue, 7, true, id)) },
+			signal(15)},
 		{"is requeued at its limit", graces, func(w *world, id, _ model.JobID) {
 			stop(model.CauseTimeout)(w, id, 0)
 			w.at += 777
@@ -92,7 +101,8 @@ func TestHowJobsEnd(t *testing.T) {
 			w.at += 777
 			w.ok(w.control(model.VerbCancel, 1000, false, id))
 		}, signal(15)},
-		{"runs once, and makes room", func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Requeue: new(bool)} }, stop(model.CauseTE), signal(15)},
+		{"runs once, and makes room", func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Requeue: new(bool)} },
+			stop(model.CauseTE), signal(15)},
 		{"loses its node", graces, func(w *world, id, _ model.JobID) {
 			w.down("n1")
 			w.at += w.leaseSpan()
@@ -227,7 +237,8 @@ func TestWhichAttemptAnActionIsFor(t *testing.T) {
 			id   model.JobID
 			n    int
 			want error
-		}{{99, 1, model.ErrNoJob}, {id, 0, model.ErrOldAttempt}, {id, 2, model.ErrOldAttempt}, {waiting, 0, model.ErrOldAttempt}} {
+		}{{99, 1, model.ErrNoJob}, {id, 0, model.ErrOldAttempt}, {id, 2, model.ErrOldAttempt}, {waiting, 0,
+			model.ErrOldAttempt}} {
 			if err := w.plan(act(c.id, c.n)); !errors.Is(err, c.want) {
 				t.Errorf("%s, job %d attempt %d: %v, want %v", name, c.id, c.n, err, c.want)
 			}
@@ -262,7 +273,8 @@ func TestAReservationOutlivesItsNode(t *testing.T) {
 	w.node("n2", 4)
 	id := w.submit(1, 4)
 	w.at += 333
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 4000}}},
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1",
+		Resources: model.Vector{GPUs: 4000}}},
 		Until: w.at + 5000, Guaranteed: true, Leftover: true, ForPreemptor: true}}))
 	kept := *w.s.v.Reservation(id)
 	if kept.At != w.at || kept.Until != w.at+5000 || !kept.Guaranteed || !kept.Leftover || !kept.ForPreemptor {
@@ -277,7 +289,8 @@ func TestAReservationOutlivesItsNode(t *testing.T) {
 			t.Fatalf("while n1 is %s: %+v", s, r)
 		}
 	}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 4000}}}}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n2",
+		Resources: model.Vector{GPUs: 4000}}}}}))
 	if r := w.s.v.Reservation(id); r.At != kept.At || r.Claims[0].Node != "n2" || len(w.s.v.Reservations()) != 1 {
 		t.Errorf("it loses its rank: %+v", r)
 	}

@@ -149,8 +149,9 @@ func (r *restoring) hasCredential(m backup.Manifest) (own bool, err error) {
 	case err != nil:
 		return false, err
 	case c.Member.Cluster != m.Cluster || c.Member.Role != pki.Controller || c.Member.Name != r.Name:
-		return false, fmt.Errorf("%s is the credential of %s of cluster %s, and the backup is of cluster %s for controller %s",
-			tls, c.Member, c.Member.Cluster, m.Cluster, r.Name)
+		return false,
+			fmt.Errorf("%s is the credential of %s of cluster %s, and the backup is of cluster %s for controller %s",
+				tls, c.Member, c.Member.Cluster, m.Cluster, r.Name)
 	}
 	return true, nil
 }

@@ -87,8 +87,9 @@ func TestListsOfJobs(t *testing.T) {
 			t.Errorf("%q: %v, next %q, delta %t, %v; want %v, next %q", c.query, ids, next, delta, err, c.want, c.next)
 		}
 	}
-	for query, good := range map[string]bool{"delta=true": false, "delta=true&user=ann": true, "fields=id": true, "fields=x": false,
-		"state=x": false} {
+	for query, good := range map[string]bool{"delta=true": false, "delta=true&user=ann": true, "fields=id": true,
+		"fields=x": false,
+		"state=x":  false} {
 		if _, _, _, err := list(query, 0); (err == nil) != good {
 			t.Errorf("%q: %v", query, err)
 		}
@@ -109,7 +110,8 @@ func TestListsOfJobs(t *testing.T) {
 		after uint64
 		query string
 		want  bool
-	}{{before, "", true}, {s.Replica.View().Index(), "", false}, {before, "user=ann", true}, {s.Replica.View().Index(), "user=ann", false},
+	}{{before, "", true}, {s.Replica.View().Index(), "", false}, {before, "user=ann", true}, {s.Replica.View().Index(),
+		"user=ann", false},
 		{before, "user=bob", false}} {
 		x := s.request("/v1/jobs", "", c.query, "")
 		x.after = c.after
@@ -195,7 +197,8 @@ func TestWhatJobsAreTold(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %s: %v, want %q", c.verb, c.id, err, c.says)
 		}
-		if err == nil && (len(resp.Items) != 1 || len(x.about.jobs) != 1 || strings.Contains(c.id, "_") != (resp.Items[0].Members != "")) {
+		if err == nil && (len(resp.Items) != 1 || len(x.about.jobs) != 1 || strings.Contains(c.id,
+			"_") != (resp.Items[0].Members != "")) {
 			t.Errorf("%s %s: %+v, about %v", c.verb, c.id, resp, x.about.jobs)
 		}
 	}
@@ -221,13 +224,15 @@ func TestWhatJobsAreTold(t *testing.T) {
 		want []string
 		code string
 	}{
-		"everything":  {api.CancelRequest{}, nil, api.CodeInvalid},
-		"too many":    {api.CancelRequest{IDs: make([]model.JobID, model.MaxJobsPerCall+1)}, nil, api.CodeInvalid},
-		"odd states":  {api.CancelRequest{States: []string{"x"}}, nil, api.CodeInvalid},
-		"another's":   {api.CancelRequest{IDs: []model.JobID{bobs, s.ended}}, []string{fmt.Sprint(s.ended) + " " + api.CodeWrongState, fmt.Sprint(bobs) + " " + api.CodeDenied}, ""},
-		"of another":  {api.CancelRequest{User: "bob"}, nil, ""},
-		"of no name":  {api.CancelRequest{Name: "zz"}, nil, ""},
-		"what leaves": {api.CancelRequest{User: "ann", IDs: []model.JobID{s.leaving, s.ended}}, []string{fmt.Sprint(s.leaving)}, ""},
+		"everything": {api.CancelRequest{}, nil, api.CodeInvalid},
+		"too many":   {api.CancelRequest{IDs: make([]model.JobID, model.MaxJobsPerCall+1)}, nil, api.CodeInvalid},
+		"odd states": {api.CancelRequest{States: []string{"x"}}, nil, api.CodeInvalid},
+		"another's": {api.CancelRequest{IDs: []model.JobID{bobs, s.ended}}, []string{fmt.Sprint(s.ended) + " " +
+			api.CodeWrongState, fmt.Sprint(bobs) + " " + api.CodeDenied}, ""},
+		"of another": {api.CancelRequest{User: "bob"}, nil, ""},
+		"of no name": {api.CancelRequest{Name: "zz"}, nil, ""},
+		"what leaves": {api.CancelRequest{User: "ann", IDs: []model.JobID{s.leaving, s.ended}},
+			[]string{fmt.Sprint(s.leaving)}, ""},
 		"no account":  {api.CancelRequest{Account: "zz"}, nil, ""},
 		"what paused": {api.CancelRequest{States: []string{"S"}}, nil, ""},
 	} {
@@ -245,8 +250,10 @@ func TestWhatJobsAreTold(t *testing.T) {
 		id   model.JobID
 		req  api.UpdateRequest
 		code string
-	}{"a priority": {s.pending, api.UpdateRequest{Priority: &low}, ""}, "no name": {s.pending, api.UpdateRequest{Name: &odd}, api.CodeInvalid},
-		"a comment": {s.pending, api.UpdateRequest{Comment: &comment}, ""}, "a longer one": {s.pending, api.UpdateRequest{Comment: &longer}, api.CodeInvalid},
+	}{"a priority": {s.pending, api.UpdateRequest{Priority: &low}, ""}, "no name": {s.pending,
+		api.UpdateRequest{Name: &odd}, api.CodeInvalid},
+		"a comment": {s.pending, api.UpdateRequest{Comment: &comment}, ""}, "a longer one": {s.pending,
+			api.UpdateRequest{Comment: &longer}, api.CodeInvalid},
 		"an ended one": {s.ended, api.UpdateRequest{Priority: &low}, api.CodeWrongState}} {
 		if err := change(fmt.Sprint(c.id), c.req); codeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
@@ -260,8 +267,10 @@ func TestWhatJobsAreTold(t *testing.T) {
 		req  api.SchedRequest
 		on   int
 		code string
-	}{{api.SchedRequest{What: "growth", On: true, Reason: long}, 1, ""}, {api.SchedRequest{What: "growth", On: true, Reason: long + "x"}, 0, api.CodeInvalid},
-		{api.SchedRequest{What: "brakes", On: true}, 0, api.CodeInvalid}, {api.SchedRequest{What: "growth", Reason: "x"}, 0, api.CodeInvalid},
+	}{{api.SchedRequest{What: "growth", On: true, Reason: long}, 1, ""}, {api.SchedRequest{What: "growth", On: true,
+		Reason: long + "x"}, 0, api.CodeInvalid},
+		{api.SchedRequest{What: "brakes", On: true}, 0, api.CodeInvalid}, {api.SchedRequest{What: "growth", Reason: "x"}, 0,
+			api.CodeInvalid},
 		{api.SchedRequest{What: "growth"}, 0, ""}} {
 		if got, err := steered(c.req); codeOf(err) != c.code || err == nil && len(got.Settings) != c.on {
 			t.Errorf("%+v: %+v, %v", c.req, got, err)
@@ -287,7 +296,8 @@ func TestWhatAPlanSays(t *testing.T) {
 		job    *jobspec.Job
 		starts bool
 		places int
-	}{"one that starts": {job(2, 1), true, 1}, "a gang": {job(2, 2), true, 2}, "one that waits for others": {job(8, 3), false, 0}} {
+	}{"one that starts": {job(2, 1), true, 1}, "a gang": {job(2, 2), true, 2}, "one that waits for others": {job(8, 3),
+		false, 0}} {
 		got, err := ask(c.job, named("ann", 7))
 		if err != nil || got.Starts != c.starts || len(got.Places) != c.places || (got.Begins == 1) != c.starts ||
 			(got.Reason.Code == "") != c.starts || (len(got.Funnel) == 0) != c.starts {
@@ -312,7 +322,8 @@ func TestWhatAPlanSays(t *testing.T) {
 		as    string
 		user  string
 		code  string
-	}{"a user": {7, false, "daemon", "ann", ""}, "root": {0, false, "", "", api.CodeDenied}, "root, allowed": {0, true, "daemon", "root", ""},
+	}{"a user": {7, false, "daemon", "ann", ""}, "root": {0, false, "", "", api.CodeDenied}, "root, allowed": {0, true,
+		"daemon", "root", ""},
 		"root as another": {0, false, "daemon", "daemon", ""}} {
 		s.AllowRootJobs, s.RootJobsAs = c.allow, c.as
 		x := s.of(named(map[bool]string{true: "root", false: "ann"}[c.uid == 0], c.uid), "")
@@ -341,7 +352,8 @@ func TestWhatTheMetricsCount(t *testing.T) {
 	s := newSite(t)
 	registry := prometheus.NewRegistry()
 	newMetrics(registry, s.Replica)
-	s.do(fsm.RegisterNode{Node: model.Node{Name: "g", Addr: "127.0.0.1:1", BootID: "bg", Cores: 32, Memory: 64 * jobspec.GiB,
+	s.do(fsm.RegisterNode{Node: model.Node{Name: "g", Addr: "127.0.0.1:1", BootID: "bg", Cores: 32,
+		Memory: 64 * jobspec.GiB,
 		GPUs: []model.GPU{{UUID: "a", Memory: jobspec.GiB, Healthy: true}, {UUID: "b", Memory: jobspec.GiB, Healthy: true},
 			{UUID: "c", Memory: jobspec.GiB, Healthy: true}}}})
 	id := s.submit(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.GPUs = 2 })
@@ -368,9 +380,11 @@ func TestWhatTheMetricsCount(t *testing.T) {
 		}
 	}
 	v := s.Replica.View()
-	for name, want := range map[string]float64{"rota_index": float64(v.Index()), "rota_leader": 1, "rota_gpus true": 2, "rota_gpus false": 1,
-		"rota_jobs PENDING": 2, "rota_jobs RUNNING": 2, "rota_jobs COMPLETING": 1, "rota_jobs CANCELLED": 1, "rota_jobs CONFIGURING": 1,
-		"rota_jobs FAILED": 0, "rota_sched_paused growth": 1, "rota_sched_paused all": 0, "rota_sched_would_preempt": 0,
+	for name, want := range map[string]float64{"rota_index": float64(v.Index()), "rota_leader": 1, "rota_gpus true": 2,
+		"rota_gpus false":   1,
+		"rota_jobs PENDING": 2, "rota_jobs RUNNING": 2, "rota_jobs COMPLETING": 1, "rota_jobs CANCELLED": 1,
+		"rota_jobs CONFIGURING": 1,
+		"rota_jobs FAILED":      0, "rota_sched_paused growth": 1, "rota_sched_paused all": 0, "rota_sched_would_preempt": 0,
 		"rota_spec_bytes": float64(v.SpecBytes()), "rota_spec_bytes_max": float64(model.DefaultMaxAllSpecBytes)} {
 		if value, ok := got[name]; !ok || value != want {
 			t.Errorf("%s is %v, want %v", name, value, want)
@@ -394,14 +408,17 @@ func TestWhatTheLeaderAnswered(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		x := ask(method, "/v1/x", named("ann", 7))
 		x.s = s.Server
-		resp := &http.Response{StatusCode: 207, Header: http.Header{"Content-Type": {"x/y"}, "Retry-After": {"9"}, "X-Other": {"z"},
+		resp := &http.Response{StatusCode: 207, Header: http.Header{"Content-Type": {"x/y"}, "Retry-After": {"9"},
+			"X-Other":       {"z"},
 			api.HeaderIndex: {"3"}}, Body: io.NopCloser(strings.NewReader("its answer"))}
 		if err := x.relay(t.Context(), resp); err != nil {
 			t.Fatal(err)
 		}
 		w := x.w.(*httptest.ResponseRecorder)
-		if h := w.Header(); !x.sent || !x.about.relayed || w.Code != 207 || w.Body.String() != "its answer" || h.Get("Content-Type") != "x/y" ||
-			h.Get("Retry-After") != "9" || h.Get(api.HeaderIndex) != "3" || h.Get("X-Other") != "" || h.Get("Content-Length") != "10" {
+		if h := w.Header(); !x.sent || !x.about.relayed || w.Code != 207 || w.Body.String() != "its answer" ||
+			h.Get("Content-Type") != "x/y" ||
+			h.Get("Retry-After") != "9" || h.Get(api.HeaderIndex) != "3" || h.Get("X-Other") != "" ||
+			h.Get("Content-Length") != "10" {
 			t.Errorf("%s: %d %v %q", method, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -422,7 +439,8 @@ func TestWhatTheLeaderAnswered(t *testing.T) {
 	} {
 		err := forwardError(c.ctx, c.err)
 		var p *api.Problem
-		if errors.As(err, &p); (p == nil) != (c.code == "") || p != nil && p.Code != c.code || !strings.Contains(err.Error(), c.says) {
+		if errors.As(err, &p); (p == nil) != (c.code == "") || p != nil && p.Code != c.code ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -450,7 +468,8 @@ func TestWhatTheLeaderAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		caller *identity.Caller
 		want   bool
-	}{"itself": {&identity.Caller{From: "n1"}, true}, "another": {&identity.Caller{From: "n2"}, false}, "a stranger": {nil, false}} {
+	}{"itself": {&identity.Caller{From: "n1"}, true}, "another": {&identity.Caller{From: "n2"}, false},
+		"a stranger": {nil, false}} {
 		if x := s.of(c.caller, "n1"); x.isNode() != c.want {
 			t.Errorf("%s is node n1: %t", name, !c.want)
 		}
@@ -472,7 +491,8 @@ func TestControllersOfACluster(t *testing.T) {
 	}
 	leader := got.Leader
 	for i, c := range got.Controllers {
-		if c.Name != fmt.Sprintf("c%d", i+1) || !c.Voter || c.State != api.ControllerVoter || c.Leader != (c.Name == leader) || c.Raft == "" {
+		if c.Name != fmt.Sprintf("c%d", i+1) || !c.Voter || c.State != api.ControllerVoter ||
+			c.Leader != (c.Name == leader) || c.Raft == "" {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -480,7 +500,8 @@ func TestControllersOfACluster(t *testing.T) {
 	if got, err = getCluster(s.of(named("ann", 7), "")); err != nil || len(got.Controllers) != 4 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if c := got.Controllers[3]; c.Name != "new" || c.Voter || c.State != api.ControllerNew || c.HTTP != "h:1" || c.Raft != "r:1" || c.Leader {
+	if c := got.Controllers[3]; c.Name != "new" || c.Voter || c.State != api.ControllerNew || c.HTTP != "h:1" ||
+		c.Raft != "r:1" || c.Leader {
 		t.Errorf("%+v", c)
 	}
 }

@@ -54,8 +54,9 @@ func TestParametersOfTheQuery(t *testing.T) {
 		{Name: "limit", In: "query", Kind: openapi.Integer}, {Name: "page", In: "query", Kind: openapi.Page},
 		{Name: "all", In: "query", Kind: openapi.Boolean}, {Name: "since", In: "query", Kind: openapi.Instant},
 		{Name: "user", In: "query", Kind: openapi.String}, {Name: "id", In: "path", Kind: openapi.Integer}}}}
-	for query, good := range map[string]bool{"": true, "limit=1": true, "limit=0": false, "limit=-1": false, "limit=x": false,
-		"limit=": true, "page=0": true, "page=-1": false, "page=7": true, "all=true": true, "all=0": true, "all=2": false,
+	for query, good := range map[string]bool{"": true, "limit=1": true, "limit=0": false, "limit=-1": false,
+		"limit=x": false,
+		"limit=":  true, "page=0": true, "page=-1": false, "page=7": true, "all=true": true, "all=0": true, "all=2": false,
 		"wait=60s": true, "wait=0s": true, "wait=7": false, "wait=x": false, "after=3": true, "after=-3": false,
 		"consistent=yes": false, "since=2026-01-31T08:00:00Z": true, "since=yesterday": false, "user=0": true,
 		"users=ann": false, "id=7": false, "limit=3&user=ann": true, "limit=3&usr=ann": false} {
@@ -154,9 +155,10 @@ func TestHowMuchMemoryBodiesTake(t *testing.T) {
 		limit  int64
 		payer  string
 	}{"a stranger": {nil, maxStrangerBody, ""}, "a user": {named("ann", 7), maxBody, "uid 7"},
-		"a controller":         {controller, maxMemberBody, "controller c2"},
-		"a node":               {&identity.Caller{Machine: true, Role: "node", From: "n1"}, maxBody, "node n1"},
-		"through a controller": {&identity.Caller{Role: "controller", From: "c2", User: model.Identity{UID: 8}}, maxBody, "uid 8"}} {
+		"a controller": {controller, maxMemberBody, "controller c2"},
+		"a node":       {&identity.Caller{Machine: true, Role: "node", From: "n1"}, maxBody, "node n1"},
+		"through a controller": {&identity.Caller{Role: "controller", From: "c2", User: model.Identity{UID: 8}}, maxBody,
+			"uid 8"}} {
 		x := ask("POST", "/v1/x", c.caller)
 		if x.bodyLimit() != c.limit || x.payer() != c.payer {
 			t.Errorf("%s: %d bytes, %q", name, x.bodyLimit(), x.payer())
@@ -198,7 +200,8 @@ func TestScopesCover(t *testing.T) {
 		want       bool
 	}{{model.ScopeRead, model.ScopeRead, true}, {model.ScopeRead, model.ScopeSubmit, false},
 		{model.ScopeSubmit, model.ScopeRead, true}, {model.ScopeSubmit, model.ScopeSubmit, true},
-		{model.ScopeSubmit, model.ScopeAll, false}, {model.ScopeAll, model.ScopeAll, true}, {model.ScopeAll, scopeNever, false},
+		{model.ScopeSubmit, model.ScopeAll, false}, {model.ScopeAll, model.ScopeAll, true}, {model.ScopeAll, scopeNever,
+			false},
 		{"odd", model.ScopeRead, false}, {"odd", scopeNever, false}} {
 		if got := covers(c.has, c.needs); got != c.want {
 			t.Errorf("%s covers %s: %t", c.has, c.needs, got)
@@ -217,27 +220,28 @@ func TestWhichRequestsAreOfBrowsers(t *testing.T) {
 		tls     bool
 		status  int // 0: none
 	}{
-		"a program":                  {"10.0.0.5:8443", nil, tcp, false, 0},
-		"an address without a port":  {"10.0.0.5", nil, tcp, false, 0},
-		"another address":            {"10.0.0.6:8443", nil, tcp, false, 421},
-		"localhost":                  {"LocalHost:1", nil, tcp, false, 0},
-		"its name":                   {"CTL.example", nil, tcp, false, 0},
-		"another name":               {"evil.example", nil, tcp, false, 421},
-		"no name":                    {"", nil, tcp, false, 421},
-		"another name with TLS":      {"evil.example", nil, tcp, true, 0},
-		"mapped":                     {"[::ffff:10.0.0.5]:8443", nil, tcp, false, 0},
-		"in brackets":                {"[10.0.0.5]", nil, tcp, false, 0},
-		"by a socket":                {"evil.example", []string{"Origin", "x"}, &net.UnixAddr{Net: "unix"}, false, 0},
-		"no address":                 {"10.0.0.5", nil, nil, false, 421},
-		"an origin":                  {"10.0.0.5", []string{"Origin", "https://evil"}, tcp, false, 403},
-		"an empty origin":            {"10.0.0.5", []string{"Origin", ""}, tcp, false, 403},
-		"an origin with TLS":         {"x", []string{"Origin", "https://evil"}, tcp, true, 403},
-		"the same site":              {"10.0.0.5", []string{"Sec-Fetch-Site", "same-origin"}, tcp, false, 0},
-		"typed":                      {"10.0.0.5", []string{"Sec-Fetch-Site", "none"}, tcp, false, 0},
-		"another site":               {"10.0.0.5", []string{"Sec-Fetch-Site", "cross-site"}, tcp, false, 403},
-		"the same domain":            {"10.0.0.5", []string{"Sec-Fetch-Site", "same-site"}, tcp, false, 403},
-		"a form":                     {"10.0.0.5", []string{"Content-Type", "text/plain"}, tcp, false, 415},
-		"JSON":                       {"10.0.0.5", []string{"Content-Type", "application/json; charset=utf-8"}, tcp, false, 0},
+		"a program":                 {"10.0.0.5:8443", nil, tcp, false, 0},
+		"an address without a port": {"10.0.0.5", nil, tcp, false, 0},
+		"another address":           {"10.0.0.6:8443", nil, tcp, false, 421},
+		"localhost":                 {"LocalHost:1", nil, tcp, false, 0},
+		"its name":                  {"CTL.example", nil, tcp, false, 0},
+		"another name":              {"evil.example", nil, tcp, false, 421},
+		"no name":                   {"", nil, tcp, false, 421},
+		"another name with TLS":     {"evil.example", nil, tcp, true, 0},
+		"mapped":                    {"[::ffff:10.0.0.5]:8443", nil, tcp, false, 0},
+		"in brackets":               {"[10.0.0.5]", nil, tcp, false, 0},
+		"by a socket":               {"evil.example", []string{"Origin", "x"}, &net.UnixAddr{Net: "unix"}, false, 0},
+		"no address":                {"10.0.0.5", nil, nil, false, 421},
+		"an origin":                 {"10.0.0.5", []string{"Origin", "https://evil"}, tcp, false, 403},
+		"an empty origin":           {"10.0.0.5", []string{"Origin", ""}, tcp, false, 403},
+		"an origin with TLS":        {"x", []string{"Origin", "https://evil"}, tcp, true, 403},
+		"the same site":             {"10.0.0.5", []string{"Sec-Fetch-Site", "same-origin"}, tcp, false, 0},
+		"typed":                     {"10.0.0.5", []string{"Sec-Fetch-Site", "none"}, tcp, false, 0},
+		"another site":              {"10.0.0.5", []string{"Sec-Fetch-Site", "cross-site"}, tcp, false, 403},
+		"the same domain":           {"10.0.0.5", []string{"Sec-Fetch-Site", "same-site"}, tcp, false, 403},
+		"a form":                    {"10.0.0.5", []string{"Content-Type", "text/plain"}, tcp, false, 415},
+		"JSON": {"10.0.0.5", []string{"Content-Type", "application/json; charset=utf-8"}, tcp, false,
+			0},
 		"no type for what cannot be": {"10.0.0.5", []string{"Content-Type", ";"}, tcp, false, 415},
 	} {
 		r := httptest.NewRequest("GET", "/v1/jobs", nil)
@@ -292,7 +296,8 @@ func TestOriginsOfRequests(t *testing.T) {
 		"a member":          {"10.0.0.9:77", unix, &identity.Caller{From: "n1"}, "n1"},
 		"passed on":         {"10.0.0.9:77", nil, &identity.Caller{From: "c2", Origin: "far"}, "far"},
 		"passed on, no key": {"10.0.0.9:77", nil, &identity.Caller{Origin: "far"}, "far"},
-		"long":              {"10.0.0.9:77", nil, &identity.Caller{Origin: strings.Repeat("x", 201)}, strings.Repeat("x", 200)},
+		"long": {"10.0.0.9:77", nil, &identity.Caller{Origin: strings.Repeat("x", 201)}, strings.Repeat("x",
+			200)},
 	} {
 		x := ask("GET", "/v1/x", c.caller)
 		x.s.Name, x.r.RemoteAddr = "c1", c.remote
@@ -344,7 +349,8 @@ func TestWhichRequestsAreInTheAuditLog(t *testing.T) {
 			continue
 		}
 		if c.want == 1 {
-			if e := got[0]; e.Status != c.status || e.Code != c.code || e.User != "ann" || e.UID != 7 || e.Times != 1 || e.At == 0 ||
+			if e := got[0]; e.Status != c.status || e.Code != c.code || e.User != "ann" || e.UID != 7 || e.Times != 1 ||
+				e.At == 0 ||
 				e.Method != c.method || e.Route != "/v1/x" || e.Account != "physics" || e.Jobs.String() != "4-5,9" ||
 				e.Origin == "" {
 				t.Errorf("%s: %+v", name, e)
@@ -356,7 +362,8 @@ func TestWhichRequestsAreInTheAuditLog(t *testing.T) {
 		uid    int64
 		user   string
 		token  string
-	}{"no caller": {nil, -2, "", ""}, "a machine": {&identity.Caller{Machine: true, User: model.Identity{User: "x"}}, -1, "", ""},
+	}{"no caller": {nil, -2, "", ""}, "a machine": {&identity.Caller{Machine: true, User: model.Identity{User: "x"}}, -1,
+		"", ""},
 		"a token": {&identity.Caller{Token: "t1", User: model.Identity{User: "ann", UID: 7}}, 7, "ann", "t1"}} {
 		x := ask("POST", "/v1/x", c.caller)
 		x.r.SetPathValue("name", "n1")
@@ -376,21 +383,27 @@ func TestRolesOfCallers(t *testing.T) {
 		caller identity.Caller
 		want   access.Role
 	}{
-		"a user":                           {*named("ann", 7), user},
-		"an operator":                      {*named("ops", 7), operator},
-		"an admin":                         {*named("adm", 7), admin},
-		"root":                             {*named("root", 0), admin},
-		"root by a controller":             {identity.Caller{Role: "controller", User: model.Identity{User: "root"}}, admin},
-		"root by a login node":             {identity.Caller{Role: "login", User: model.Identity{User: "root"}}, user},
-		"root by a node":                   {identity.Caller{Role: "node", User: model.Identity{User: "root"}}, user},
-		"a token of root":                  {identity.Caller{Token: "t", Scope: "all", User: model.Identity{User: "root"}}, user},
-		"an admin by a login node":         {identity.Caller{Role: "login", User: model.Identity{User: "adm", UID: 5}}, admin},
-		"an admin by a node":               {identity.Caller{Role: "node", User: model.Identity{User: "adm", UID: 5}}, user},
-		"an operator by a node":            {identity.Caller{Role: "node", User: model.Identity{User: "ops", UID: 5}}, user},
-		"a token of an admin, for all":     {identity.Caller{Token: "t", Scope: "all", User: model.Identity{User: "adm", UID: 5}}, admin},
-		"a token of an admin, for less":    {identity.Caller{Token: "t", Scope: "submit", User: model.Identity{User: "adm", UID: 5}}, user},
-		"a token of an admin, by a node":   {identity.Caller{Token: "t", Scope: "all", Role: "node", User: model.Identity{User: "adm", UID: 5}}, admin},
-		"a node":                           {identity.Caller{Machine: true, Role: "node", User: model.Identity{User: "adm"}}, access.Node},
+		"a user":               {*named("ann", 7), user},
+		"an operator":          {*named("ops", 7), operator},
+		"an admin":             {*named("adm", 7), admin},
+		"root":                 {*named("root", 0), admin},
+		"root by a controller": {identity.Caller{Role: "controller", User: model.Identity{User: "root"}}, admin},
+		"root by a login node": {identity.Caller{Role: "login", User: model.Identity{User: "root"}}, user},
+		"root by a node":       {identity.Caller{Role: "node", User: model.Identity{User: "root"}}, user},
+		"a token of root": {identity.Caller{Token: "t", Scope: "all", User: model.Identity{User: "root"}},
+			user},
+		"an admin by a login node": {identity.Caller{Role: "login", User: model.Identity{User: "adm", UID: 5}},
+			admin},
+		"an admin by a node":    {identity.Caller{Role: "node", User: model.Identity{User: "adm", UID: 5}}, user},
+		"an operator by a node": {identity.Caller{Role: "node", User: model.Identity{User: "ops", UID: 5}}, user},
+		"a token of an admin, for all": {identity.Caller{Token: "t", Scope: "all", User: model.Identity{User: "adm",
+			UID: 5}}, admin},
+		"a token of an admin, for less": {identity.Caller{Token: "t", Scope: "submit", User: model.Identity{User: "adm",
+			UID: 5}}, user},
+		"a token of an admin, by a node": {identity.Caller{Token: "t", Scope: "all", Role: "node",
+			User: model.Identity{User: "adm", UID: 5}}, admin},
+		"a node": {identity.Caller{Machine: true, Role: "node",
+			User: model.Identity{User: "adm"}}, access.Node},
 		"a login node":                     {identity.Caller{Machine: true, Role: "login"}, access.Login},
 		"a controller":                     {identity.Caller{Machine: true, Role: "controller"}, access.Controller},
 		"a machine of no role that counts": {identity.Caller{Machine: true, Role: "x"}, 0},
@@ -416,17 +429,18 @@ func TestRolesToJobs(t *testing.T) {
 		rootJobsAs string
 		want       access.Role
 	}{
-		"its owner":              {named("ann", 7), j, access.User, "", access.User | access.Owner},
-		"another user":           {named("bob", 8), j, access.User, "", access.User},
-		"the same name":          {named("ann", 8), j, access.User, "", access.User},
-		"a coordinator above":    {named("coo", 8), j, access.User, "", access.User | access.Coordinator},
-		"of another account":     {named("coo", 8), asRoot, access.User, "", access.User},
-		"no user":                {named("ann", 7), j, access.Node, "", access.Node},
-		"root":                   {named("root", 0), asRoot, access.User, "batch", access.User | access.Owner},
-		"root, other jobs":       {named("root", 0), j, access.User, "batch", access.User},
-		"root, none run so":      {named("root", 0), asRoot, access.User, "", access.User},
-		"a user, jobs of root":   {named("bob", 8), asRoot, access.User, "batch", access.User},
-		"a coordinator, by node": {&identity.Caller{Role: "node", User: model.Identity{User: "coo", UID: 8}}, j, access.User, "", access.User},
+		"its owner":            {named("ann", 7), j, access.User, "", access.User | access.Owner},
+		"another user":         {named("bob", 8), j, access.User, "", access.User},
+		"the same name":        {named("ann", 8), j, access.User, "", access.User},
+		"a coordinator above":  {named("coo", 8), j, access.User, "", access.User | access.Coordinator},
+		"of another account":   {named("coo", 8), asRoot, access.User, "", access.User},
+		"no user":              {named("ann", 7), j, access.Node, "", access.Node},
+		"root":                 {named("root", 0), asRoot, access.User, "batch", access.User | access.Owner},
+		"root, other jobs":     {named("root", 0), j, access.User, "batch", access.User},
+		"root, none run so":    {named("root", 0), asRoot, access.User, "", access.User},
+		"a user, jobs of root": {named("bob", 8), asRoot, access.User, "batch", access.User},
+		"a coordinator, by node": {&identity.Caller{Role: "node", User: model.Identity{User: "coo", UID: 8}}, j,
+			access.User, "", access.User},
 	} {
 		x := ask("GET", "/v1/x", c.caller)
 		x.roles, x.s.RootJobsAs = c.roles, c.rootJobsAs
@@ -538,12 +552,13 @@ func TestWhichRequestsWaitForProcessorTime(t *testing.T) {
 		spent  time.Duration
 		want   bool
 	}{
-		"a read":                       {"GET", false, named("ann", 7), 7 * time.Second, true},
-		"a read with time left":        {"GET", false, named("ann", 7), 4 * time.Second, false},
-		"what acts":                    {"POST", false, named("ann", 7), 7 * time.Second, false},
-		"what tries out":               {"POST", true, named("ann", 7), 7 * time.Second, true},
-		"an operator":                  {"GET", false, named("ops", 7), 7 * time.Second, false},
-		"what a controller has passed": {"GET", false, &identity.Caller{Role: "controller", User: model.Identity{User: "ann", UID: 7}}, 7 * time.Second, false},
+		"a read":                {"GET", false, named("ann", 7), 7 * time.Second, true},
+		"a read with time left": {"GET", false, named("ann", 7), 4 * time.Second, false},
+		"what acts":             {"POST", false, named("ann", 7), 7 * time.Second, false},
+		"what tries out":        {"POST", true, named("ann", 7), 7 * time.Second, true},
+		"an operator":           {"GET", false, named("ops", 7), 7 * time.Second, false},
+		"what a controller has passed": {"GET", false, &identity.Caller{Role: "controller",
+			User: model.Identity{User: "ann", UID: 7}}, 7 * time.Second, false},
 	} {
 		x := ask(c.method, "/v1/x", c.caller)
 		x.view, x.rt.quiet = view, c.quiet
@@ -674,7 +689,8 @@ func TestWhyAVerbDoesNotFit(t *testing.T) {
 		{model.VerbRequeue, model.Running, model.NotHeld, "as it was"},
 		{model.VerbCancel, model.Pending, model.NotHeld, "as it was"},
 	} {
-		if err := wrongVerb(c.verb, &model.Job{State: c.state, Hold: c.hold}, "7", refusal); !strings.Contains(err.Error(), c.want) {
+		if err := wrongVerb(c.verb, &model.Job{State: c.state, Hold: c.hold}, "7", refusal); !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%s of a job that is %s, held %q: %v", c.verb, c.state, c.hold, err)
 		}
 	}

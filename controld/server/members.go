@@ -134,9 +134,10 @@ func revoke(x *exchange) (*api.Revocation, error) {
 	case !member.ValidName(name):
 		return nil, problem.Invalid("%q is not a machine's name", name)
 	case role == string(pki.Controller) && x.takesPart(name):
-		return nil, problem.Invalid("controller %s has a part in the log: stop it, and remove it with rota cluster remove %s; "+
-			"then revoke its certificates, and replace the authority, whose key it has, with rota cluster rotate-authority",
-			name, name)
+		return nil,
+			problem.Invalid("controller %s has a part in the log: stop it, and remove it with rota cluster remove %s; "+
+				"then revoke its certificates, and replace the authority, whose key it has, with rota cluster rotate-authority",
+				name, name)
 	}
 	if _, err := x.propose(fsm.RevokeCertificates{Role: role, Name: name}); err != nil {
 		return nil, err

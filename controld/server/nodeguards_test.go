@@ -125,7 +125,8 @@ func (s *site) begin(id model.JobID, nodes ...string) {
 	for _, n := range nodes {
 		places = append(places, model.Place{Node: n})
 	}
-	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id, Places: places}}}}).([]error); errs[0] != nil {
+	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id,
+		Places: places}}}}).([]error); errs[0] != nil {
 		s.t.Fatal(errs)
 	}
 	s.all(id, model.WorkerRunning)
@@ -215,19 +216,22 @@ func (s *site) streams(t *testing.T) {
 		code   string
 		asked  string
 	}{
-		"a process":             {"exec", s.gang, api.ExecRequest{Worker: 1, Argv: []string{"x"}}, false, 409, api.CodeWrongState, ".1.1"},
-		"a shell":               {"exec", s.gang, api.ExecRequest{}, false, 500, api.CodeInternal, ".1.0"},
-		"no name of a program":  {"exec", s.gang, api.ExecRequest{Argv: []string{"", "x"}}, false, 409, api.CodeInvalid, ""},
-		"an empty argument":     {"exec", s.gang, api.ExecRequest{Argv: []string{"x", ""}}, false, 409, api.CodeWrongState, ".1.0"},
-		"worker -1":             {"exec", s.gang, api.ExecRequest{Worker: -1}, false, 409, api.CodeNotFound, ""},
-		"worker 2 of 2":         {"exec", s.gang, api.ExecRequest{Worker: 2}, false, 409, api.CodeNotFound, ""},
-		"no stream":             {"exec", s.gang, api.ExecRequest{}, true, 409, api.CodeInvalid, ""},
-		"one that waits":        {"exec", s.pending, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
-		"one that has ended":    {"exec", s.ended, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
-		"one that leaves":       {"exec", s.leaving, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
-		"an array":              {"exec", s.array, api.ExecRequest{}, false, 409, api.CodeInvalid, ""},
-		"its terminal":          {"attach", s.leaving, api.AttachRequest{}, false, 500, api.CodeInternal, ".1.0"},
-		"from the beginning":    {"attach", s.gang, api.AttachRequest{From: new(int64)}, false, 500, api.CodeInternal, ".1.0"},
+		"a process": {"exec", s.gang, api.ExecRequest{Worker: 1, Argv: []string{"x"}}, false, 409,
+			api.CodeWrongState, ".1.1"},
+		"a shell":              {"exec", s.gang, api.ExecRequest{}, false, 500, api.CodeInternal, ".1.0"},
+		"no name of a program": {"exec", s.gang, api.ExecRequest{Argv: []string{"", "x"}}, false, 409, api.CodeInvalid, ""},
+		"an empty argument": {"exec", s.gang, api.ExecRequest{Argv: []string{"x", ""}}, false, 409, api.CodeWrongState,
+			".1.0"},
+		"worker -1":          {"exec", s.gang, api.ExecRequest{Worker: -1}, false, 409, api.CodeNotFound, ""},
+		"worker 2 of 2":      {"exec", s.gang, api.ExecRequest{Worker: 2}, false, 409, api.CodeNotFound, ""},
+		"no stream":          {"exec", s.gang, api.ExecRequest{}, true, 409, api.CodeInvalid, ""},
+		"one that waits":     {"exec", s.pending, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
+		"one that has ended": {"exec", s.ended, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
+		"one that leaves":    {"exec", s.leaving, api.ExecRequest{}, false, 409, api.CodeWrongState, ""},
+		"an array":           {"exec", s.array, api.ExecRequest{}, false, 409, api.CodeInvalid, ""},
+		"its terminal":       {"attach", s.leaving, api.AttachRequest{}, false, 500, api.CodeInternal, ".1.0"},
+		"from the beginning": {"attach", s.gang, api.AttachRequest{From: new(int64)}, false, 500, api.CodeInternal,
+			".1.0"},
 		"from before that":      {"attach", s.gang, api.AttachRequest{From: &minus}, false, 500, api.CodeInvalid, ""},
 		"a terminal that waits": {"attach", s.pending, api.AttachRequest{}, false, 500, api.CodeWrongState, ""},
 	} {
@@ -257,8 +261,9 @@ func (s *site) logs(t *testing.T) {
 		code   string
 		asked  string
 	}{
-		"output":                {s.gang, "", 200, "", ".1.0?follow=false&stream=stdout"},
-		"of a worker":           {s.gang, "worker=1&stream=both&tail=5&task=main", 200, "", ".1.1?follow=false&stream=both&tail=5&task=main"},
+		"output": {s.gang, "", 200, "", ".1.0?follow=false&stream=stdout"},
+		"of a worker": {s.gang, "worker=1&stream=both&tail=5&task=main", 200, "",
+			".1.1?follow=false&stream=both&tail=5&task=main"},
 		"of an attempt":         {s.gang, "attempt=1&stream=stderr", 200, "", ".1.0?follow=false&stream=stderr"},
 		"followed, one attempt": {s.gang, "attempt=1&follow=true", 200, "", ".1.0?follow=true&stream=stdout"},
 		"an odd stream":         {s.gang, "stream=out", 200, api.CodeInvalid, ""},
@@ -298,8 +303,9 @@ func (s *site) logs(t *testing.T) {
 }
 
 func (s *site) usage(t *testing.T) {
-	good := api.NodeUsage{Usage: model.Usage{CPUMS: 70, SystemMS: 20, PeakMemory: 5}, Memory: 3, Steps: []api.NodeStepUsage{
-		{Step: 2, GPUs: jobspec.MaxGPUs, Usage: model.Usage{CPUMS: 7}}, {Step: 0, Usage: model.Usage{CPUMS: 9}}}}
+	good := api.NodeUsage{Usage: model.Usage{CPUMS: 70, SystemMS: 20, PeakMemory: 5}, Memory: 3,
+		Steps: []api.NodeStepUsage{
+			{Step: 2, GPUs: jobspec.MaxGPUs, Usage: model.Usage{CPUMS: 7}}, {Step: 0, Usage: model.Usage{CPUMS: 9}}}}
 	with := func(edit func(*api.NodeUsage)) string {
 		u := good
 		u.Steps = slices.Clone(good.Steps)
@@ -331,7 +337,8 @@ func (s *site) usage(t *testing.T) {
 	} {
 		s.answers(c.status, c.body)
 		out, err := ask(s.gang, "")
-		if err != nil || out.Missing != c.missing || (out.Error != "") != (c.missing > 0) || !out.Live || len(out.Workers) != 2 ||
+		if err != nil || out.Missing != c.missing || (out.Error != "") != (c.missing > 0) || !out.Live ||
+			len(out.Workers) != 2 ||
 			(out.Usage != nil) != (c.missing == 0) {
 			t.Errorf("%s: %+v, %v", name, out, err)
 		}

@@ -133,8 +133,9 @@ get their roles.
 | unauthenticated | any caller |
 
 A row without "part" is about the route as a whole. Callers in a role that the row does not list are refused. Owner
-and coordinator are roles only where a row is about jobs or accounts; elsewhere they are users. No parameter widens a rule: not "attempt", "worker" or "task" of a log, nor "user" or "account" of a list. A private job
-of another user answers like an unknown job.
+and coordinator are roles only where a row is about jobs or accounts; elsewhere they are users. No parameter widens a
+rule: not "attempt", "worker" or "task" of a log, nor "user" or "account" of a list. A private job of another user
+answers like an unknown job.
 
 **Token** is the scope that an API token needs: "all" includes "submit", which includes "read". No token may use a
 route without a scope. With scope "read" or "submit" a token has role user, and owner of the user's jobs, and no other

@@ -118,13 +118,15 @@ func TestHowAGenerationIsShown(t *testing.T) {
 		return acceptGeneration(s.of(nil, node), &api.AcceptGeneration{BootID: boot, Generation: generation,
 			Known: []string{fmt.Sprintf("%d.1.0", 7)}})
 	}
-	for name, c := range map[string][3]string{"another boot": {"n1", "x", g.String()}, "no node": {"n9", "bn9", g.String()},
+	for name, c := range map[string][3]string{"another boot": {"n1", "x", g.String()}, "no node": {"n9", "bn9",
+		g.String()},
 		"another generation": {"n1", "bn1", "1-00000000000000bb"}, "no generation": {"n1", "bn1", "1"}} {
 		if _, err := accept(c[0], c[1], c[2]); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if got, err := accept("n1", "bn1", g.String()); err != nil || !got.Accepted || got.Settled || got.Generation != g.String() {
+	if got, err := accept("n1", "bn1", g.String()); err != nil || !got.Accepted || got.Settled ||
+		got.Generation != g.String() {
 		t.Errorf("n1 follows: %+v, %v", got, err)
 	}
 	if err := follows("n1"); err != nil {
@@ -133,7 +135,8 @@ func TestHowAGenerationIsShown(t *testing.T) {
 	if err := follows("n2"); err == nil {
 		t.Error("n2 follows too")
 	}
-	if got := show(); got.Settled || got.Accepted != 1 || !slices.Equal(got.Missing, []string{"n2", "n3"}) || got.Unknown != 1 {
+	if got := show(); got.Settled || got.Accepted != 1 || !slices.Equal(got.Missing, []string{"n2", "n3"}) ||
+		got.Unknown != 1 {
 		t.Errorf("with one of three: %+v", got)
 	}
 	if got, err := accept("n2", "bn2", g.String()); err != nil || !got.Settled {
@@ -257,10 +260,11 @@ func TestWhichNodesAreConfirmedDead(t *testing.T) {
 		req  api.ConfirmDeadRequest
 		code string
 	}{
-		"none":          {api.ConfirmDeadRequest{}, api.CodeInvalid},
-		"too many":      {api.ConfirmDeadRequest{Nodes: many}, api.CodeInvalid},
-		"as many":       {api.ConfirmDeadRequest{Nodes: many[1:]}, api.CodeNotFound},
-		"a long reason": {api.ConfirmDeadRequest{Nodes: []string{"n1"}, Reason: strings.Repeat("x", maxReason+1)}, api.CodeInvalid},
+		"none":     {api.ConfirmDeadRequest{}, api.CodeInvalid},
+		"too many": {api.ConfirmDeadRequest{Nodes: many}, api.CodeInvalid},
+		"as many":  {api.ConfirmDeadRequest{Nodes: many[1:]}, api.CodeNotFound},
+		"a long reason": {api.ConfirmDeadRequest{Nodes: []string{"n1"}, Reason: strings.Repeat("x", maxReason+1)},
+			api.CodeInvalid},
 		"one that is up": {api.ConfirmDeadRequest{Nodes: []string{"n1", "n2"}, Reason: strings.Repeat("x", maxReason)},
 			api.CodeWrongState},
 		"no node": {api.ConfirmDeadRequest{Nodes: []string{"n1", "n9"}}, api.CodeNotFound},
@@ -274,7 +278,8 @@ func TestWhichNodesAreConfirmedDead(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		before := s.Replica.View().Index()
 		out, object, err := confirm(api.ConfirmDeadRequest{Nodes: []string{"n3", "n1", "n3"}, DryRun: dry})
-		if err != nil || object != "n1,n3" || len(out.Items) != 2 || out.Items[0].Name != "n1" || len(out.Items[1].Jobs) != 0 ||
+		if err != nil || object != "n1,n3" || len(out.Items) != 2 || out.Items[0].Name != "n1" ||
+			len(out.Items[1].Jobs) != 0 ||
 			out.Items[0].Since == nil || (s.Replica.View().Index() == before) != dry {
 			t.Errorf("dry run %t: %+v, %q, %v", dry, out, object, err)
 		}
@@ -297,19 +302,22 @@ func TestTokensThatAreMade(t *testing.T) {
 		days   int64
 		code   string
 	}{
-		"as it is":               {ann, access.User, api.TokenRequest{}, model.APITokenDays, ""},
-		"a day":                  {ann, access.User, api.TokenRequest{Days: 1, Name: "ci", Scope: model.ScopeAll}, 1, ""},
-		"a year":                 {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays, User: "ann"}, model.MaxAPITokenDays, ""},
-		"a day more":             {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays + 1}, 0, api.CodeInvalid},
-		"less than a day":        {ann, access.User, api.TokenRequest{Days: -1}, 0, api.CodeInvalid},
-		"no name":                {ann, access.User, api.TokenRequest{Name: "a b"}, 0, api.CodeInvalid},
-		"an odd scope":           {ann, access.User, api.TokenRequest{Scope: "x"}, 0, api.CodeInvalid},
-		"all, by a node":         {byNode, access.User, api.TokenRequest{Scope: model.ScopeAll}, 0, api.CodeDenied},
-		"submit, by a node":      {byNode, access.User, api.TokenRequest{Scope: model.ScopeSubmit}, model.APITokenDays, ""},
-		"for another":            {ann, access.User, api.TokenRequest{User: "bob"}, 0, api.CodeDenied},
-		"for another, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "daemon"}, model.APITokenDays, ""},
-		"for an unknown one":     {admin, access.User | access.Admin, api.TokenRequest{User: "not-there"}, 0, api.CodeInvalid},
-		"for root, by admins":    {admin, access.User | access.Admin, api.TokenRequest{User: "root"}, 0, api.CodeDenied},
+		"as it is": {ann, access.User, api.TokenRequest{}, model.APITokenDays, ""},
+		"a day":    {ann, access.User, api.TokenRequest{Days: 1, Name: "ci", Scope: model.ScopeAll}, 1, ""},
+		"a year": {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays, User: "ann"},
+			model.MaxAPITokenDays, ""},
+		"a day more":        {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays + 1}, 0, api.CodeInvalid},
+		"less than a day":   {ann, access.User, api.TokenRequest{Days: -1}, 0, api.CodeInvalid},
+		"no name":           {ann, access.User, api.TokenRequest{Name: "a b"}, 0, api.CodeInvalid},
+		"an odd scope":      {ann, access.User, api.TokenRequest{Scope: "x"}, 0, api.CodeInvalid},
+		"all, by a node":    {byNode, access.User, api.TokenRequest{Scope: model.ScopeAll}, 0, api.CodeDenied},
+		"submit, by a node": {byNode, access.User, api.TokenRequest{Scope: model.ScopeSubmit}, model.APITokenDays, ""},
+		"for another":       {ann, access.User, api.TokenRequest{User: "bob"}, 0, api.CodeDenied},
+		"for another, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "daemon"}, model.APITokenDays,
+			""},
+		"for an unknown one": {admin, access.User | access.Admin, api.TokenRequest{User: "not-there"}, 0,
+			api.CodeInvalid},
+		"for root, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "root"}, 0, api.CodeDenied},
 	} {
 		x := s.of(c.caller, "")
 		x.rt, x.roles = route, c.roles
@@ -371,9 +379,11 @@ func TestTokensThatAreMade(t *testing.T) {
 		method       string
 		needs        model.TokenScope
 		status       int // 0: it may
-	}{"no token": {"", "", "POST", scopeNever, 0}, "reads": {made.ID, "submit", "GET", "", 0}, "acts": {made.ID, "submit", "POST", "", 403},
+	}{"no token": {"", "", "POST", scopeNever, 0}, "reads": {made.ID, "submit", "GET", "", 0}, "acts": {made.ID,
+		"submit", "POST", "", 403},
 		"submits": {made.ID, "submit", "POST", model.ScopeSubmit, 0}, "acts with all": {made.ID, "all", "POST", "", 0},
-		"makes one": {made.ID, "all", "POST", scopeNever, 403}, "revoked": {id, "all", "GET", "", 401}, "unknown": {"x", "all", "GET", "", 401}} {
+		"makes one": {made.ID, "all", "POST", scopeNever, 403}, "revoked": {id, "all", "GET", "", 401}, "unknown": {"x",
+			"all", "GET", "", 401}} {
 		x := s.of(&identity.Caller{User: ann.User, Token: c.token, Scope: c.scope}, "")
 		own := *route
 		own.token, own.Method = c.needs, c.method
@@ -424,7 +434,8 @@ func TestConfigurationsThatAreSet(t *testing.T) {
 		t.Error("a version that is not in force any more is replaced")
 	}
 	list := configVersions(s.Replica.View())
-	if len(list) < 2 || list[0].Number != second.Number || list[1].Number != first.Number || len(list[len(list)-1].Changes) != 0 {
+	if len(list) < 2 || list[0].Number != second.Number || list[1].Number != first.Number ||
+		len(list[len(list)-1].Changes) != 0 {
 		t.Errorf("versions: %+v", list)
 	}
 	back := func(version int) error {
@@ -451,7 +462,8 @@ func TestMachinesThatMayJoin(t *testing.T) {
 		role  pki.Role
 		name  string
 		taken bool
-	}{"itself": {pki.Controller, "self", true}, "a voter": {pki.Controller, "c1", true}, "a new one": {pki.Controller, "c2", false},
+	}{"itself": {pki.Controller, "self", true}, "a voter": {pki.Controller, "c1", true}, "a new one": {pki.Controller,
+		"c2", false},
 		"a node that is up": {pki.Node, "up", true}, "a node that is down": {pki.Node, "down", false},
 		"a new node": {pki.Node, "new", false}, "a login node of that name": {pki.Login, "up", false}} {
 		if err := s.of(nil, "").nameTaken(c.role, c.name); (err != nil) != c.taken {
@@ -467,7 +479,8 @@ func TestMachinesThatMayJoin(t *testing.T) {
 		x := s.of(named("adm", 5), c.name)
 		x.r.SetPathValue("role", c.role)
 		got, err := revoke(x)
-		if codeOf(err) != c.code || err == nil && (int(got.Generation) != c.generation || got.Role != c.role || got.Name != c.name) {
+		if codeOf(err) != c.code || err == nil && (int(got.Generation) != c.generation || got.Role != c.role ||
+			got.Name != c.name) {
 			t.Errorf("%s %s: %+v, %v", c.role, c.name, got, err)
 		}
 	}
@@ -487,10 +500,12 @@ func TestMachinesThatMayJoin(t *testing.T) {
 		got.Generation != nil || got.GossipKey != nil || got.Witnesses != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := createJoinToken(s.of(named("adm", 5), ""), &api.JoinTokenRequest{Role: "node"}); codeOf(err) != api.CodeWrongState {
+	if _, err := createJoinToken(s.of(named("adm", 5), ""),
+		&api.JoinTokenRequest{Role: "node"}); codeOf(err) != api.CodeWrongState {
 		t.Errorf("without an authority: %v", err)
 	}
-	if _, err := createJoinToken(s.of(named("adm", 5), ""), &api.JoinTokenRequest{Role: "x"}); codeOf(err) != api.CodeInvalid {
+	if _, err := createJoinToken(s.of(named("adm", 5), ""),
+		&api.JoinTokenRequest{Role: "x"}); codeOf(err) != api.CodeInvalid {
 		t.Errorf("an odd role: %v", err)
 	}
 }
@@ -515,7 +530,8 @@ func TestPagesOfEvents(t *testing.T) {
 		return got
 	}
 	first := page(0)
-	if len(first.Items) < len(jobs) || first.Index == s.Replica.View().Index() || first.Items[len(first.Items)-1].Job == last {
+	if len(first.Items) < len(jobs) || first.Index == s.Replica.View().Index() ||
+		first.Items[len(first.Items)-1].Job == last {
 		t.Fatalf("%d events up to %d", len(first.Items), first.Index)
 	}
 	second := page(first.Index)
@@ -541,17 +557,20 @@ func TestEventsOfHiddenJobs(t *testing.T) {
 		seen  bool
 		want  api.Event
 	}{
-		"its own":              {api.Event{Job: own}, true, api.Event{Job: own}},
-		"another's":            {api.Event{Job: bobs}, false, api.Event{Job: bobs}},
-		"a node's":             {api.Event{Node: "n1"}, false, api.Event{Node: "n1"}},
-		"for another's":        {api.Event{Job: own, For: bobs, ForUser: "bob", ForAccount: "a"}, true, api.Event{Job: own}},
-		"for its own":          {api.Event{Job: own, For: own, ForUser: "ann"}, true, api.Event{Job: own, For: own, ForUser: "ann"}},
-		"with another's":       {api.Event{Job: own, With: bobs}, true, api.Event{Job: own}},
-		"with its own":         {api.Event{Job: own, With: own}, true, api.Event{Job: own, With: own}},
-		"its end":              {api.Event{Job: own, Type: "ended", Text: "x"}, true, api.Event{Job: own, Type: "ended", Text: "x"}},
-		"another's end":        {api.Event{Job: bobs, Type: "ended", Text: "x"}, false, api.Event{Job: bobs, Type: "ended"}},
-		"another's other text": {api.Event{Job: bobs, Type: "held", Text: "x"}, false, api.Event{Job: bobs, Type: "held", Text: "x"}},
-		"its class":            {api.Event{Job: own, Type: "class"}, true, api.Event{Job: own, Type: "class"}},
+		"its own":       {api.Event{Job: own}, true, api.Event{Job: own}},
+		"another's":     {api.Event{Job: bobs}, false, api.Event{Job: bobs}},
+		"a node's":      {api.Event{Node: "n1"}, false, api.Event{Node: "n1"}},
+		"for another's": {api.Event{Job: own, For: bobs, ForUser: "bob", ForAccount: "a"}, true, api.Event{Job: own}},
+		"for its own": {api.Event{Job: own, For: own, ForUser: "ann"}, true, api.Event{Job: own, For: own,
+			ForUser: "ann"}},
+		"with another's": {api.Event{Job: own, With: bobs}, true, api.Event{Job: own}},
+		"with its own":   {api.Event{Job: own, With: own}, true, api.Event{Job: own, With: own}},
+		"its end": {api.Event{Job: own, Type: "ended", Text: "x"}, true, api.Event{Job: own, Type: "ended",
+			Text: "x"}},
+		"another's end": {api.Event{Job: bobs, Type: "ended", Text: "x"}, false, api.Event{Job: bobs, Type: "ended"}},
+		"another's other text": {api.Event{Job: bobs, Type: "held", Text: "x"}, false, api.Event{Job: bobs, Type: "held",
+			Text: "x"}},
+		"its class": {api.Event{Job: own, Type: "class"}, true, api.Event{Job: own, Type: "class"}},
 	} {
 		e := c.event
 		x := s.request("/v1/events", "", "", "")
@@ -606,7 +625,8 @@ func TestEndedJobsThatAreNotStoredYet(t *testing.T) {
 		a, b  []*model.Job
 		limit int
 		want  string
-	}{{list(5, 4), list(4, 3), 10, "5 4 3"}, {list(5, 4), list(4, 3), 2, "5 4"}, {nil, list(1, 2), 2, "2 1"}, {nil, nil, 3, ""}} {
+	}{{list(5, 4), list(4, 3), 10, "5 4 3"}, {list(5, 4), list(4, 3), 2, "5 4"}, {nil, list(1, 2), 2, "2 1"}, {nil, nil,
+		3, ""}} {
 		var got []string
 		for _, j := range mergeBySeq(c.a, c.b, c.limit) {
 			got = append(got, strconv.FormatInt(j.Seq, 10))
@@ -625,7 +645,8 @@ func TestWhichControllerAnswers(t *testing.T) {
 	run := func(edit func(*route), query string, forwarded bool) string {
 		x := s.request("/v1/nodes", "", query, "")
 		rt := *x.rt
-		rt.rule, rt.handle, rt.past, rt.place, rt.Poll = forUsers, func(*exchange) (any, error) { return 1, nil }, false, here, false
+		rt.rule, rt.handle, rt.past, rt.place, rt.Poll = forUsers, func(*exchange) (any, error) { return 1, nil }, false,
+			here, false
 		edit(&rt)
 		rt.Operation.Params = nil
 		x.rt, x.view = &rt, nil
@@ -723,8 +744,9 @@ func TestSharesThatAreHeld(t *testing.T) {
 	for i := range gpus {
 		gpus[i] = model.GPU{UUID: fmt.Sprint("g", i), Model: "h100", Memory: 80 * jobspec.GiB, Healthy: true}
 	}
-	s.do(fsm.RegisterNode{Node: model.Node{Name: "g", Addr: "127.0.0.1:1", BootID: "bg", Cores: 32, Memory: 64 * jobspec.GiB,
-		GPUs: gpus}})
+	s.do(fsm.RegisterNode{Node: model.Node{Name: "g", Addr: "127.0.0.1:1", BootID: "bg", Cores: 32,
+		Memory: 64 * jobspec.GiB,
+		GPUs:   gpus}})
 	submit := func(account string, n int) model.JobID {
 		return s.submit(func(j *jobspec.Job) {
 			j.Account = account
@@ -796,7 +818,8 @@ func TestWhatIsPruned(t *testing.T) {
 		id   string
 		edit func(*api.PruneRequest)
 		code string
-	}{"good": {name, func(*api.PruneRequest) {}, ""}, "no array": {fmt.Sprint(s.gang), func(*api.PruneRequest) {}, api.CodeInvalid},
+	}{"good": {name, func(*api.PruneRequest) {}, ""}, "no array": {fmt.Sprint(s.gang), func(*api.PruneRequest) {},
+		api.CodeInvalid},
 		"a task":      {name + "_10", func(*api.PruneRequest) {}, api.CodeInvalid},
 		"no metric":   {name, func(r *api.PruneRequest) { r.Metric = "" }, api.CodeInvalid},
 		"min":         {name, func(r *api.PruneRequest) { r.Goal = "min" }, ""},
@@ -811,7 +834,8 @@ func TestWhatIsPruned(t *testing.T) {
 	check := func(what string, req api.PruneRequest, kept, cancelled, silent []int) {
 		t.Helper()
 		got, err := ask(name, req)
-		if err != nil || !slices.Equal(got.Kept, kept) || !slices.Equal(got.Cancelled, cancelled) || !slices.Equal(got.Silent, silent) {
+		if err != nil || !slices.Equal(got.Kept, kept) || !slices.Equal(got.Cancelled, cancelled) ||
+			!slices.Equal(got.Silent, silent) {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
@@ -832,7 +856,8 @@ func TestWhatIsPruned(t *testing.T) {
 	done := good
 	done.DryRun = false
 	check("it is done", done, []int{11}, []int{10}, []int{12, 13})
-	if a, b := s.Replica.View().Job(array+1), s.Replica.View().Job(array+2); a.Live() == nil || a.Live().Stop == nil || !a.Pruned ||
+	if a, b := s.Replica.View().Job(array+1), s.Replica.View().Job(array+2); a.Live() == nil || a.Live().Stop == nil ||
+		!a.Pruned ||
 		b.Live().Stop != nil {
 		t.Errorf("afterwards: %+v, %+v", a, b)
 	}

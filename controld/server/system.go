@@ -153,7 +153,8 @@ func getMetrics(x *exchange) (any, error) {
 // internalState answers another controller.
 func internalState(x *exchange) (any, error) {
 	key, issuer := x.s.AuthorityState()
-	return peers.State{AuthorityKey: key, Issuer: issuer, Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft, Gossip: x.s.Gossip,
+	return peers.State{AuthorityKey: key, Issuer: issuer, Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft,
+		Gossip:   x.s.Gossip,
 		HasState: x.s.Replica.HasState(), Log: x.s.Replica.Self().Log, Applied: x.s.Replica.Applied(),
 		Records: x.s.History.Last(), Knows: x.s.Knows,
 		Generation: x.s.Replica.View().Recovery().Generation.String(), Voters: x.s.Replica.Members()}, nil

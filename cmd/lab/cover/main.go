@@ -111,7 +111,8 @@ func (c coverage) run(root, name, module, timeout, dir string) error {
 		os.Setenv("GOCOVERDIR", processes)); err != nil {
 		return err
 	}
-	text, err := output(root, "go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
+	text, err := output(root, "go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile,
+		name)
 	if err != nil {
 		return fmt.Errorf("%w:\n%s", err, text)
 	}

@@ -259,7 +259,8 @@ func (s *suites) overlay(texts map[string][]byte) (string, error) {
 }
 
 // build makes a test program and returns its path.
-func (s *suites) build(ctx context.Context, p *source, name string, flags ...string) (binary, output string, err error) {
+func (s *suites) build(ctx context.Context, p *source, name string, flags ...string) (binary, output string,
+	err error) {
 	binary = filepath.Join(s.dir, name)
 	args := append([]string{"test", "-c", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, p.path)...)

@@ -41,8 +41,8 @@ func Commands() []*command.Command {
 				"revoke has the\ncertificates refused that a machine has; it may join again with a token. " +
 				"rotate-key then replaces the\nkey of the gossip, which every machine has: those that are up get the new one, " +
 				"and others when they return, unless\ntheir certificates were revoked. " +
-				"rotate-authority replaces the authority that issues certificates, whose key\nevery controller has: the old one is " +
-				"dropped once every controller and every registered node has a certificate of the\nnew one, or at once with " +
+				"rotate-authority replaces the authority that issues certificates, whose key\nevery controller has: the old one " +
+				"is dropped once every controller and every registered node has a certificate of the\nnew one, or at once with " +
 				"--finish, after which machines without one must join again. Admins only.\n" +
 				"backup writes the state, the history and the configuration to FILE, for rota-controld restore: on a " +
 				"controller, as root. It has\nthe scripts and environments of all users.",

@@ -146,7 +146,8 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 		"trusted": "  authority 2 of certificates: trusted; controller/c2 has no key of it yet\n",
 		"issues":  "  authority 2 of certificates: issues; controller/c2 has no certificate of it yet\n",
 	} {
-		if got := authorityText(&api.AuthorityChange{Number: 2, Phase: phase, Lacking: []string{"controller/c2"}}); got != want {
+		if got := authorityText(&api.AuthorityChange{Number: 2, Phase: phase,
+			Lacking: []string{"controller/c2"}}); got != want {
 			t.Errorf("%q", got)
 		}
 	}

@@ -50,8 +50,8 @@ func Explain(err error) error {
 	case errors.Is(err, errReplaced):
 		return err
 	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("it refuses the certificate of this machine, which was revoked or has ended, or whose authority was "+
-			"replaced while this machine was off: %s: %w", joinAgain, err)
+		return fmt.Errorf("it refuses the certificate of this machine, which was revoked or has ended, or whose authority "+
+			"was replaced while this machine was off: %s: %w", joinAgain, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("its certificate is expired, or the clock of one of the two machines is wrong: %w", err)
 	case errors.As(err, &unknown):

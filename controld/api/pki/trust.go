@@ -23,8 +23,9 @@ type trust struct {
 	roots       *x509.CertPool
 }
 
-// step says which authority came after which. The certificate across has the new authority's name and key, and is signed
-// by the old authority. A machine that knows only the old authority verifies members of the new one by it.
+// step says which authority came after which. The certificate across has the new authority's name and
+// key, and is signed by the old authority. A machine that knows only the old authority verifies members of
+// the new one by it.
 type step struct{ next, across, before *x509.Certificate }
 
 // Trusted is what controllers tell members to trust. All of it is public.
@@ -211,8 +212,8 @@ func (c *Credential) verifyChain(s *tls.ConnectionState, usage x509.ExtKeyUsage)
 }
 
 // errReplaced says that two machines trust different authorities of one cluster.
-var errReplaced = errors.New("its authority is not the one that this machine knows, which was replaced while one of them " +
-	"was off")
+var errReplaced = errors.New("its authority is not the one that this machine knows, which was replaced while " +
+	"one of them was off")
 
 // wasTrusted reports whether a certificate is of the authority before the one that is trusted now.
 func (c *Credential) wasTrusted(s *tls.ConnectionState) bool {

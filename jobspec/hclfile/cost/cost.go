@@ -69,7 +69,8 @@ func (m *Meter) Expression(expr hclsyntax.Expression) hclsyntax.Expression {
 		made := *x
 		made.Items = make([]hclsyntax.ObjectConsItem, len(x.Items))
 		for i, item := range x.Items {
-			made.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: m.Expression(item.KeyExpr), ValueExpr: m.Expression(item.ValueExpr)}
+			made.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: m.Expression(item.KeyExpr),
+				ValueExpr: m.Expression(item.ValueExpr)}
 		}
 		return m.charged(&made, elements)
 	case *hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr:

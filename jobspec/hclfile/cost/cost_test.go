@@ -29,7 +29,10 @@ func world() (map[string]cty.Value, map[string]function.Function) {
 	}
 	files := map[string][]byte{"f.csv": []byte(strings.Repeat("h", 500) + "\n" + strings.Repeat("1\n", 100)),
 		"quoted.csv": []byte("\"" + strings.Repeat("h\n", 300) + "\",b\n" + strings.Repeat("1,2\n", 100))}
-	table := functions.Table(functions.Environment{ReadFile: func(name string) ([]byte, error) { return files[name], nil }})
+	table := functions.Table(functions.Environment{ReadFile: func(name string) ([]byte, error) {
+		return files[name],
+			nil
+	}})
 	return map[string]cty.Value{"local": cty.ObjectVal(locals)}, table
 }
 
@@ -62,7 +65,8 @@ func TestEverythingIsCharged(t *testing.T) {
 		"regexreplace(local.t, \"a\", \"$0$0$0$0$0$0$0$0\")", "regexall(\"a\", local.t)",
 		"regexall(\"(?P<first>a)(?P<second>b)(?P<third>)(?P<fourth>)\", local.t)", "csvdecode(local.csv)",
 		"jsonencode(csvdecode(local.csv))", "csvdecode(file(\"f.csv\"))",
-		"csvdecode(\"${local.csv}\")", "csvdecode(file(\"quoted.csv\"))", "jsondecode(local.json)", "jsonencode(jsondecode(local.json))",
+		"csvdecode(\"${local.csv}\")", "csvdecode(file(\"quoted.csv\"))", "jsondecode(local.json)",
+		"jsonencode(jsondecode(local.json))",
 		"jsonencode(jsonencode(local.l))", "setproduct(local.l, local.l)",
 		"join(local.t, local.l)", "format(\"%999s\", local.t)", "formatlist(\"%s-%999s\", local.l, local.t)",
 		"indent(100, local.t)", "split(\",\", local.t)", "split(\"\", local.t)",
