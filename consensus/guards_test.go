@@ -307,7 +307,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 		n.fatal = c.fatal
 		err := n.translate(c.err)
 		if !errors.Is(err, c.want) || errors.Is(err, c.not) ||
-			errors.As(err, &uncertain) != (c.err == raft.ErrLeadershipLost || c.err == raft.ErrAbortedByRestore) {
+			errors.As(err, &uncertain) != (errors.Is(c.err, raft.ErrLeadershipLost) || errors.Is(c.err, raft.ErrAbortedByRestore)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,17 +24,18 @@
 //
 // # Policies
 //
-// The rules above are policy standard. A policy is a value with a method for each of its phases,
-// listed in policies.go: see package policy. Policies that take room from running jobs do so in one way. A plan keeps the room
-// for the job that is to get it, by a reservation for a preemptor, which goes before all others. It
-// asks the victims to leave, each with the job's name. The state refuses such a stop when that job
-// does not wait any more. A job that has left for one that is gone goes first when it is back.
+// The rules above are policy standard. A policy is a value with a method for each of its phases, listed
+// in policies.go: see package policy. Policies that take room from running jobs do so in one way. A plan
+// keeps the room for the job that is to get it, by a reservation for a preemptor, which goes before all
+// others. It asks the victims to leave, each with the job's name. The state refuses such a stop when that
+// job does not wait any more. A job that has left for one that is gone goes first when it is back.
 //
 // # Steering
 //
-// Operators pause parts of scheduling (package steering). The cycle leaves out the phases that they
-// forbid, policies ask scratch.State.May, and scratch.State.Act drops what is forbidden all the same. In a dry run the plan is made as if displacements were paused, and carries what a
-// second cycle without the dry run would have asked of running jobs.
+// Operators pause parts of scheduling (package steering). The cycle leaves out the phases that they forbid,
+// policies ask scratch.State.May, and scratch.State.Act drops what is forbidden all the same. In a dry run
+// the plan is made as if displacements were paused. It carries the requests to running jobs that a second
+// cycle without the dry run would have made.
 //
 // # Packages
 //

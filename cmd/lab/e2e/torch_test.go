@@ -291,7 +291,7 @@ func trainedAlone(t *testing.T) []float64 {
 // trainedResized starts with two workers, as another job has the other half of the nodes, grows to
 // four when that has ended, and shrinks to two for a third job.
 func trainedResized(t *testing.T) []float64 {
-	w := torchWorld(t, `policy "elastic" {}`, 2)
+	w := torchWorld(t, `policy "rota" {}`, 2)
 	dir := w.scratch("resized")
 	before, after := filepath.Join(dir, "before"), filepath.Join(dir, "after")
 	holder := w.submit(waitsFor("before", before, 2, 1))
