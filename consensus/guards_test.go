@@ -306,8 +306,8 @@ func TestWhatBecomesOfACall(t *testing.T) {
 		n := bare()
 		n.fatal = c.fatal
 		err := n.translate(c.err)
-		if !errors.Is(err, c.want) || errors.Is(err, c.not) ||
-			errors.As(err, &uncertain) != (errors.Is(c.err, raft.ErrLeadershipLost) || errors.Is(c.err, raft.ErrAbortedByRestore)) {
+		unknown := errors.Is(c.err, raft.ErrLeadershipLost) || errors.Is(c.err, raft.ErrAbortedByRestore)
+		if !errors.Is(err, c.want) || errors.Is(err, c.not) || errors.As(err, &uncertain) != unknown {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
