@@ -44,6 +44,9 @@ func (h *harm) lostDisk(ctx context.Context, d, behind *lab.Daemon, f fault) err
 		return err
 	}
 	behind.Kill()
+	if _, err := h.acknowledged(ctx); err != nil { // without a leader there are no writes to miss
+		return err
+	}
 	<-time.After(writesMissed)
 	d.Kill()
 	lose := d.EmptyDisk

@@ -253,21 +253,26 @@ func (h *harm) tended(ctx context.Context) error {
 func (h *harm) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := h.cluster.Client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	index, err := until(ctx, func() (uint64, error) {
-		_, answer, err := client.Nodes(ctx, api.Read{Consistent: true})
-		return answer.Index, err
-	})
+	index, err := h.acknowledged(ctx)
 	for _, d := range h.cluster.Controllers {
 		if err == nil {
 			err = h.applied(ctx, d, index)
 		}
 	}
 	return err
+}
+
+// acknowledged waits until a leader answers, and returns the index of everything that was acknowledged before.
+func (h *harm) acknowledged(ctx context.Context) (uint64, error) {
+	client, err := h.cluster.Client()
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	return until(ctx, func() (uint64, error) {
+		_, answer, err := client.Nodes(ctx, api.Read{Consistent: true})
+		return answer.Index, err
+	})
 }
 
 // applied waits until one controller has applied an index.
