@@ -143,7 +143,7 @@ func shellCommands(line string) [][]string {
 func TestSessionsShowEverything(t *testing.T) {
 	all := commands()
 	u := used{}
-	files, err := filepath.Glob("../e2e/sessions/*/*.txtar")
+	files, err := filepath.Glob("../lab/e2e/sessions/*/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sessions: %v", err)
 	}

@@ -67,7 +67,7 @@ func waits(until string) string {
 }`, until)
 }
 
-// under is a configuration with a policy. That which resizes most readily is elastic.
+// under is a configuration with a policy.
 func under(t *testing.T, policy string) string {
 	return configFile(t, fmt.Sprintf("policy %q {}\n", policy))
 }
@@ -76,8 +76,8 @@ func under(t *testing.T, policy string) string {
 // again when that has gone. Whatever was done to it, every step is taken once and the loss is that
 // of a run that was left alone.
 func TestElasticJobMakesRoomAndGrowsAgain(t *testing.T) {
-	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "elastic")}})
-	w.policy("elastic")
+	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "rota")}})
+	w.policy("rota")
 	dir := w.scratch("stretch")
 	const steps = 400
 	id := w.submit(stretches(dir, steps))
@@ -163,14 +163,8 @@ func (w *world) noOverlap(path string) {
 // A trial takes what an elastic job has beyond its least; the node's daemon is killed while the
 // workers save, and the job goes on with those that are left all the same.
 func TestATrialTakesWorkersOfAnElasticJob(t *testing.T) {
-	for _, policy := range []string{"elastic", "rota"} {
-		t.Run(policy, func(t *testing.T) { trialTakesWorkers(t, policy) })
-	}
-}
-
-func trialTakesWorkers(t *testing.T, policy string) {
-	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, policy)}})
-	w.policy(policy)
+	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "rota")}})
+	w.policy("rota")
 	dir := w.scratch("stretch")
 	const steps = 200
 	id := w.submit(stretches(dir, steps))
