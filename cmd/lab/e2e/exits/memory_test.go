@@ -2,8 +2,10 @@ package exits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,7 +37,15 @@ func TestEveryStopAtEveryMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Test(t, func(*testing.T) { err = act(&memory{cell: c}, dir) })
+		for range 3 {
+			synctest.Test(t, func(*testing.T) { err = act(&memory{cell: c}, dir) })
+			if err == nil || !strings.Contains(err.Error(), "is taken on this node") {
+				break // else a program of this machine had the port for a moment
+			}
+			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err != nil {
 			failures++
 			t.Errorf("%v: %v", c, err)
