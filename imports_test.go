@@ -489,6 +489,14 @@ var rules = map[string]rule{
 		},
 		why: "it carries out actions, decides nothing and holds no lock",
 	},
+	"noded/measure": {
+		ours: []string{
+			"jobspec", "controld/api", "controld/api/identity", "controld/api/pki", "controld/model", "noded/container",
+			"noded/gpu", "noded/gpus", "noded/journal", "noded/profile", "noded/progress", "noded/reconcile", "noded/report",
+		},
+		third: []string{"golang.org/x/sync"},
+		why:   "it measures workers and decides nothing about them; it has a lock of its own",
+	},
 	"noded/jobsteps": {
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
@@ -514,8 +522,8 @@ var rules = map[string]rule{
 			"controld/api/serve", "controld/api/identity", "controld/api/stream", "controld/member",
 			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/checkpoints", "noded/container",
 			"noded/datafile",
-			"noded/gpu", "noded/gpus", "noded/journal", "noded/logs", "noded/machine", "noded/mps", "noded/profile",
-			"noded/progress", "noded/reconcile", "noded/report", "noded/requirements", "noded/retry", "noded/run",
+			"noded/gpu", "noded/gpus", "noded/journal", "noded/logs", "noded/machine", "noded/measure", "noded/mps",
+			"noded/reconcile", "noded/report", "noded/requirements", "noded/retry", "noded/run",
 			"packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

@@ -19,8 +19,7 @@ import (
 	"github.com/rota-hpc/rota/noded/gpus"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
-	"github.com/rota-hpc/rota/noded/profile"
-	"github.com/rota-hpc/rota/noded/progress"
+	"github.com/rota-hpc/rota/noded/measure"
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 	"github.com/rota-hpc/rota/noded/retry"
@@ -55,10 +54,7 @@ type Checkpoints interface {
 // Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
 type Bundles interface {
 	run.Bundles
-	// Progress returns where the progress of a worker is read, nil when that is not known.
-	Progress(id container.ID) *progress.Source
-	// Findings returns what log policies have found in the output of a worker, oldest first.
-	Findings(id container.ID) ([]container.Finding, error)
+	measure.Bundles
 }
 
 // Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
@@ -137,19 +133,16 @@ type Agent struct {
 	jobSteps    jobSteps
 	gpus        *gpus.Set
 	run         *run.Runner
-	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
-	cpuSampled  time.Time // the same: when processor time was sampled last
-	silent      bool      // the same: the driver did not answer last time
+	measure     *measure.Meter
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
 	workers      map[container.ID]*worker
-	origins      progress.Origins // of the metrics of jobs
-	changes      uint64           // grows with every change of a worker, so that older inspections are recognised
-	index        uint64           // of the last answer that was applied
-	heard        time.Time        // the last confirmed answer, or the start of this daemon
-	desiredKnown bool             // a controller has answered since this daemon started
-	lease        lease            // the last confirmed one, or what the witnesses have made of it
+	changes      uint64    // grows with every change of a worker, so that older inspections are recognised
+	index        uint64    // of the last answer that was applied
+	heard        time.Time // the last confirmed answer, or the start of this daemon
+	desiredKnown bool      // a controller has answered since this daemon started
+	lease        lease     // the last confirmed one, or what the witnesses have made of it
 	outage       *Outage
 	notice       string // what rota nodes is to say of this node
 	noticeAt     time.Time
@@ -160,33 +153,23 @@ type Agent struct {
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
 type worker struct {
 	reconcile.Worker
-	keptUnseen     bool               // it is kept, and this daemon does not know what ordered it
-	busy           bool               // an action runs
-	cancel         context.CancelFunc // ends the action that runs; nil: it runs to its end
-	changedAt      uint64             // Agent.changes at its last change
-	lastKind       reconcile.Kind     // the previous action, to slow down repetitions
-	delay          time.Duration
-	notBefore      time.Time // no action starts earlier
-	waiting        bool      // for an earlier attempt or for cores
-	coresShort     bool      // its cores were not free
-	lease          time.Time // the end of the lease that its shim has, or would have if it were not leaseless
-	leaseless      bool      // its shim was told that it has no lease
-	timer          *time.Timer
-	lastReported   model.WorkerState  // the last state that was queued for a report
-	lastSwitch     model.WorkerReport // the last one about pausing and going on that was queued
-	tail           progress.Tail
-	step           int64            // the highest that it has reported, as far as this daemon has read
-	read           *progressRead    // nil when no read is under way
-	source         *progress.Source // of its progress, once looked up
-	recovered      bool             // the last daemon has started it
-	stepsKnown     bool             // its steps of an earlier daemon go on
-	judged         bool             // its excess has been looked at
-	findingsQueued int              // number of findings that were queued for a report
-	rate           progress.RateMeter
-	class          progress.ClassMeter
-	measuring      measuring
-	used           profile.Totals // since this daemon started
-	sampled        time.Time      // its GPUs, the last time
+	keptUnseen   bool               // it is kept, and this daemon does not know what ordered it
+	busy         bool               // an action runs
+	cancel       context.CancelFunc // ends the action that runs; nil: it runs to its end
+	changedAt    uint64             // Agent.changes at its last change
+	lastKind     reconcile.Kind     // the previous action, to slow down repetitions
+	delay        time.Duration
+	notBefore    time.Time // no action starts earlier
+	waiting      bool      // for an earlier attempt or for cores
+	coresShort   bool      // its cores were not free
+	lease        time.Time // the end of the lease that its shim has, or would have if it were not leaseless
+	leaseless    bool      // its shim was told that it has no lease
+	timer        *time.Timer
+	lastReported model.WorkerState  // the last state that was queued for a report
+	lastSwitch   model.WorkerReport // the last one about pausing and going on that was queued
+	recovered    bool               // the last daemon has started it
+	stepsKnown   bool               // its steps of an earlier daemon go on
+	judged       bool               // its excess has been looked at
 }
 
 // NewAgent returns an agent that works with these parts.
@@ -197,10 +180,12 @@ func NewAgent(p Parts) *Agent {
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: report.NewOutbox(),
 	}
 	a.gpus = gpus.New(gpus.Config{Source: p.GPUs, File: p.GPUFile, Log: p.Log, RunsHere: a.runsHere})
+	a.measure = measure.New(measure.Config{Node: measuredNode{a}, Bundles: p.Bundles, Journal: p.Journal, Outbox: a.out,
+		Driver: p.GPUs, GPUs: a.gpus, Log: p.Log, Used: p.Used, ContainerOf: a.containerOf})
 	a.run = &run.Runner{Runtime: p.Runtime, Bundles: p.Bundles, Criu: p.Criu, Journal: p.Journal, Cores: p.Cores,
 		GPUs: a.gpus, Outbox: a.out, Serves: p.Serves, Log: p.Log, OpenSocket: a.openSocket, CloseSocket: a.closeSocket,
-		LeaseEnd: a.leaseEnd, Stopping: a.isStopping, Register: a.registerNow, Progress: a.newProgress,
-		Findings: a.queueFindings, Usage: a.usageOf, ReachedTotal: a.reachedTotal}
+		LeaseEnd: a.leaseEnd, Stopping: a.isStopping, Register: a.registerNow, Progress: a.measure.NewProgress,
+		Findings: a.measure.QueueFindings, Usage: a.measure.UsageOf, ReachedTotal: a.measure.ReachedTotal}
 	if p.Checkpoints != nil {
 		a.run.Checkpoints = p.Checkpoints
 	}
@@ -235,8 +220,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sender().Run(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.watchOutage(ctx) })
-	group.Go(func() error { return a.sampleProgress(ctx) })
-	group.Go(func() error { return a.sampleUsage(ctx) })
+	group.Go(func() error { return a.measure.Run(ctx) })
 	group.Go(func() error { return a.gpus.Watch(ctx) })
 	group.Go(func() error { return a.keeper().Run(ctx) })
 	err := group.Wait()
@@ -307,7 +291,7 @@ func (a *Agent) recoverEntries() error {
 		w := a.workerOf(id)
 		w.recovered = e.Started
 		if e.Final == nil {
-			a.queueMeasures(w)
+			a.measure.Report(id, e.Measures)
 		}
 		if a.Cores != nil {
 			a.Cores.MarkUsed(e.Cores)
@@ -485,6 +469,7 @@ func (a *Agent) reconcile(w *worker) {
 		if w.Idle() {
 			again = time.Time{}
 			delete(a.workers, w.ID)
+			a.measure.Forget(w.ID)
 		}
 		w.wakeAt(a, again)
 		return
@@ -644,13 +629,4 @@ func (a *Agent) leaseEnd(of *api.Alloc) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lease.end()
-}
-
-// reachedTotal reports whether a worker has reported the last of the steps that its job says it has.
-func (a *Agent) reachedTotal(id container.ID, d *api.Alloc) bool {
-	total := d.Spec.Watched(d.Group).Total
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.workers[id]
-	return total > 0 && w != nil && w.step >= total
 }

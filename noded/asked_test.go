@@ -3,7 +3,6 @@ package noded
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,11 +18,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
-	"github.com/rota-hpc/rota/noded/progress"
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
@@ -86,60 +83,6 @@ func TestWhatANodeAsksOfControllers(t *testing.T) {
 		}
 		if err := c.setPeers(nil); err != nil { // gossip knows none any more: the last may still be there
 			t.Fatal(err)
-		}
-	}
-}
-
-// TestTheStepRateOfJobs notices an elastic job, or a gang that could move, whose rate is not
-// reported, is reported too early or twice, and other jobs whose rate is.
-func TestTheStepRateOfJobs(t *testing.T) {
-	saves := func(workers int, c *jobspec.Checkpoint) *jobspec.Job {
-		return &jobspec.Job{Checkpoint: c, Groups: []jobspec.Group{{Name: "main", Count: workers}}}
-	}
-	elastic := &jobspec.Job{Groups: []jobspec.Group{{Name: "first"}, {Name: "main", Elastic: &jobspec.Elastic{}}}}
-	begin := time.Now().Add(-time.Hour)
-	after := time.Duration(model.RateAfter(elastic.Groups[1].Elastic)) * time.Millisecond
-	for name, c := range map[string]struct {
-		spec  *jobspec.Job
-		group int
-		want  int64
-	}{
-		"elastic": {elastic, 1, 100 * 1_000_000 / after.Milliseconds()}, "the other group": {elastic, 0, 0},
-		"a gang that saves": {saves(2, &jobspec.Checkpoint{}), 0, 100 * 1_000_000 / after.Milliseconds()},
-		"one that does not": {saves(2, nil), 0, 0}, "a single worker": {saves(1, &jobspec.Checkpoint{}), 0, 0},
-		"no specification": {nil, 0, 0}, "a group that is not there": {elastic, 2, 0},
-	} {
-		path := filepath.Join(t.TempDir(), "steps")
-		a := NewAgent(Parts{Bundles: reads{from: &progress.Source{Path: path}}, Log: slog.New(slog.DiscardHandler)})
-		w := &worker{Worker: reconcile.Worker{ID: wid(1)}}
-		w.Desired = &api.Alloc{Job: 1, Attempt: 1, Spec: c.spec, Group: c.group}
-		a.workers[wid(1)] = w
-		var text string
-		for _, line := range []struct {
-			step  int
-			after time.Duration
-		}{{50, 0}, {140, after - time.Millisecond}, {150, after}, {900, 2 * after}} {
-			text += fmt.Sprintf("{\"step\":%d}\n", line.step)
-			if err := errors.Join(os.WriteFile(path, []byte(text), 0o600),
-				os.Chtimes(path, begin, begin.Add(line.after))); err != nil {
-				t.Fatal(err)
-			}
-			if got := a.newProgress(wid(1)); len(got) != 1 || got[0].Step != int64(line.step) {
-				t.Errorf("%s: step %d: %+v", name, line.step, got)
-			}
-			reports := a.out.Pending()
-			switch {
-			case line.after < after || c.want == 0:
-				if len(reports) > 0 {
-					t.Errorf("%s: at step %d it reports %+v", name, line.step, reports)
-				}
-			case len(reports) != 1 || reports[0].Rate != c.want || reports[0].State != model.WorkerRunning ||
-				reports[0].Job != 1:
-				t.Errorf("%s: at step %d it reports %+v, not a rate of %d", name, line.step, reports, c.want)
-			}
-		}
-		if got := a.newProgress(wid(2)); got != nil {
-			t.Errorf("a worker that is gone: %+v", got)
 		}
 	}
 }

@@ -11,11 +11,11 @@
 //   - Actions are carried out: package run creates, starts, signals, saves, kills and removes
 //     containers, one file for each action.
 //   - What is due is noticed: agent.go inspects the containers and starts actions.
-//   - Reports to the controllers: package report sends them; report.go queues states, and progress.go
-//     progress and findings in logs.
+//   - Reports to the controllers: package report sends them; report.go queues states, and package
+//     measure progress and findings in logs.
 //   - A job pauses and goes on: run/switch.go. The shim's side is noded/shim/switch.go, and
 //     noded/shim/jobsocket.go for the processes that take part.
-//   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
+//   - Progress, rates, and use of processors, GPUs and their shared memory: package measure.
 //   - Checkpoints on the node's own disk: package checkpoints says which stay, package checkpoint
 //     makes and copies them.
 //   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
@@ -442,7 +442,7 @@ func (d *daemon) run(ctx context.Context) error {
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
-	mux.HandleFunc("GET /v1/usage/{id}", d.agent.serveUsage)
+	mux.HandleFunc("GET /v1/usage/{id}", d.agent.measure.ServeUsage)
 	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints, Runs: d.agent.runsStill,
 		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
 			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/measure"
 	"github.com/rota-hpc/rota/noded/run"
 )
 
@@ -135,7 +136,7 @@ func TestTheNoticeOfTheLimitComesBack(t *testing.T) {
 				})
 				settle(time.Second)
 			}
-			exceed := func() { w.uses(1, 11*gib); settle(slowSamples) }
+			exceed := func() { w.uses(1, 11*gib); settle(measure.SlowSamples) }
 			if excessFirst {
 				exceed()
 				tell()
@@ -147,7 +148,7 @@ func TestTheNoticeOfTheLimitComesBack(t *testing.T) {
 				w.t.Fatalf("with an excess, first %t, the notice says %q", excessFirst, got)
 			}
 			w.uses(1, gib)
-			settle(slowSamples)
+			settle(measure.SlowSamples)
 			if got := w.notice(wid(1)).Reason; got != run.NoticeTimeout {
 				w.t.Errorf("after the excess, first %t, it says %q", excessFirst, got)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/gpus"
+	"github.com/rota-hpc/rota/noded/measure"
 )
 
 const gib = int64(1) << 30
@@ -59,28 +60,28 @@ func (w *world) hasNotice(id container.ID) bool { return w.notice(id) != contain
 func TestAJobOverItsGPUMemory(t *testing.T) {
 	sharing(t, 1, func(w *world, a, b *assigned) {
 		w.uses(1, 10*gib+1)
-		settle(slowSamples)
+		settle(measure.SlowSamples)
 		n := w.notice(wid(1))
 		if n.Reason != "gpu_memory" || n.Attempt != 1 || n.Signal != "" ||
 			n.Message != "it uses 10241 MiB of the memory of GPU 0 and declared 10240 MiB" {
 			w.t.Fatalf("notice %+v", n)
 		}
-		if until, err := time.Parse(time.RFC3339Nano, n.Deadline); err != nil || time.Until(until) != gpuMemoryGrace {
-			w.t.Errorf("%s to free memory, want %v; %v", n.Deadline, gpuMemoryGrace, err)
+		if until, err := time.Parse(time.RFC3339Nano, n.Deadline); err != nil || time.Until(until) != measure.MemoryGrace {
+			w.t.Errorf("%s to free memory, want %v; %v", n.Deadline, measure.MemoryGrace, err)
 		}
-		settle(gpuMemoryGrace - 2*slowSamples)
+		settle(measure.MemoryGrace - 2*measure.SlowSamples)
 		w.uses(1, 10*gib)
 		settle(time.Minute)
 		if w.hasNotice(wid(1)) || w.state(wid(1)) != model.WorkerRunning {
 			w.t.Fatalf("it has freed memory, and has notice %+v and is %s", w.notice(wid(1)), w.state(wid(1)))
 		}
 		w.uses(1, 90*gib)
-		settle(slowSamples + gpuMemoryGrace - time.Millisecond)
+		settle(measure.SlowSamples + measure.MemoryGrace - time.Millisecond)
 		if r := w.container(wid(1)); r.state != container.Running {
 			w.t.Fatalf("stopped before its grace was over: %+v", r)
 		}
 		w.uses(1, 70*gib) // still too much, and the deadline stands
-		settle(slowSamples)
+		settle(measure.SlowSamples)
 		if r := w.container(wid(1)); r.state != container.Exited || r.exit.Signal != 9 || len(r.signals) > 0 {
 			w.t.Fatalf("it runs on: %+v", r)
 		}
@@ -185,7 +186,7 @@ func TestExcessAcrossRestarts(t *testing.T) {
 				seen++
 				w.kill()
 				w.start()
-			case <-time.After(2 * gpuMemoryGrace):
+			case <-time.After(2 * measure.MemoryGrace):
 				w.change(func() { w.crashIn = 0 })
 			}
 			for range 60 {

@@ -58,7 +58,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.PutStep, Log: a.Log,
 		Idle: a.stepsEnded, EndJob: a.endHolder,
 	})
-	a.run.Steps = a.jobSteps.Manager
+	a.run.Steps, a.measure.Steps = a.jobSteps.Manager, local
 }
 
 // endHolder kills the script of a job that only holds its nodes, for a command that is gone. It tries until

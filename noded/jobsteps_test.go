@@ -194,7 +194,7 @@ func TestUsageOfSteps(t *testing.T) {
 				return 3 * time.Second
 			}
 		})
-		u, runs := w.life.agent.usageNow(wid(1))
+		u, runs := w.life.agent.measure.UsageNow(wid(1))
 		want := model.Usage{CPUMS: 2000, SystemMS: 200, PeakMemory: 2 << 20}
 		if !runs || u.CPUMS != 3000 || len(u.Steps) != 1 || u.Steps[0].Step != 0 || u.Steps[0].Usage != want {
 			t.Errorf("%v, %+v", runs, u)
@@ -225,7 +225,7 @@ func TestUsageBesideAWorker(t *testing.T) {
 				w.emit(wid(1))
 			})
 			settle(time.Second)
-			u, runs := w.life.agent.usageNow(wid(1))
+			u, runs := w.life.agent.measure.UsageNow(wid(1))
 			want := model.Usage{CPUMS: 900, SystemMS: 100, PeakMemory: u.PeakMemory, ExternCPUMS: 900, ExternSystemMS: 100,
 				ExternMemory: 1 << 20} // the whole was read before the part
 			if !runs || u.Usage != want {
@@ -436,7 +436,7 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 			{GPU: 600, PeakGPU: 600, GPUMemory: 3 << 30, PeakGPUMemory: 3 << 30},
 			{GPU: 1000, PeakGPU: 1000, GPUMemory: 4 << 30, PeakGPUMemory: 4 << 30},
 		}
-		u, _ := agent.usageNow(wid(1))
+		u, _ := agent.measure.UsageNow(wid(1))
 		if u.GPU != 925 || u.PeakGPUMemory != 7<<30 || len(u.Steps) != 2 {
 			t.Fatalf("%+v", u)
 		}

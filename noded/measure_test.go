@@ -307,18 +307,6 @@ func TestPackedRates(t *testing.T) {
 	})
 }
 
-// TestMemoryOfNoProcess notices that what an ended job has not freed yet is taken for the memory of the next
-// one, and a driver that lists no processes.
-func TestMemoryOfNoProcess(t *testing.T) {
-	its := func(container.ID) bool { return true }
-	for told, want := range map[bool]int64{true: 0, false: 600 << 20} {
-		u := &gpu.Usage{Utilisation: 10, Memory: 600 << 20}
-		if use, memory := useOf(its, u, nil, true, told); use != 10 || memory != want {
-			t.Errorf("processes are listed %v: %d, %d", told, use, memory)
-		}
-	}
-}
-
 // TestUsage shows that what a worker has used is reported with its end, that the time in which it
 // pauses is no part of it, and neither is what others use.
 func TestUsage(t *testing.T) {
@@ -344,12 +332,12 @@ func TestUsage(t *testing.T) {
 		settle(10 * time.Minute)
 		w.change(func() { a.Switch = &api.Switch{Number: 2} })
 		settle(time.Minute)
-		now, runs := w.life.agent.usageNow(wid(1))
+		now, runs := w.life.agent.measure.UsageNow(wid(1))
 		if !runs || now.CPUMS < 3*13*60_000 || now.SystemMS != now.CPUMS/10 || now.PeakCores != 3000 ||
 			now.Memory < 3*13*60<<20 || now.PeakMemory != now.Memory || now.GPU < 660 || now.GPU > 675 {
 			t.Errorf("by now it has used %+v", now)
 		}
-		if _, runs := w.life.agent.usageNow(wid(9)); runs {
+		if _, runs := w.life.agent.measure.UsageNow(wid(9)); runs {
 			t.Error("a worker runs that does not exist")
 		}
 		w.leave(wid(1), container.Exit{UserMS: 5000, SystemMS: 600, PeakMem: 7 << 20})

@@ -2,7 +2,6 @@ package noded
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,14 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/convergence"
 	"github.com/rota-hpc/rota/noded/container"
-	"github.com/rota-hpc/rota/noded/progress"
-	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 )
 
@@ -209,70 +204,4 @@ func TestReachedIsNotLost(t *testing.T) {
 			t.Errorf("got %+v", w.samples)
 		}
 	})
-}
-
-// silent mounts a file system whose server never answers, and returns its directory.
-func silent(t *testing.T) (dir string, giveUp func()) {
-	t.Helper()
-	dir = t.TempDir()
-	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no file system can be served here: %v", err)
-	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", server.Fd())
-	if err := unix.Mount("silent", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		server.Close()
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir, func() { server.Close() }
-}
-
-// reads are bundles whose progress is in one place.
-type reads struct {
-	Bundles
-	from *progress.Source
-}
-
-func (r reads) Progress(container.ID) *progress.Source { return r.from }
-
-// TestProgressFileThatHangs shows that a file that hangs delays neither the progress of others nor
-// the end of its worker, and that reading goes on once its server answers.
-func TestProgressFileThatHangs(t *testing.T) {
-	dir, giveUp := silent(t)
-	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
-	a := NewAgent(Parts{Bundles: reads{from: from}, Log: slog.New(slog.DiscardHandler)})
-	a.workers[wid(1)] = &worker{Worker: reconcile.Worker{ID: wid(1)}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 100 { // the first waits for a while, the others do not
-			a.newProgress(wid(1))
-		}
-	}()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		t.Error("reading waits for the file")
-	}
-	giveUp()
-	<-done
-	good := filepath.Join(t.TempDir(), "steps.jsonl")
-	if err := os.WriteFile(good, []byte("{\"step\":7}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	from = &progress.Source{Path: good}
-	a.Bundles = reads{from: from}
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if got := a.newProgress(wid(1)); len(got) == 1 && got[0].Step == 7 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no progress is read any more")
-		}
-	}
 }

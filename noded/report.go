@@ -1,15 +1,10 @@
 package noded
 
 import (
-	"time"
-
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 )
-
-// sampleInterval is the time between two samples of the progress and the usage of workers.
-const sampleInterval = 2 * time.Second
 
 // queueReport puts the state of the worker into the outbox, if it was not reported yet. The mutex
 // is held.

@@ -1,4 +1,4 @@
-package noded
+package measure
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/rota-hpc/rota/noded/report"
 )
 
-// sampleProgress reads the progress of all running workers, every sampleInterval, and queues it for
-// a report.
-func (a *Agent) sampleProgress(ctx context.Context) error {
-	tick := time.NewTicker(sampleInterval)
+// sampleProgress reads the progress of all running workers, every [Interval], and queues it for a
+// report.
+func (m *Meter) sampleProgress(ctx context.Context) error {
+	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -24,67 +24,66 @@ func (a *Agent) sampleProgress(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if samples := a.readProgress(); len(samples) > 0 {
-			a.out.PutSamples(samples, false)
+		if samples := m.readProgress(); len(samples) > 0 {
+			m.Outbox.PutSamples(samples, false)
 		}
+		m.recordMeasures()
 	}
 }
 
-func (a *Agent) readProgress() []api.Sample {
-	a.mu.Lock()
-	var running []container.ID
-	for id, w := range a.workers {
+// readProgress returns the new progress of all running workers, and queues new findings.
+func (m *Meter) readProgress() (samples []api.Sample) {
+	all := m.Node.Workers()
+	m.prune(all)
+	for _, w := range all {
 		if w.Actual == container.Running {
-			running = append(running, id)
+			samples = append(samples, m.NewProgress(w.ID)...)
+			m.QueueFindings(w.ID)
 		}
-	}
-	a.mu.Unlock()
-	var samples []api.Sample
-	for _, id := range running {
-		samples = append(samples, a.newProgress(id)...)
-		a.queueFindings(id)
-		a.recordMeasures(id)
 	}
 	return samples
 }
 
-// newProgress returns the newest progress that a container has written since the last call, or what
-// was wrong with it; nil if there is none.
-func (a *Agent) newProgress(id container.ID) []api.Sample {
-	a.mu.Lock()
-	w := a.workers[id]
-	if w == nil {
-		a.mu.Unlock()
+// NewProgress returns the newest progress that a worker has written since the last call, or what was
+// wrong with it; nil if there is none.
+func (m *Meter) NewProgress(id container.ID) []api.Sample {
+	facts, known := m.Node.Worker(id)
+	if !known {
 		return nil
 	}
+	desired := facts.Desired
+	// 1. Read on from where the last reading ended. The file may hang, so the lock is free meanwhile.
+	workers, unlock := m.lock()
+	w := workers.of(id)
 	tail, from := w.tail, w.source
-	desired := w.Desired
-	a.mu.Unlock()
+	unlock()
 	if from == nil {
-		from = a.Bundles.Progress(id)
+		from = m.Bundles.Progress(id)
 		if from != nil && desired != nil && desired.Spec != nil && desired.Spec.Array != nil {
 			from.Stop = desired.Spec.Array.Stop
 		}
 	}
-	line, next, err := a.readTail(w, tail, from)
+	line, next, err := m.readTail(w, tail, from)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		a.logOf(id).Debug("progress file cannot be read", "err", err)
+		m.logOf(id).Debug("progress file cannot be read", "err", err)
 	}
-	a.mu.Lock()
+	// 2. Note the step, and what follows from it: rates and the class of progress.
+	m.mu.Lock()
 	w.tail = next
 	if desired != nil { // the allocation may add to the source, so that it is not kept without one
 		w.source = from
 	}
 	if line != nil {
 		w.step = max(w.step, *line.Step)
-		a.queueStepRate(id, w, desired, *line.Step)
-		a.queueClass(id, w, desired, line)
-		w.reportStep(*line.Step, next.Written)
+		m.queueStepRate(id, w, desired, *line.Step)
+		m.queueClass(id, w, desired, line)
+		w.rates.reportStep(facts.Entry.Measures, *line.Step, next.Written)
 	}
+	m.mu.Unlock()
 	if next.Problem != tail.Problem && next.Problem != "" {
-		a.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
+		m.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
 	}
-	a.mu.Unlock()
+	// 3. Return it as a sample.
 	if line == nil && (next.Problem == "" || next == tail) {
 		return nil
 	}
@@ -94,6 +93,15 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 		sample.Step, sample.Saved, sample.Metrics = *line.Step, line.Saved, line.Metrics
 	}
 	return []api.Sample{sample}
+}
+
+// ReachedTotal reports whether a worker has reported the last of the steps that its job says it has.
+func (m *Meter) ReachedTotal(id container.ID, d *api.Alloc) bool {
+	total := d.Spec.Watched(d.Group).Total
+	workers, unlock := m.lock()
+	defer unlock()
+	w := workers[id]
+	return total > 0 && w != nil && w.step >= total
 }
 
 // readPatience is how long reading a progress file may take. A file of the user's may be on a
@@ -114,11 +122,11 @@ type progressRead struct {
 // readTail reads a progress file from where tail ends. A read that takes too long goes on in the
 // background, and its result is returned by a later call: it delays neither other workers' progress
 // nor the end of this one.
-func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
+func (m *Meter) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
 	if from == nil {
 		return nil, tail, nil
 	}
-	a.mu.Lock()
+	m.mu.Lock()
 	r := w.read
 	if r == nil {
 		r = &progressRead{done: make(chan struct{})}
@@ -132,19 +140,19 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 	if r.overdue {
 		patience = 0
 	}
-	a.mu.Unlock()
+	m.mu.Unlock()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
-		a.mu.Lock()
-		defer a.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		r.overdue = true
 		return nil, tail, errSlowRead
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if w.read == r {
 		w.read = nil
 	}
@@ -152,8 +160,8 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 }
 
 // queueStepRate queues the step rate of an attempt for a report, if its job may be resized or moved
-// for it. The agent's mutex is held.
-func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
+// for it.
+func (m *Meter) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
 	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) {
 		return
 	}
@@ -165,13 +173,13 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
 		r := report.Of(id, model.WorkerRunning)
 		r.Rate = rate
-		a.out.PutFinding(r)
+		m.Outbox.PutFinding(r)
 	}
 }
 
 // queueClass queues the progress class of an attempt for a report when it has changed. Worker 0 is
-// evaluated. The agent's mutex is held.
-func (a *Agent) queueClass(id container.ID, w *worker, desired *api.Alloc, line *progress.Line) {
+// evaluated.
+func (m *Meter) queueClass(id container.ID, w *worker, desired *api.Alloc, line *progress.Line) {
 	if desired == nil || id.Worker != 0 {
 		return
 	}
@@ -180,36 +188,36 @@ func (a *Agent) queueClass(id container.ID, w *worker, desired *api.Alloc, line 
 	if watched.Metric == "" || !reported {
 		return
 	}
-	if class, changed := w.class.Report(value, watched.Goal == "max", time.Now(), a.origins.Of(id.Job)); changed {
+	if class, changed := w.class.Report(value, watched.Goal == "max", time.Now(), m.origins.Of(id.Job)); changed {
 		r := report.Of(id, model.WorkerRunning)
 		r.Class = class
-		a.out.PutFinding(r)
+		m.Outbox.PutFinding(r)
 	}
 }
 
-// queueFindings queues what log policies have found since the last call. After a restart of this
+// QueueFindings queues the findings of log policies since the last call. After a restart of this
 // daemon all findings are reported again; the controllers take each policy once.
-func (a *Agent) queueFindings(id container.ID) {
-	a.mu.Lock()
-	w := a.workers[id]
+func (m *Meter) QueueFindings(id container.ID) {
+	workers, unlock := m.lock()
+	w := workers[id]
 	look := w != nil && w.source != nil && w.source.Policies
-	a.mu.Unlock()
+	unlock()
 	if !look {
 		return
 	}
-	list, err := a.Bundles.Findings(id)
+	list, err := m.Bundles.Findings(id)
 	if err != nil {
-		a.logOf(id).Warn("findings of log policies cannot be read", "err", err)
+		m.logOf(id).Warn("findings of log policies cannot be read", "err", err)
 		return
 	}
-	a.mu.Lock()
+	m.mu.Lock()
 	// If a caller finds nothing new, all findings are in the outbox before the worker's end.
-	defer a.mu.Unlock()
-	from := min(w.findingsQueued, len(list))
-	w.findingsQueued = max(w.findingsQueued, len(list))
+	defer m.mu.Unlock()
+	from := min(w.findings, len(list))
+	w.findings = max(w.findings, len(list))
 	for _, one := range list[from:] {
 		r := report.Of(id, model.WorkerRunning)
 		r.Policy, r.Message = one.Policy, one.Line
-		a.out.PutFinding(r)
+		m.Outbox.PutFinding(r)
 	}
 }

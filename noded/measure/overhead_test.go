@@ -1,8 +1,7 @@
-package noded
+package measure
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/gpu/gputest"
 	"github.com/rota-hpc/rota/noded/gpu/nvml"
+	"github.com/rota-hpc/rota/noded/gpus"
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
@@ -36,19 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// owned is a runtime that knows whose processes are: one of each container, numbered as its job.
-type owned struct{ container.Runtime }
-
-func (owned) ContainerOf(pid int) (container.ID, bool) { return wid(int64(pid)), true }
-
 // BenchmarkProfiling measures what a sample of eight GPUs costs, each with a job that is profiled: in
 // this daemon and in its helper, with a library that stands in for NVML. Twenty samples a second cost
 // so many percent of a core.
 func BenchmarkProfiling(b *testing.B) {
-	const gpus = 8
+	const devices = 8
 	library, file := gputest.Build(b, false), filepath.Join(b.TempDir(), "gpus")
 	var text strings.Builder
-	for n := range gpus {
+	for n := range devices {
 		fmt.Fprintf(&text, "gpu GPU-%d A 0 81920 0 0\nproc %d %d 4096 80\n", n, n, n+1)
 	}
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
@@ -58,34 +53,33 @@ func BenchmarkProfiling(b *testing.B) {
 	b.Setenv(gputest.EnvWorld, file)
 	helper := gpu.NewHelper(gpu.HelperConfig{Command: []string{os.Args[0]}})
 	b.Cleanup(func() { _ = helper.Close() })
-	a := NewAgent(Parts{GPUs: helper, Runtime: owned{}, Log: slog.New(slog.DiscardHandler)})
-	if err := a.gpus.Load(b.Context()); err != nil {
+	spec := &jobspec.Job{Preemption: &jobspec.Preemption{Mode: jobspec.PreemptSuspend}}
+	var workers []reconcile.Worker
+	for n := range devices {
+		w := running(int64(n+1), &api.Alloc{GPUs: []int{n}, Nodes: []string{"n1"}, Spec: spec})
+		w.Desired.Request.Active.GPUs = model.WholeGPU
+		workers = append(workers, w)
+	}
+	// The process of each container is numbered as its job.
+	m := meterOf(Config{Driver: helper, ContainerOf: func(pid int) (container.ID, bool) { return wid(int64(pid)), true }},
+		workers...)
+	m.GPUs = gpus.New(gpus.Config{Source: helper, Log: m.Log})
+	if err := m.GPUs.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	a.ctx = b.Context()
-	spec := &jobspec.Job{Preemption: &jobspec.Preemption{Mode: jobspec.PreemptSuspend}}
-	for n := range gpus {
-		w := &worker{Worker: reconcile.Worker{ID: wid(int64(n + 1))}}
-		w.Actual = container.Running
-		w.Desired = &api.Alloc{GPUs: []int{n}, Nodes: []string{"n1"}, Spec: spec}
-		w.Desired.Request.Active.GPUs = model.WholeGPU
-		a.workers[w.ID] = w
-	}
-	for id := range a.workers {
-		a.recordMeasures(id)
-	}
-	a.sampleOnce(b.Context()) // from now on all are in use
+	m.recordMeasures()
+	m.sampleGPUs(b.Context()) // from now on all are in use
 	before := cpuTime(b)
 	for b.Loop() {
-		if again := a.sampleOnce(b.Context()); again > time.Second/10 {
+		if again := m.sampleGPUs(b.Context()); again > time.Second/10 {
 			b.Fatalf("the next sample is in %v", again)
 		}
 	}
 	perSample := (cpuTime(b) - before) / time.Duration(b.N)
 	b.ReportMetric(float64(perSample.Microseconds()), "µs-cpu/sample")
 	b.ReportMetric(perSample.Seconds()*20*100, "%core")
-	for id, w := range a.workers {
-		if !w.measuring.window.InUse() {
+	for id, w := range m.workers {
+		if !w.rates.window.InUse() {
 			b.Errorf("%v was not sampled", id)
 		}
 	}

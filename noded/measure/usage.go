@@ -1,4 +1,4 @@
-package noded
+package measure
 
 import (
 	"encoding/json"
@@ -14,11 +14,11 @@ import (
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
-// usageOf returns what a worker has used until it ended.
-func (a *Agent) usageOf(id container.ID, f *reconcile.Facts) (u model.Usage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if w := a.workers[id]; w != nil && f.Entry.Started {
+// UsageOf returns how much a worker had used until it ended. f has the facts of its end.
+func (m *Meter) UsageOf(id container.ID, f *reconcile.Facts) (u model.Usage) {
+	workers, unlock := m.lock()
+	defer unlock()
+	if w := workers[id]; w != nil && f.Entry.Started {
 		u = sampled(w.used.Usage())
 	}
 	extern := f.Extern
@@ -46,28 +46,29 @@ func sampled(t profile.Usage) model.Usage {
 		PeakGPU: t.PeakUtilisation, GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
 }
 
-// usageNow returns what a worker that runs here has used by now; false if none does.
-func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
-	a.mu.Lock()
-	w := a.workers[id]
-	runs = w != nil && w.Actual == container.Running && a.Used != nil
-	a.mu.Unlock()
-	if !runs {
+// UsageNow returns how much a worker and its steps have used by now; false if it does not run here.
+func (m *Meter) UsageNow(id container.ID) (u api.NodeUsage, runs bool) {
+	w, known := m.Node.Worker(id)
+	if !known || w.Actual != container.Running || m.Used == nil {
 		return u, false
 	}
-	used, err := a.Used(id)
-	for _, part := range a.run.LiveSteps(id) {
-		of, err := a.Used(part)
-		if err != nil { // it has ended, or uses nothing yet
-			continue
+	// 1. The steps beside it. Their cgroups are part of its own.
+	used, err := m.Used(id)
+	if m.Steps != nil {
+		for _, part := range m.Steps.Live(id) {
+			of, err := m.Used(part)
+			if err != nil { // it has ended, or uses nothing yet
+				continue
+			}
+			now, gpus := m.Steps.GPUUse(part)
+			addCgroup(&now, of)
+			u.Steps = append(u.Steps, api.NodeStepUsage{Step: part.Step - 1, GPUs: gpus, Usage: now})
 		}
-		now, gpus := a.jobSteps.Local.GPUUse(part)
-		addCgroup(&now, of)
-		u.Steps = append(u.Steps, api.NodeStepUsage{Step: part.Step - 1, GPUs: gpus, Usage: now})
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	u.Usage = sampled(w.used.Usage())
+	// 2. The samples so far, and the cgroup as it is now.
+	workers, unlock := m.lock()
+	u.Usage = sampled(workers.of(id).used.Usage())
+	unlock()
 	if err == nil { // it is no sample: a peak is over ten seconds
 		u.CPUMS, u.SystemMS = used.CPU.Milliseconds(), used.System.Milliseconds()
 	}
@@ -82,9 +83,9 @@ func addCgroup(u *model.Usage, of container.Used) {
 	u.SystemMS = min(of.System.Milliseconds(), u.CPUMS)
 }
 
-// serveUsage answers GET /v1/usage/{job}.{attempt}.{worker} for controllers: what a worker that runs
-// has used by now.
-func (a *Agent) serveUsage(w http.ResponseWriter, r *http.Request) {
+// ServeUsage answers GET /v1/usage/{job}.{attempt}.{worker} for controllers: the use of a running
+// worker by now.
+func (m *Meter) ServeUsage(w http.ResponseWriter, r *http.Request) {
 	if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
 		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may ask here: use rota eff")
 		return
@@ -94,7 +95,7 @@ func (a *Agent) serveUsage(w http.ResponseWriter, r *http.Request) {
 		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, "write /v1/usage/JOB.ATTEMPT.WORKER")
 		return
 	}
-	u, runs := a.usageNow(id)
+	u, runs := m.UsageNow(id)
 	if !runs {
 		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, "worker "+id.String()+" does not run here")
 		return
