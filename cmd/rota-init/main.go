@@ -5,7 +5,8 @@
 // A signal goes to each rank's process and, if that is a shell, also to what the shell runs. The
 // helpers of a program, such as the workers of a data loader, do not get it. A rank whose shell
 // dies of such a signal lives on until the programs that were signalled with it have ended, and
-// takes their exit code: so `python train.py` in a script can save a checkpoint and exit with 85.
+// takes an exit code of theirs other than 0: so `python train.py` in a script can save a checkpoint
+// and exit with 85. After an exit 0 the rank stays killed, because the rest of its script never ran.
 package main
 
 import (

@@ -84,6 +84,12 @@ func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 	}{
 		"the program's code counts": {told(living(shell), unix.SIGTERM, program),
 			[]exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(85))}, launch.Result{Code: 85}, true},
+		"its script never came to the end": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(0))}, launch.Result{Signal: 15}, true},
+		"its shell's end is told later": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(program, exited(85)), ended(shell, killed(unix.SIGTERM))}, launch.Result{Code: 85}, true},
+		"its shell dies of something else": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(program, exited(85)), ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},
 		"it is waited for": {told(living(shell), unix.SIGTERM, program),
 			[]exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, false},
 		"it dies of it too": {told(living(shell), unix.SIGTERM, program),
@@ -439,6 +445,24 @@ func TestTheResultOfTheRanks(t *testing.T) {
 	}
 }
 
+// TestAScriptThatWasKilledIsNoSuccess notices a rank that takes the exit 0 of a program whose shell was
+// killed: what the script says after that program never ran.
+func TestAScriptThatWasKilledIsNoSuccess(t *testing.T) {
+	for leaves, want := range map[int]launch.Result{0: {Signal: 15, Asked: true}, 85: {Code: 85, Asked: true}} {
+		r := runInit(t, &launch.Plan{}, true, fmt.Sprintf(
+			"/bin/sh -c 'trap \"exit %d\" TERM; echo ready; while :; do sleep 0.02; done'; echo the rest", leaves))
+		if got := r.line(); got != "ready" {
+			t.Fatalf("it says %q", got)
+		}
+		if _, err := fmt.Fprintln(r.shim, `{"signal":15,"stop":true}`); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.result(); got != want {
+			t.Errorf("a program that leaves with %d: %+v", leaves, got)
+		}
+	}
+}
+
 // TestAStubbornRankIsKilled notices a rank that outlives a failed one, or that is killed in another
 // unit of time.
 func TestAStubbornRankIsKilled(t *testing.T) {
@@ -631,24 +655,31 @@ func TestWaitingForChildrenCostsNothing(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	exits, over := make(chan exit), make(chan struct{})
-	go func() { defer close(over); reap(exits) }()
+	ended, over := make(chan struct{}), make(chan struct{})
+	go func() { defer close(over); awaitEnds(ended, nil) }()
 	stacks := make([]byte, 1<<20)
 	for asks := false; !asks; { // the kernel is asked before the process ends
 		for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-			asks = asks || strings.Contains(g, "rota-init.reap(") && !strings.Contains(g, "[runnable]")
+			asks = asks || strings.Contains(g, "rota-init.awaitEnds(") && !strings.Contains(g, "[runnable]")
 		}
 	}
 	in.Close()
-	e := <-exits
-	for ; e.pid != cmd.Process.Pid && e.pid > 0; e = <-exits { // what an earlier test has left
-	}
-	if e.pid == 0 || e.status.ExitStatus() != 0 {
-		t.Errorf("process %d ended with %d, and %d ran", e.pid, e.status, cmd.Process.Pid)
+	for own := false; !own; { // an earlier test may have left some
+		select {
+		case <-ended:
+		case <-over:
+			t.Fatal("its end was not told")
+		}
+		e, ok := reap()
+		own = ok && e.pid == cmd.Process.Pid
+		if own && e.status.ExitStatus() != 0 {
+			t.Errorf("it ended with %d", e.status)
+		}
 	}
 	for { // the end of this function gives the children back
 		select {
-		case <-exits:
+		case <-ended:
+			reap()
 		case <-over:
 			return
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +23,7 @@ type rank struct {
 	done      bool
 	sent      unix.Signal  // the last signal passed on
 	signalled map[int]bool // programs of the rank's shell that got the signal too, and still run
+	left      int          // the exit code of one of them that came to this process: its shell has died
 	result    launch.Result
 }
 
@@ -43,11 +46,58 @@ func (r *rank) signal(s unix.Signal, to string, table map[int]process) {
 		if !r.isFor(to, pid, table) {
 			continue
 		}
-		if unix.Kill(pid, s) == nil && pid != r.pid {
+		sent := unix.Kill
+		if table[pid].shell {
+			sent = killShell
+		}
+		if sent(pid, s) == nil && pid != r.pid {
 			r.signalled[pid] = true
 		}
 	}
 	r.sent = s
+}
+
+// killShell sends a signal to a shell. If the shell dies of it, killShell returns when it is dead. A shell
+// that died only after its program would take the program's exit code from the kernel, and with it to its
+// grave.
+func killShell(pid int, s unix.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil { // a kernel before 5.3
+		return unix.Kill(pid, s)
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	dies := diesOf(pid, s)
+	if err := unix.Kill(pid, s); err != nil || !dies {
+		return err
+	}
+	for end := time.Now().Add(deathPatience); ; {
+		left := time.Until(end)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, left.Milliseconds())))
+		if n > 0 || left <= 0 || err != nil && err != unix.EINTR {
+			return nil
+		}
+	}
+}
+
+// deathPatience bounds the wait for a shell that dies: the kernel may hold it, in a file system that hangs.
+const deathPatience = 200 * time.Millisecond
+
+// diesOf reports whether a process neither handles, ignores nor blocks a signal.
+func diesOf(pid int, s unix.Signal) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name == "SigBlk" || name == "SigIgn" || name == "SigCgt" {
+			mask, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			if err != nil || mask&(1<<(s-1)) != 0 {
+				return false
+			}
+		}
+	}
+	return s != unix.SIGCONT && s != unix.SIGWINCH && s != unix.SIGSTOP && s != unix.SIGTSTP
 }
 
 // isFor reports whether a program of the rank gets a signal that is for some: of a script, its shell
@@ -95,18 +145,22 @@ func (r *rank) noteExit(e exit) bool {
 		r.alive = false
 		r.note(resultOf(e.status))
 		if !e.status.Signaled() || e.status.Signal() != r.sent {
-			clear(r.signalled) // it ended by itself: no other program is waited for
+			clear(r.signalled) // it ended by itself: no other program is waited for, and none decides
+			r.left = 0
 		}
 	case r.signalled[e.pid]:
 		delete(r.signalled, e.pid)
-		if own := resultOf(e.status); !r.alive && own.Signal == 0 {
-			r.note(own)
-		}
+		r.left = cmp.Or(resultOf(e.status).Code, r.left)
 	default:
 		return false
 	}
 	if !r.alive {
 		r.dropReaped()
+		// An exit 0 does not count. A shell that was killed has not run its script to the end, and perhaps
+		// the program had ended before the signal came and the shell had not waited for it yet.
+		if r.left != 0 {
+			r.note(launch.Result{Code: r.left})
+		}
 	}
 	r.done = !r.alive && len(r.signalled) == 0
 	return r.done

@@ -37,15 +37,15 @@ func planFile(t *testing.T, p launch.Plan) string {
 	return path
 }
 
-// runPlan runs a plan in this process. It waits until no goroutine reaps children any more: it would
-// take those of the next plan.
+// runPlan runs a plan in this process. It waits until no child is left: the next plan would
+// get its end.
 func runPlan(t *testing.T, path string) int {
 	t.Helper()
 	check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) // as the first process of a container is
 	code := run(path)
 	stacks := make([]byte, 1<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if n := runtime.Stack(stacks, true); !strings.Contains(string(stacks[:n]), "rota-init.reap(") {
+		if n := runtime.Stack(stacks, true); !strings.Contains(string(stacks[:n]), "rota-init.awaitEnds(") {
 			return code
 		} else if time.Now().After(deadline) {
 			t.Fatal("children are left")

@@ -22,7 +22,8 @@ type worker struct {
 	shim     channel
 	files    *fileSender // nil: the ranks share the files of this process
 	signals  chan launch.Order
-	exits    chan exit
+	ended    chan struct{} // a child may have ended, and waits to be reaped
+	over     chan struct{} // closed when all ranks have ended
 	ranks    []*rank
 	stopping bool // a rank has failed and the others have been asked to stop
 	result   launch.Result
@@ -37,7 +38,7 @@ type exit struct {
 
 func newWorker(plan *launch.Plan, c channel) *worker {
 	w := &worker{plan: plan, shim: c, files: openFileSender(), signals: make(chan launch.Order, 64),
-		exits: make(chan exit, 64)}
+		ended: make(chan struct{}), over: make(chan struct{})}
 	own := make(chan os.Signal, 64)
 	signal.Notify(own)
 	go func() {
@@ -72,15 +73,18 @@ func (w *worker) run() launch.Result {
 		}
 	}
 	w.files.close()
+	defer close(w.over)
 	if w.running() {
-		go reap(w.exits)
+		go awaitEnds(w.ended, w.over)
 	}
 	for w.running() {
 		select {
 		case o := <-w.signals:
 			w.forwardTo(o)
-		case e := <-w.exits:
-			w.noteExit(e)
+		case <-w.ended:
+			if e, ok := reap(); ok {
+				w.noteExit(e)
+			}
 		case <-w.kill:
 			w.forward(unix.SIGKILL, "")
 		}
@@ -303,18 +307,32 @@ func searchPath(name, path, dir string) (string, error) {
 	return "", err
 }
 
-// reap waits for all children, including orphans, which always become children of the first
-// process.
-func reap(exits chan<- exit) {
+// awaitEnds says when a child has ended, until there are no children or all ranks have ended. Orphans always
+// become children of the first process. It leaves the child for [reap]: a process that exists, dead or
+// alive, is then one whose end was not noted yet, see [rank.dropReaped].
+func awaitEnds(ended chan<- struct{}, over <-chan struct{}) {
 	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, 0, nil)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return // no children are left, and so no ranks
+		switch err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); err {
+		case nil:
+			select {
+			case ended <- struct{}{}:
+			case <-over:
+				return
+			}
+		case unix.EINTR:
 		default:
-			exits <- exit{pid, status}
+			return // no children are left, and so no ranks
+		}
+	}
+}
+
+// reap takes the end of one child from the kernel, and reports whether there was one.
+func reap() (exit, bool) {
+	var status unix.WaitStatus
+	for {
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err != unix.EINTR {
+			return exit{pid, status}, err == nil && pid > 0
 		}
 	}
 }
