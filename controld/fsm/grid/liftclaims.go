@@ -7,49 +7,65 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// LiftClaims lifts the claims from g that do not bind the holder of a reservation, and returns what
-// puts them back. These are its own claims and those of later reservations
-// ([model.Reservation.Before]); on the nodes of its own reservation as many of these as are in its
-// way. Room that is freed there is his first: that of the later ones is still to come, or stays
-// behind. own is nil for a job without a reservation, which is bound by all. position tells where a
-// node is in g, -1 for one that is not.
-func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation,
-	position func(node string) int) (restore func()) {
-	if own == nil {
-		return func() {}
-	}
-	var lifted []liftedClaim
-	away := func(node int, room model.Vector) {
-		if node >= 0 && room != (model.Vector{}) {
-			lifted = append(lifted, liftedClaim{node, room})
-			g.Unclaim(node, room)
-		}
-	}
-	for _, r := range all {
-		if r == own || own.Precedes(r) {
-			for _, c := range r.Claims {
-				away(position(c.Node), c.Resources)
-			}
-		}
-	}
-	if own.ForPreemptor {
-		for _, c := range own.Claims {
-			if n := position(c.Node); n >= 0 {
-				away(n, blockingClaims(g, n, c.Resources, claimsOfLater(own, all, c.Node)))
-			}
-		}
-	}
-	return func() {
-		for _, l := range lifted {
-			g.Claim(l.node, l.room)
-		}
-	}
+// LiftedClaims is the claims that were taken off a grid for one question: they do not bind the job
+// that asks. The function that lifts them restores them before it returns, so that no later question
+// meets a grid without them. The zero value has lifted nothing.
+type LiftedClaims struct {
+	grid   *Grid
+	claims []liftedClaim
 }
 
 // liftedClaim is a claim that was lifted.
 type liftedClaim struct {
 	node int
 	room model.Vector
+}
+
+// LiftNone returns lifted claims of a grid to which [LiftedClaims.Lift] adds.
+func LiftNone(g *Grid) LiftedClaims { return LiftedClaims{grid: g} }
+
+// Lift takes one claim off the grid. A node that is not in the grid has the position -1.
+func (l *LiftedClaims) Lift(node int, room model.Vector) {
+	if node >= 0 && room != (model.Vector{}) {
+		l.claims = append(l.claims, liftedClaim{node, room})
+		l.grid.Unclaim(node, room)
+	}
+}
+
+// Restore puts the claims back.
+func (l *LiftedClaims) Restore() {
+	for _, c := range l.claims {
+		l.grid.Claim(c.node, c.room)
+	}
+	l.claims = nil
+}
+
+// LiftClaims lifts the claims from g that do not bind the holder of a reservation: its own claims,
+// and those of later reservations ([model.Reservation.Precedes]). On the nodes of its own reservation
+// it also lifts as much of the claims of preemptors as is in its way: room that is freed there goes
+// to the holder first. own is nil for a job without a reservation, which is bound by all claims.
+// position returns where a node is in g, -1 for an unknown one.
+func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation,
+	position func(node string) int) LiftedClaims {
+	lifted := LiftNone(g)
+	if own == nil {
+		return lifted
+	}
+	for _, r := range all {
+		if r == own || own.Precedes(r) {
+			for _, c := range r.Claims {
+				lifted.Lift(position(c.Node), c.Resources)
+			}
+		}
+	}
+	if own.ForPreemptor {
+		for _, c := range own.Claims {
+			if n := position(c.Node); n >= 0 {
+				lifted.Lift(n, blockingClaims(g, n, c.Resources, claimsOfLater(own, all, c.Node)))
+			}
+		}
+	}
+	return lifted
 }
 
 // claimsOfLater adds up what reservations for preemptors claim of a node whose room is there later

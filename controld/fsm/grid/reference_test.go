@@ -489,11 +489,11 @@ func TestLiftedClaims(t *testing.T) {
 		for range c.held {
 			g.Allocate(0, model.Request{Active: model.VectorOf(1, 0, 1000)}, nil)
 		}
-		restore := LiftClaims(g, c.own, all, at)
+		lifted := LiftClaims(g, c.own, all, at)
 		if a, b := g.Claimed(0).GPUs, g.Claimed(1).GPUs; a != c.n1*1000 || b != c.n2*1000 {
 			t.Errorf("the holder %+v is bound by %d on n1 and %d on n2, want %d and %d GPUs", c.own, a, b, c.n1, c.n2)
 		}
-		restore()
+		lifted.Restore()
 		if a, b := g.Claimed(0), g.Claimed(1); a != model.VectorOf(8, 0, 8000) || b != model.VectorOf(6, 0, 6000) {
 			t.Errorf("after the holder %+v claims are %+v and %+v", c.own, a, b)
 		}

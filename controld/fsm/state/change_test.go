@@ -258,11 +258,11 @@ func TestRoomIsReservedOnce(t *testing.T) {
 		s.s.v.Reservation(9).Claims[0].Node != "n2" {
 		t.Errorf("then %s", got)
 	}
-	restore := s.s.v.LiftClaims(s.s.ownGrid(), 9) // those of the job itself, and of later ones, do not bind it
+	lifted := s.s.v.LiftClaims(s.s.ownGrid(), 9) // those of the job itself, and of later ones, do not bind it
 	if got := claimed(); !strings.HasSuffix(got, " 0 0") {
 		t.Errorf("for job 9 %s are claimed", got)
 	}
-	if restore(); claimed() != "3000 2000 0" {
+	if lifted.Restore(); claimed() != "3000 2000 0" {
 		t.Errorf("afterwards %s", claimed())
 	}
 	s.step(t, func() { s.s.Unreserve(8); s.s.Unreserve(8); s.s.Unreserve(1) })

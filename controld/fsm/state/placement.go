@@ -11,7 +11,8 @@ import (
 // reserved for the job with the id reserved may be taken; for an array task that is its parent job.
 func (s *State) Occupy(j *model.Job, reserved model.JobID, places []model.Place, at []int) error {
 	g := s.ownGrid()
-	defer s.v.LiftClaims(g, reserved)()
+	lifted := s.v.LiftClaims(g, reserved)
+	defer lifted.Restore()
 	for i, p := range places {
 		r, gpus := j.RequestOf(i), grid.OrNone(p.GPUs)
 		why := grid.Fits(g, at[i], r, gpus)

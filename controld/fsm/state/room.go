@@ -67,7 +67,8 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 // blocked heads may, because it was not theirs when the attempt was suspended.
 func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 	g := s.ownGrid()
-	defer s.liftHeads(g)()
+	lifted := s.liftHeads(g)
+	defer lifted.Restore()
 	for i := range a.Workers {
 		w, r := &a.Workers[i], j.RequestOf(i)
 		if w.State.Final() {
@@ -87,17 +88,15 @@ func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 	return nil
 }
 
-// liftHeads lifts what is kept for blocked heads, until the function that it returns is called.
-func (s *State) liftHeads(g *grid.Grid) (restore func()) {
-	each := func(do func(node int, room model.Vector)) {
-		for _, r := range s.v.reservations {
-			if !r.ForPreemptor {
-				s.v.eachClaim(r, do)
-			}
+// liftHeads lifts the claims of blocked heads. The caller restores them before it returns.
+func (s *State) liftHeads(g *grid.Grid) grid.LiftedClaims {
+	lifted := grid.LiftNone(g)
+	for _, r := range s.v.reservations {
+		if !r.ForPreemptor {
+			s.v.eachClaim(r, lifted.Lift)
 		}
 	}
-	each(g.Unclaim)
-	return func() { each(g.Claim) }
+	return lifted
 }
 
 // undoResume gives back what the first workers of an attempt have taken to resume.
@@ -127,7 +126,8 @@ func (s *State) ShareGPU(node int, j *model.Job, set []model.JobID, gpus []int) 
 	}
 	keeps, r := j.Holds(j.Live(), 0), j.RequestOf(0).WithShare(model.PartOfGPU(n-1, n))
 	g.Release(node, keeps, []int{})
-	defer s.liftHeads(g)()
+	lifted := s.liftHeads(g)
+	defer lifted.Restore()
 	why := grid.FitsAgain(g, node, r, gpus)
 	if why == nil {
 		g.Allocate(node, r, gpus)

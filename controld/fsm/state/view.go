@@ -218,10 +218,9 @@ func (v *View) findReservation(id model.JobID) (int, bool) {
 		func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// LiftClaims lifts the claims that do not bind a job from g, a copy of the view's grid, and returns
-// what puts them back: see the function LiftClaims. Apply asks Fits about a start with the same
-// claims waived.
-func (v *View) LiftClaims(g *grid.Grid, id model.JobID) (restore func()) {
+// LiftClaims lifts the claims that do not bind a job from g, a copy of the view's grid: see
+// [grid.LiftClaims]. Apply asks Fits about a start with the same claims lifted.
+func (v *View) LiftClaims(g *grid.Grid, id model.JobID) grid.LiftedClaims {
 	return grid.LiftClaims(g, v.Reservation(id), v.reservations, func(node string) int {
 		if i, ok := v.position(node); ok {
 			return i

@@ -23,7 +23,8 @@ func put(t *scratch.State, pack *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 		}
 		return pack.LeaveUsable(g, nil)
 	}
-	defer t.Room.Waive(g.For)()
+	lifted := t.Room.Lift(g.For)
+	defer lifted.Restore()
 	nodes := slices.Collect(t.Room.Holding(g))
 	if len(nodes) == 0 {
 		return nil, false

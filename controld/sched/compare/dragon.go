@@ -147,7 +147,8 @@ func (d *dragonPolicy) cut(g *fit.Gang, terms model.Elastic, found [][]fit.Spot)
 // that has no room for one gets no further ones. It returns the spots of each part, and whether
 // these are all.
 func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
-	defer d.state.Room.Waive(g.For)()
+	lifted := d.state.Room.Lift(g.For)
+	defer lifted.Restore()
 	found := make([][]fit.Spot, g.Parts())
 	try, at, on := d.state.Room.Copy(), 0, 0
 	for _, i := range order {

@@ -211,7 +211,7 @@ func (s *elasticPolicy) grow() {
 		}
 		f := list[best]
 		list = append(list[:best:best], list[best+1:]...)
-		if elastic.Extend(s.state, f, f.Terms.Step, nil) {
+		if elastic.Extend(s.state, f, f.Terms.Step, nil, nil) {
 			f.Resize(s.state, 0)
 		}
 	}

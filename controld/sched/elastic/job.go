@@ -25,7 +25,6 @@ type Job struct {
 	Broken  []int         // those with a broken GPU, by the same numbers: their room is of no use to others
 	Leave   []int         // those that are to leave, by the same numbers
 	Join    []model.Place // where further ones are to be
-	Allowed fit.NodeSet   // nodes on which further ones may be
 }
 
 // Running lists the elastic jobs that run with all their workers and are not asked to stop, in
@@ -201,12 +200,12 @@ func (f *Job) DropOn(node int) bool {
 	return false
 }
 
-// Extend takes room for n more workers in the scratch state: beside those that the job has as far
-// as possible, and else on as few nodes as possible. It reports whether there is room for all; if
-// not, nothing is taken.
-func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
+// Extend takes room for n more workers in the scratch state, on some nodes only: beside the workers
+// that the job has as far as possible, and else on as few nodes as possible. It reports whether there
+// is room for all, and allowed lets them have it; if not, nothing is taken.
+func Extend(t *scratch.State, f *Job, n int, nodes fit.NodeSet, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
-	more := g.Only(f.Terms.Part, n).Within(f.Allowed)
+	more := g.Only(f.Terms.Part, n).Within(nodes)
 	try := t.Room.Copy()
 	spots := beside(try, more, f, n)
 	if left := n - len(spots); left > 0 {

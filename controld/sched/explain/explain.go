@@ -219,7 +219,8 @@ func held(j *model.Job) model.Reason {
 // funnel counts the nodes that are left after each sieve: for the workers of each part of a gang
 // one after another.
 func funnel(t *scratch.State, j *model.Job, g *fit.Gang) []Step {
-	defer t.Room.Waive(g.For)()
+	lifted := t.Room.Lift(g.For)
+	defer lifted.Restore()
 	if len(g.More) == 0 {
 		return sift(t, g, &g.Part, "")
 	}

@@ -120,7 +120,8 @@ func (s *surveyed) stage(p *fit.Part) int {
 // worst surveys the parts of a gang and returns the one that gets past the fewest conditions, the
 // first of several.
 func worst(t *scratch.State, g *fit.Gang) surveyed {
-	defer t.Room.Waive(g.For)()
+	lifted := t.Room.Lift(g.For)
+	defer lifted.Restore()
 	var out surveyed
 	for i := range g.Parts() {
 		s := survey(t, g, i)

@@ -143,9 +143,11 @@ func (f *Accounts) starved() *leafQueue {
 		add(leaf, &queue.Contender{Job: j})
 	}
 	for _, j := range f.doubted() {
-		restore := f.apart(j.ID)
+		counted := f.unanticipate(j.ID)
 		add(f.Leaf(j.Association()), &queue.Contender{Job: j})
-		restore()
+		if counted {
+			f.anticipate(j.ID)
+		}
 	}
 	return q
 }
@@ -205,7 +207,7 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 func (f *Accounts) emptied() *fit.Room {
 	room := f.state.Room.Copy()
 	if f.QuotaOnly {
-		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
+		room.DropUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.state.View.Live() {
 		switch a := j.Live(); {
@@ -225,14 +227,18 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	// The job counts as not there while others are weighed against it, and room that is kept for it in
 	// case other jobs end is no obstacle to it.
 	by := beneficiary{c.Job, leaf, r.accounts.Asks(c.Job)}
-	defer r.accounts.apart(c.Job.ID)()
+	if r.accounts.unanticipate(c.Job.ID) {
+		defer r.accounts.anticipate(c.Job.ID)
+	}
 	if r.accounts.Limited(leaf, c.Job) || !r.accounts.Entitled(leaf, by.asks) {
 		return
 	}
 	g := c.Gang(r.state)
-	defer r.unkept(c.Job.ID)()
+	own := r.unkeep(c.Job.ID)
+	defer r.keepAgain(own)
 	// what is kept for accounts over their share is taken before any job has to leave
-	defer r.room.WaiveUnguaranteed()()
+	lifted := r.room.LiftUnguaranteed()
+	defer lifted.Restore()
 	if spots, ok := r.room.Place(g); ok { // room is on its way
 		if !r.onItsWay(c, spots) && r.accounts.promised(leaf) { // else it is kept free for others
 			r.commit(c, spots, nil)
@@ -251,18 +257,20 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	r.commit(c, best.spots, best.taken)
 }
 
-// unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
-// called, unless something else is kept for it by then.
-func (r *reclaimer) unkept(id model.JobID) (restore func()) {
+// unkeep takes the reservation of a job off the room in which the search tries things out, and
+// returns it; nil if the job has none.
+func (r *reclaimer) unkeep(id model.JobID) *model.Reservation {
 	own := r.state.Holders[id]
-	if own == nil {
-		return func() {}
+	if own != nil {
+		r.room.Unclaim(id)
 	}
-	r.room.Unclaim(id)
-	return func() {
-		if r.state.Holders[id] == own {
-			r.room.Claim(own)
-		}
+	return own
+}
+
+// keepAgain undoes unkeep, unless the search has made another reservation for the job.
+func (r *reclaimer) keepAgain(own *model.Reservation) {
+	if own != nil && r.state.Holders[own.Job] == own {
+		r.room.Claim(own)
 	}
 }
 

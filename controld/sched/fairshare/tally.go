@@ -92,23 +92,15 @@ func (f *Accounts) anticipate(id model.JobID) {
 	}
 }
 
-// unanticipate undoes anticipate.
-func (f *Accounts) unanticipate(id model.JobID) {
-	if f.anticipated[id] {
-		delete(f.anticipated, id)
-		j := f.state.View.Job(id)
-		f.Leaf(j.Association()).Hold(f.Asks(j).Negative())
-	}
-}
-
-// apart counts a job as not there, if room is kept for it, until the function that it returns is
-// called.
-func (f *Accounts) apart(id model.JobID) (restore func()) {
+// unanticipate undoes anticipate, and reports whether the job was counted.
+func (f *Accounts) unanticipate(id model.JobID) bool {
 	if !f.anticipated[id] {
-		return func() {}
+		return false
 	}
-	f.unanticipate(id)
-	return func() { f.anticipate(id) }
+	delete(f.anticipated, id)
+	j := f.state.View.Job(id)
+	f.Leaf(j.Association()).Hold(f.Asks(j).Negative())
+	return true
 }
 
 // gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.

@@ -7,6 +7,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
+// LiftedClaims is claims that were taken off a room for one question. The caller restores them before
+// it returns.
+type LiftedClaims = grid.LiftedClaims
+
 // Claim puts a reservation on the copy.
 func (r *Room) Claim(v *model.Reservation) {
 	r.reservations = append(r.reservations, v)
@@ -23,22 +27,57 @@ func (r *Room) Unclaim(id model.JobID) {
 	r.reservations = slices.Delete(r.reservations, i, i+1)
 }
 
-// Waive lifts the claims that do not bind a job, until the function that it returns is called, as
-// View.Waive does.
-func (r *Room) Waive(id model.JobID) (restore func()) {
+// Lift lifts the claims that do not bind a job, which are those that the state lifts when it applies
+// a start: see [grid.LiftClaims].
+func (r *Room) Lift(id model.JobID) LiftedClaims {
 	i := slices.IndexFunc(r.reservations, func(v *model.Reservation) bool { return v.Job == id })
 	if i < 0 {
-		return func() {}
+		return LiftedClaims{}
 	}
-	return grid.LiftClaims(&r.grid, r.reservations[i], r.reservations, func(node string) int {
-		_, n := r.view.Node(node)
-		return n
-	})
+	return grid.LiftClaims(&r.grid, r.reservations[i], r.reservations, r.position)
+}
+
+// LiftIf lifts the claims of the reservations that a function selects.
+func (r *Room) LiftIf(selects func(*model.Reservation) bool) LiftedClaims {
+	lifted := grid.LiftNone(&r.grid)
+	for _, v := range r.reservations {
+		if selects(v) {
+			for _, c := range v.Claims {
+				lifted.Lift(r.position(c.Node), c.Resources)
+			}
+		}
+	}
+	return lifted
+}
+
+// LiftHeads lifts the claims of all reservations that are not for preemptors: a job that may take
+// room from others may take that too.
+func (r *Room) LiftHeads() LiftedClaims {
+	return r.LiftIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
+}
+
+// unguaranteed reports whether a reservation is neither for a preemptor nor within a quota.
+func unguaranteed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
+
+// LiftUnguaranteed lifts the claims of reservations that are neither for preemptors nor within a
+// quota.
+func (r *Room) LiftUnguaranteed() LiftedClaims { return r.LiftIf(unguaranteed) }
+
+// DropUnguaranteed drops the same reservations for good, with their claims.
+func (r *Room) DropUnguaranteed() {
+	r.LiftUnguaranteed()
+	r.reservations = slices.DeleteFunc(r.reservations, unguaranteed)
+}
+
+// position returns where a node is in the grid, -1 for an unknown one.
+func (r *Room) position(node string) int {
+	_, i := r.view.Node(node)
+	return i
 }
 
 func (r *Room) each(v *model.Reservation, do func(node int, room model.Vector)) {
 	for _, c := range v.Claims {
-		if _, i := r.view.Node(c.Node); i >= 0 {
+		if i := r.position(c.Node); i >= 0 {
 			do(i, c.Resources)
 		}
 	}

@@ -283,7 +283,7 @@ func TestPick(t *testing.T) {
 
 // The holder of a reservation sees the room that is claimed for it and by later reservations, and
 // afterwards all is as before.
-func TestWaive(t *testing.T) {
+func TestLiftedClaims(t *testing.T) {
 	eachSeed(t, 300, func(seed uint64) error {
 		s := newSmall(seed, 50)
 		v := s.state.View()
@@ -292,13 +292,13 @@ func TestWaive(t *testing.T) {
 			var want grid.Grid
 			want.CopyFrom(v.Grid())
 			v.LiftClaims(&want, own.Job)
-			restore := room.Waive(own.Job)
+			lifted := room.Lift(own.Job)
 			for i := range v.Nodes() {
 				if room.grid.Claimed(i) != want.Claimed(i) {
 					return fmt.Errorf("job %d, node %d: claimed %v, want %v", own.Job, i, room.grid.Claimed(i), want.Claimed(i))
 				}
 			}
-			restore()
+			lifted.Restore()
 			for i := range v.Nodes() {
 				if room.grid.Claimed(i) != v.Grid().Claimed(i) {
 					return fmt.Errorf("node %d: claimed %v after restoring, want %v", i, room.grid.Claimed(i), v.Grid().Claimed(i))

@@ -50,14 +50,16 @@ func (r *Room) Fits(g *Gang) bool {
 		_, ok := r.Place(g)
 		return ok
 	}
-	defer r.Waive(g.For)()
+	lifted := r.Lift(g.For)
+	defer lifted.Restore()
 	return r.searchFor(&g.Part, g.Exclude, nil).find(g.Workers > 1)
 }
 
 // Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first
 // spot is on a node where [Room.Take] finds a port, if the gang needs one. False: it does not fit.
 func (r *Room) Place(g *Gang) ([]Spot, bool) {
-	defer r.Waive(g.For)()
+	lifted := r.Lift(g.For)
+	defer lifted.Restore()
 	if len(g.More) > 0 {
 		found, missing := r.placeParts(g)
 		if missing >= 0 {
@@ -74,7 +76,8 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 // Reach returns how many workers of a gang of several parts find room before one of its parts does
 // not, and which part that is; -1: all do.
 func (r *Room) Reach(g *Gang) (workers, missing int) {
-	defer r.Waive(g.For)()
+	lifted := r.Lift(g.For)
+	defer lifted.Restore()
 	found, missing := r.placeParts(g)
 	for _, spots := range found {
 		workers += len(spots)

@@ -54,7 +54,7 @@ func (r *Room) AddWorking(left []int64, node int, gpus []int, each int64) {
 // Sharing reports whether any GPU has been shared since the grid was made.
 func (r *Room) Sharing() bool { return r.grid.HasSharedGPUs() }
 
-// ForPreemptors returns a copy with the reservations for preemptors only, while WaiveHeads lifts the
+// ForPreemptors returns a copy with the reservations for preemptors only, while LiftHeads lifts the
 // others.
 func (r *Room) ForPreemptors() *Room {
 	c := r.Copy()

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -33,40 +32,4 @@ func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 // Covers reports whether a is at least as much as b in every respect.
 func Covers(a, b model.Request) bool {
 	return b.Active.Within(a.Active) && b.Resident.Within(a.Resident)
-}
-
-// WaiveHeads lifts the claims of all reservations that are not for preemptors, until the function
-// that it returns is called: a job that may take room from others may take that too.
-func (r *Room) WaiveHeads() (restore func()) {
-	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
-}
-
-// unguaranteed reports whether a reservation is neither for a preemptor nor within a quota.
-func unguaranteed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
-
-// WaiveUnguaranteed lifts the claims of reservations that are neither for preemptors nor
-// guaranteed in the same way.
-func (r *Room) WaiveUnguaranteed() (restore func()) { return r.WaiveIf(unguaranteed) }
-
-// LiftUnguaranteed lifts the claims of the same reservations for good, as if there were none.
-func (r *Room) LiftUnguaranteed() {
-	r.WaiveUnguaranteed()
-	r.reservations = slices.DeleteFunc(r.reservations, unguaranteed)
-}
-
-// WaiveIf lifts the claims of the reservations that a function selects, until the function that it
-// returns is called.
-func (r *Room) WaiveIf(will func(*model.Reservation) bool) (restore func()) {
-	var waived []*model.Reservation
-	for _, v := range r.reservations {
-		if will(v) {
-			waived = append(waived, v)
-			r.each(v, r.grid.Unclaim)
-		}
-	}
-	return func() {
-		for _, v := range waived {
-			r.each(v, r.grid.Claim)
-		}
-	}
 }

@@ -17,7 +17,8 @@ func (r *Room) PlaceTogether(g *Gang, left func(node int, free model.Request) fl
 
 // tightest returns the node that holds all of a gang with the least left, -1 if none does.
 func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64) int {
-	defer r.Waive(g.For)()
+	lifted := r.Lift(g.For)
+	defer lifted.Restore()
 	best, least := -1, 0.0
 	for node := range r.grid.Len() {
 		need, ok := r.wholeOn(g, node)

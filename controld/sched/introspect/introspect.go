@@ -24,8 +24,7 @@ type Sharing struct {
 	nodes []*shared                     // by position; nil until it is needed, and where no unit is
 	// of units that go on in this cycle, in hundredths; nil until it is needed
 	weights map[model.JobID]int
-	spare   *fit.Room // see besideTE
-	shares  bool      // the configuration lets jobs share nodes
+	shares  bool // the configuration lets jobs share nodes
 }
 
 // New returns the phases for one cycle, in which a policy orders and limits jobs as its answers say.
@@ -237,17 +236,18 @@ func (s *Sharing) resume() {
 		return
 	}
 	defer s.collect()
-	defer s.state.Room.WaiveUnguaranteed()()
+	lifted := s.state.Room.LiftUnguaranteed()
+	defer lifted.Restore()
 	// Trial-and-error jobs that wait are placed on a copy first: what they leave is what best-effort
 	// units may take.
-	s.spare = s.besideTE()
+	spare := s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
 			continue
 		}
 		// In order of the service that they have had. A unit on several nodes is tried at its first.
 		for _, u := range slices.Clone(n.suspended) {
-			if u.nodes[0] == node && !s.anyLimited(u) && s.mayGoOn(u) && s.goOn(u) {
+			if u.nodes[0] == node && !s.anyLimited(u) && s.mayGoOn(u) && s.goOn(u, spare) {
 				n.busy = true
 				n.suspended = slices.DeleteFunc(n.suspended, func(o *unit) bool { return o == u })
 			}
@@ -379,8 +379,9 @@ func needsOn(u *unit, node int) (needs model.Vector) {
 	return needs
 }
 
-// goOn plans that a unit goes on, if it finds room.
-func (s *Sharing) goOn(u *unit) bool {
+// goOn plans that a unit goes on, if it finds room. A best-effort unit must find room in spare too,
+// which is the room that waiting trial-and-error jobs leave; nil: none waits.
+func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	workers := make([]fit.Suspended, 0, len(a.Workers))
 	at := make([]int, 0, len(a.Workers))
@@ -394,8 +395,8 @@ func (s *Sharing) goOn(u *unit) bool {
 			at = append(at, i)
 		}
 	}
-	if s.spare != nil && queue.ClassRank(j.Class) > 0 {
-		if _, ok := s.spare.Resume(workers); !ok {
+	if spare != nil && queue.ClassRank(j.Class) > 0 {
+		if _, ok := spare.Resume(workers); !ok {
 			return false
 		}
 	}

@@ -95,7 +95,8 @@ func (t *Packer) Leftover(node int, worker model.Request) int64 {
 
 // Tightest returns the node that is left with least, -1 if a worker fits on none.
 func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker model.Request) int) int {
-	defer t.state.Room.Waive(g.For)()
+	lifted := t.state.Room.Lift(g.For)
+	defer lifted.Restore()
 	best, fewest, least := -1, 0, int64(0)
 	for node := range t.state.Room.Holding(g) {
 		cost := 0

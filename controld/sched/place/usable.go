@@ -45,7 +45,8 @@ func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker model.Reque
 }
 
 func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Request) int) nodeChoice {
-	defer t.state.Room.Waive(g.For)()
+	lifted := t.state.Room.Lift(g.For)
+	defer lifted.Restore()
 	m, best, left := t.Usual(), nodeChoice{node: -1}, len(t.state.View.Nodes())
 	if left > PackNodes {
 		left = mixCandidates

@@ -27,7 +27,7 @@ func (s *search) across(p *fit.Part) []int32 {
 	if p.Request.Exclusive || len(s.candidates.List) > tunables.MaxAcross {
 		return nil
 	}
-	c := &cover{search: s, part: p, holds: make([]int, len(s.state.View.Nodes()))}
+	c := &cover{search: s.assuming(nil), part: p, holds: make([]int, len(s.state.View.Nodes()))}
 	for node := range c.holds {
 		c.look(node)
 	}
@@ -38,7 +38,7 @@ func (s *search) across(p *fit.Part) []int32 {
 		if c.workers >= p.Workers {
 			break
 		}
-		if !c.search.may(&c.search.candidates.List[i]) {
+		if !c.search.may(i) {
 			continue // its alternative leaves
 		}
 		c.take(i)
@@ -55,10 +55,6 @@ func (s *search) across(p *fit.Part) []int32 {
 			needed = append(needed, i)
 		}
 	}
-	// The search is given them next: until then they hold their room.
-	for _, i := range needed {
-		s.candidates.untake(i)
-	}
 	return needed
 }
 
@@ -69,7 +65,7 @@ func (c *cover) candidates() []int32 {
 	price := make([]int64, len(c.search.candidates.List))
 	before := c.workers
 	for i, v := range c.search.candidates.Each() {
-		if v.Surplus != nil || !c.search.may(v) {
+		if v.Surplus != nil || !c.search.may(int32(i)) {
 			continue
 		}
 		c.take(int32(i))
@@ -86,13 +82,15 @@ func (c *cover) candidates() []int32 {
 	return list
 }
 
+// take assumes that a candidate leaves.
 func (c *cover) take(i int32) {
-	c.search.candidates.take(i)
+	c.search.assumed.add(i, &c.search.candidates.List[i])
 	c.lookAt(i)
 }
 
+// untake undoes take.
 func (c *cover) untake(i int32) {
-	c.search.candidates.untake(i)
+	c.search.assumed.drop(i, &c.search.candidates.List[i])
 	c.lookAt(i)
 }
 
@@ -105,8 +103,8 @@ func (c *cover) lookAt(i int32) {
 // look counts anew how many workers find room on a node.
 func (c *cover) look(node int) {
 	n := 0
-	if c.search.state.Room.Usable(node, c.part, c.search.gang.Exclude) && !c.search.state.Room.Whole(node) {
-		n = min(c.part.PerNode, workersIn(c.part, c.search.candidates.Coming(c.search.state, node, c.part)))
+	if c.search.state.Room.Usable(node, c.part, c.search.question.Gang.Exclude) && !c.search.state.Room.Whole(node) {
+		n = min(c.part.PerNode, workersIn(c.part, c.search.coming(node, c.part)))
 	}
 	c.workers += n - c.holds[node]
 	c.holds[node] = n

@@ -28,16 +28,14 @@ type Candidate struct {
 	size    float64                  // of all it holds, as a length: each resource counts in parts of the largest node
 	Grace   int64                    // ms
 	Score   int64                    // what it costs to take it
-	Taken   bool                     // in this cycle
+	Taken   bool                     // it was asked to leave in this cycle
 	facts
 	kind estimate.GraceKind
 
 	Index       int32        // of the entry for all of the job
 	Unsaved     int64        // ms of one GPU of work that would be lost
-	Reluctance  int          // how readily it may be taken by the search at hand: the degree is given by the policy
 	Surplus     *elastic.Job // only what this job has beyond its least; nil: all of it
 	alternative int32        // number, from 1, of the other entry of a job that could lose less than all; 0: none
-	Barred      bool         // left out of the search at hand: its account may not lose so much
 	Pauses      bool         // it is suspended where it is, and keeps its memory; false: it is stopped
 }
 
@@ -236,8 +234,8 @@ func (r *Candidates) repeat(t *scratch.State, s *sheet) {
 
 // fresh forgets what a cycle has noted.
 func (v *Candidate) fresh() {
-	v.Taken, v.Barred, v.Surplus, v.alternative = false, false, nil, 0
-	v.Grace, v.Score, v.Unsaved, v.Reluctance, v.Rooms = v.declared, 0, 0, 0, v.run.Holds
+	v.Taken, v.Surplus, v.alternative = false, nil, 0
+	v.Grace, v.Score, v.Unsaved, v.Rooms = v.declared, 0, 0, v.run.Holds
 }
 
 // enter looks at the runs of a page, but for those that end now.
@@ -325,19 +323,6 @@ func (r *Candidates) leave(t *scratch.State, run *estimate.LiveAttempt) {
 	}
 }
 
-// SpareReturning leaves out what leaving jobs get back, until the function that it returns is
-// called: only what comes before them in the queue may count on it.
-func (r *Candidates) SpareReturning() (restore func()) {
-	for _, s := range r.returning {
-		r.Draining[s.Node] = r.Draining[s.Node].Minus(s.Room)
-	}
-	return func() {
-		for _, s := range r.returning {
-			r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
-		}
-	}
-}
-
 func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
 	r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
 	r.Over[s.Node] = max(r.Over[s.Node], over)
@@ -421,16 +406,6 @@ func (r *Candidates) sort(list []int32) {
 		}
 		return 1
 	})
-}
-
-// mayTake reports whether a candidate may be taken up to a degree of reluctance.
-func (r *Candidates) mayTake(v *Candidate, limit int) bool {
-	if v.alternative != 0 {
-		if o := &r.List[v.alternative-1]; o.Taken || o.Barred && (v.Pauses || o.Pauses) {
-			return false
-		}
-	}
-	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= limit
 }
 
 // Displacements returns how often a job has been displaced in its life.

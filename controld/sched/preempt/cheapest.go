@@ -11,39 +11,25 @@ import (
 // Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
 // Where GPUs are shared, the search by amounts proves nothing for a gang of several workers. Its
 // set is checked, and if it does not hold, another one is sought without jobs that share GPUs.
-func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
-	if m.state.Room.Sharing() && g.Size() == 1 {
-		return m.sharedCheapest(g, limit)
+func (m *Preemptor) Cheapest(q Question) *Set {
+	if m.state.Room.Sharing() && q.Gang.Size() == 1 {
+		return m.sharedCheapest(q)
 	}
 	// Amounts first: on most clusters no GPU is shared, and then the set is proven by itself.
-	set := NewSearch(m.state, m.Candidates, g, limit).Best()
-	if set == nil || !m.state.Room.Sharing() || m.proven(set, g) {
+	set := NewSearch(m.state, m.Candidates, q).Best()
+	if set == nil || !m.state.Room.Sharing() || m.proven(set, q.Gang) {
 		return set
 	}
 	// Amounts were wrong about some GPU. Without the jobs that share GPUs, amounts are right again.
-	defer withoutSharers(m.Candidates)()
-	if set = NewSearch(m.state, m.Candidates, g, limit).Best(); set != nil && m.proven(set, g) {
+	whole := q.without(m.Candidates, func(v *Candidate) bool { return sharesGPU(v.Job) })
+	if set = NewSearch(m.state, m.Candidates, whole).Best(); set != nil && m.proven(set, q.Gang) {
 		set.Inexact = true
 		return set
 	}
 	return nil
 }
 
-// withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
-func withoutSharers(r *Candidates) (restore func()) {
-	out := map[int]int{}
-	for i, v := range r.Each() {
-		if v.Reluctance >= 0 && sharesGPU(v.Job) {
-			out[i], v.Reluctance = v.Reluctance, -1
-		}
-	}
-	return func() {
-		for i, reluctance := range out {
-			r.List[i].Reluctance = reluctance
-		}
-	}
-}
-
+// sharesGPU reports whether a worker of a job has a part of a GPU, or asks for one.
 func sharesGPU(j *model.Job) bool {
 	for i := range j.Workers {
 		if a := j.Live(); a != nil && a.Packed() {

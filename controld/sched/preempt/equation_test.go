@@ -68,12 +68,12 @@ func TestOneVictimIsThatOfEquation4(t *testing.T) {
 		v := c.State.View()
 		tr := schedtest.TrialOf(v, c.Now)
 		g := tr.Gang(v.Job(c.Ids["x"]))
-		tr.Room.WaiveHeads() // the paper knows no reservations
+		tr.Room.LiftHeads() // the paper knows no reservations
 		if tr.Room.Fits(&g) {
 			continue
 		}
 		r := preemptorOn(tr).All()
-		set := preempt.NewSearch(tr, r, &g, 0).Best()
+		set := preempt.NewSearch(tr, r, preempt.Question{Gang: &g}).Best()
 		best, cost := equation4(tr, &g, 4)
 		switch {
 		case best < 0:

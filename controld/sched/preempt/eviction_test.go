@@ -36,8 +36,8 @@ func TestEvictionHolds(t *testing.T) {
 		m := preemptorOn(schedtest.TrialOf(v, c.Now))
 		m.All()
 		g := m.Cycle().Gang(v.Job(c.Ids["x"]))
-		m.Cycle().Room.WaiveHeads()
-		set := m.SharedCheapest(&g, 0)
+		m.Cycle().Room.LiftHeads()
+		set := m.SharedCheapest(&g)
 		if set != nil {
 			if found++; !m.Frees(set, &g) {
 				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.Candidates,

@@ -35,7 +35,7 @@ func (m *Preemptor) Frees(set *Set, g *fit.Gang) bool {
 }
 
 // SharedCheapest returns the cheapest set on one node, GPU by GPU.
-func (m *Preemptor) SharedCheapest(g *fit.Gang, limit int) *Set { return m.sharedCheapest(g, limit) }
+func (m *Preemptor) SharedCheapest(g *fit.Gang) *Set { return m.sharedCheapest(Question{Gang: g}) }
 
 // PassedOver reports whether a node is passed over by its GPUs alone.
 func (s *search) PassedOver(node int, p *fit.Part, bound int64) bool {

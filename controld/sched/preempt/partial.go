@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -17,15 +18,16 @@ import (
 // partial and the full preemption are both candidates while the search lasts. Each excludes the
 // other.
 
-// OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of
-// room for a gang. To be called with every candidate's reluctance known; the result takes it away
-// again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
-func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
-	r := m.All()
-	before := len(r.List)
+// OfferPartial adds to the candidates what elastic jobs have beyond their least, for the searches of
+// one question, which it completes with their reluctance. It returns how many candidates there were
+// before: the caller passes that to [Candidates.Withdraw] when it has done what it asked for. Where
+// all of a node is asked for, or GPUs are shared, jobs leave whole.
+func (m *Preemptor) OfferPartial(q *Question, reluctance func(*Candidate) int) (before int) {
+	r, g := m.All(), q.Gang
+	before = len(r.List)
 	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More,
 		func(p fit.Part) bool { return p.Request.Exclusive }) {
-		return func() {}
+		return before
 	}
 	settled := g.Size() > 1
 	for _, f := range Unchanged(m.Elastic) {
@@ -42,20 +44,21 @@ func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (with
 			v.Unsaved = 0
 		}
 		v.Score = r.priceOf(&v, f.Request().Times(f.Surplus()).Active)
-		if v.Reluctance = lawful(&v); v.Reluctance < 0 {
+		degree := reluctance(&v)
+		if degree < 0 {
 			continue
 		}
 		r.List[i].alternative = int32(len(r.List)) + 1
 		for _, s := range v.Rooms {
 			r.On[s.Node] = append(slices.Clip(r.On[s.Node]), int32(len(r.List)))
 		}
-		r.List = append(r.List, v)
+		r.List, q.Reluctance = append(r.List, v), append(q.Reluctance, int8(degree))
 	}
-	return func() { r.withdraw(before) }
+	return before
 }
 
-// withdraw takes away the candidates that were added after so many.
-func (r *Candidates) withdraw(before int) {
+// Withdraw takes away the candidates that [Preemptor.OfferPartial] added after so many.
+func (r *Candidates) Withdraw(before int) {
 	for i := before; i < len(r.List); i++ {
 		v := &r.List[i]
 		r.List[v.alternative-1].alternative = 0
@@ -76,22 +79,28 @@ func (v *Candidate) leaving(node int) int {
 	return n
 }
 
+// LeavingWorkers is the workers that elastic jobs of a set give up, by candidate: each by its number
+// from the first elastic worker of its job.
+type LeavingWorkers map[int32][]int
+
 // ChooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need
-// beside what others free, and as many more as their sizes demand. It is called while the claims
-// are waived that the search did not count.
-func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
-	m.nameWorkers(g, set)
+// beside what others free, and as many more as their sizes demand. The claims must be lifted that
+// were lifted for the search.
+func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
+	r := m.All()
+	partial := map[int32]*elastic.Job{} // copies: the jobs themselves stay as they are
 	for _, i := range set.Candidates {
-		if f := m.Candidates.List[i].Surplus; f != nil {
-			f.DropOdd()
+		if f := r.List[i].Surplus; f != nil {
+			try := *f
+			partial[i] = &try
 		}
 	}
-}
-
-func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
-	r := m.All()
+	if len(partial) == 0 {
+		return nil
+	}
 	for _, c := range set.Claims {
-		missing := c.Room.Minus(r.Coming(m.state, c.Node, &g.Part))
+		have := m.state.Room.AvailableTo(c.Node, &q.Gang.Part).Plus(q.draining(r, c.Node))
+		missing := c.Room.Minus(have)
 		for _, i := range set.Candidates {
 			if v := &r.List[i]; v.Surplus == nil {
 				missing = missing.Minus(v.At(c.Node))
@@ -99,20 +108,27 @@ func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 		}
 		missing.Resident.Cores = 0
 		for _, i := range set.Candidates {
-			v := &r.List[i]
-			if v.Surplus == nil {
+			f := partial[i]
+			if f == nil {
 				continue
 			}
-			for n := v.leaving(c.Node); n > 0 && missing.Positive() != (model.Request{}) && v.Surplus.DropOn(c.Node); n-- {
-				missing = missing.Minus(v.Surplus.Request())
+			for n := r.List[i].leaving(c.Node); n > 0 && missing.Positive() != (model.Request{}) && f.DropOn(c.Node); n-- {
+				missing = missing.Minus(f.Request())
 			}
 		}
 	}
+	workers := LeavingWorkers{}
+	for i, f := range partial {
+		f.DropOdd()
+		workers[i] = f.Leave
+	}
+	return workers
 }
 
-// ResizeFor asks an elastic job to give up the workers that were chosen.
-func (m *Preemptor) ResizeFor(v *Candidate, beneficiary model.JobID) {
+// ResizeFor asks an elastic job to give up some workers for another job.
+func (m *Preemptor) ResizeFor(v *Candidate, workers []int, beneficiary model.JobID) {
 	f, r := v.Surplus, m.All()
+	f.Leave = workers
 	for _, i := range f.Leave {
 		r.drain(estimate.NodeResources{Node: f.Nodes[i], Room: f.Request()}, m.state.Now+model.Instant(v.Grace))
 	}

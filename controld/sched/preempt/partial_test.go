@@ -41,9 +41,11 @@ func TestMenusAgainstReference(t *testing.T) {
 		m.Elastic = elastic.Running(tr)
 		r, g := m.All(), tr.Gang(v.Job(c.Ids["x"]))
 		plain := len(r.List)
-		withdraw := m.OfferPartial(&g, func(*preempt.Candidate) int { return 0 })
-		tr.Room.WaiveHeads()
-		got, want := preempt.NewSearch(tr, r, &g, 0).Best(), reference(tr, r, &g)
+		atOnce := func(*preempt.Candidate) int { return 0 }
+		q := m.Ask(&g, atOnce)
+		before := m.OfferPartial(&q, atOnce)
+		tr.Room.LiftHeads()
+		got, want := preempt.NewSearch(tr, r, q).Best(), reference(tr, r, &g)
 		if (got == nil) != (want < 0) || got != nil && (got.Cost != want || got.Inexact) {
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, want)
 		}
@@ -63,7 +65,7 @@ func TestMenusAgainstReference(t *testing.T) {
 				both++
 			}
 		}
-		if withdraw(); len(r.List) != plain {
+		if r.Withdraw(before); len(r.List) != plain {
 			t.Fatalf("seed=%d: %d victims are left of %d", seed, len(r.List), plain)
 		}
 		for node := range r.On {

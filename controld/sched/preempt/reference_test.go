@@ -38,8 +38,8 @@ func TestSearchAgainstReference(t *testing.T) {
 		m := preemptorOn(tr)
 		r := m.All()
 		g := tr.Gang(v.Job(c.Ids["x"]))
-		tr.Room.WaiveHeads()
-		got, want := preempt.NewSearch(tr, r, &g, 0).Best(), reference(tr, r, &g)
+		tr.Room.LiftHeads()
+		got, want := preempt.NewSearch(tr, r, preempt.Question{Gang: &g}).Best(), reference(tr, r, &g)
 		switch {
 		case (got == nil) != (want < 0):
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d: %+v %+v", seed, got, want, g, r)

@@ -46,16 +46,15 @@ func (s *Set) sortClaims() {
 type search struct {
 	state      *scratch.State
 	candidates *Candidates
-	gang       *fit.Gang
-	limit      int     // of reluctance
-	bound      int64   // the cost of the best set known
-	given      []int32 // candidates that leave in any case
-	cut        bool    // something was left out that could have been cheaper
+	question   Question
+	assumed    assumption
+	bound      int64 // the cost of the best set known
+	cut        bool  // something was left out that could have been cheaper
 }
 
-// NewSearch returns a search for a gang among candidates up to a degree of reluctance.
-func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
-	return &search{state: t, candidates: r, gang: g, limit: limit, bound: dear}
+// NewSearch returns a search among candidates that answers a question.
+func NewSearch(t *scratch.State, r *Candidates, q Question) *search {
+	return &search{state: t, candidates: r, question: q, bound: dear}
 }
 
 // Best returns the cheapest set, nil if there is none.
@@ -68,12 +67,13 @@ func (s *search) Best() *Set {
 }
 
 func (s *search) find() *Set {
-	if len(s.gang.More) > 0 {
+	g := s.question.Gang
+	if len(g.More) > 0 {
 		s.cut = true // one part after another: what the first takes may be dear for the next
 		return s.parts()
 	}
-	set := s.part(&s.gang.Part)
-	if s.gang.Workers == 1 {
+	set := s.part(&g.Part, nil)
+	if g.Workers == 1 {
 		return set
 	}
 	// The bound is the cost of the best set so far. Each try that is given a candidate on several nodes
@@ -87,7 +87,7 @@ func (s *search) find() *Set {
 	}
 	if len(wide) > 1 {
 		s.cut = true // not all sets of them are tried
-		set = s.cheaper(set, s.across(&s.gang.Part))
+		set = s.cheaper(set, s.across(&g.Part))
 	}
 	return set
 }
@@ -98,11 +98,9 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 	if len(given) == 0 {
 		return best
 	}
-	s.given = given
-	if other := s.part(&s.gang.Part); other != nil {
-		best = other
+	if other := s.part(&s.question.Gang.Part, given); other != nil {
+		return other
 	}
-	s.given = nil
 	return best
 }
 
@@ -110,7 +108,7 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 func (s *search) wide() []int32 {
 	var list []int32
 	for i, v := range s.candidates.Each() {
-		if len(v.Rooms) > 1 && s.may(v) {
+		if len(v.Rooms) > 1 && s.may(int32(i)) {
 			list = append(list, int32(i))
 		}
 	}
@@ -118,59 +116,32 @@ func (s *search) wide() []int32 {
 	return list[:min(len(list), tunables.MaxForced)]
 }
 
-func (s *search) may(v *Candidate) bool { return s.candidates.mayTake(v, s.limit) }
+// may reports whether a candidate may be taken beside those that are assumed to leave.
+func (s *search) may(i int32) bool {
+	return s.question.mayTake(s.candidates, i) && !s.assumed.excludes(s.candidates, i)
+}
 
 // parts looks for room for the parts of a gang one after another, the hardest first. What one part
 // gets, the next cannot have.
 func (s *search) parts() *Set {
 	all := &Set{}
-	found := true
-	for _, i := range s.gang.Hardest() {
-		p := s.gang.At(i)
-		s.bound = dear
-		set := s.part(p)
+	next := s.assuming(nil) // each part assumes what the parts before it take
+	for _, i := range s.question.Gang.Hardest() {
+		next.bound = dear
+		set := next.part(s.question.Gang.At(i), nil)
 		if set == nil {
-			found = false
-			break
+			return nil
 		}
-		for _, v := range set.Candidates {
-			s.candidates.take(v)
-		}
+		next = next.assuming(set.Candidates)
 		all.Candidates = append(all.Candidates, set.Candidates...)
 		all.Cost += set.Cost
 		for _, c := range set.Claims {
 			all.Claims = fit.AddRoom(all.Claims, c.Node, c.Room)
-			s.candidates.Draining[c.Node] = s.candidates.Draining[c.Node].Minus(c.Room)
+			next.assumed.room[c.Node] = next.assumed.room[c.Node].Minus(c.Room)
 		}
-	}
-	for _, v := range all.Candidates {
-		s.candidates.untake(v)
-	}
-	for _, c := range all.Claims {
-		s.candidates.Draining[c.Node] = s.candidates.Draining[c.Node].Plus(c.Room)
-	}
-	if !found {
-		return nil
 	}
 	slices.Sort(all.Candidates)
 	return all
-}
-
-// take counts what a candidate holds as being freed; untake undoes it.
-func (r *Candidates) take(i int32) {
-	v := &r.List[i]
-	v.Taken = true
-	for _, s := range v.Rooms {
-		r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
-	}
-}
-
-func (r *Candidates) untake(i int32) {
-	v := &r.List[i]
-	v.Taken = false
-	for _, s := range v.Rooms {
-		r.Draining[s.Node] = r.Draining[s.Node].Minus(s.Room)
-	}
 }
 
 // choice is the cheapest way to have some workers on one node.
@@ -186,23 +157,24 @@ type onNode struct {
 	choices []choice // by number of workers; dear where there is no way
 }
 
-// part looks for room for one part of a gang.
-func (s *search) part(p *fit.Part) *Set {
+// part looks for room for one part of a gang. Some candidates are given: they leave in any case.
+func (s *search) part(p *fit.Part, given []int32) *Set {
 	// The room of given candidates counts as free on all their nodes, and their cost is paid once.
-	base := int64(0)
-	for _, i := range s.given {
-		base += s.candidates.List[i].Score
-		s.candidates.take(i)
-		defer s.candidates.untake(i)
+	try, base := s, int64(0)
+	if len(given) > 0 {
+		try = s.assuming(given)
 	}
-	offers := s.offers(p, base)
-	set := s.divide(p, offers)
+	for _, i := range given {
+		base += s.candidates.List[i].Score
+	}
+	set := try.divide(p, try.offers(p, base))
+	s.cut = s.cut || try.cut
 	if set == nil {
 		return nil
 	}
 	// A candidate that was taken on two nodes stands twice in the list, and paid twice: once is right.
 	set.Cost += base
-	set.Candidates = append(set.Candidates, s.given...)
+	set.Candidates = append(set.Candidates, given...)
 	slices.Sort(set.Candidates)
 	for k := 1; k < len(set.Candidates); k++ {
 		if i := set.Candidates[k]; i == set.Candidates[k-1] {
@@ -225,7 +197,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 	whole := p.Workers == 1
 	bound := s.bound - base
 	for node := range s.state.View.Nodes() {
-		if !s.state.Room.Usable(node, p, s.gang.Exclude) || s.state.Room.Whole(node) && !p.Request.Exclusive {
+		if !s.state.Room.Usable(node, p, s.question.Gang.Exclude) || s.state.Room.Whole(node) && !p.Request.Exclusive {
 			continue
 		}
 		if s.shut(node, p) && s.leastOn(node, bound) == bound {
@@ -253,7 +225,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 // number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
 	return !p.Request.Exclusive &&
-		s.state.Room.Free(node).Active.GPUs+s.candidates.Draining[node].Active.GPUs < p.Request.Active.GPUs
+		s.state.Room.Free(node).Active.GPUs+s.draining(node).Active.GPUs < p.Request.Active.GPUs
 }
 
 // usualOnNode is how many workers of a gang most nodes can have at most: more may need more memory.
@@ -262,7 +234,7 @@ const usualOnNode = 16
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
 // than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
-	have := s.candidates.Coming(s.state, node, p)
+	have := s.coming(node, p)
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
@@ -318,7 +290,7 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
 	// memory that stays would be in the way
 	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.candidates.List[i].Pauses })
-	all, held := choice{}, s.candidates.Draining[node]
+	all, held := choice{}, s.draining(node)
 	for k, i := range o.items {
 		v := &s.candidates.List[i]
 		all.cost += v.Score
@@ -345,7 +317,7 @@ func (s *search) items(node int, bound int64) []int32 {
 	}
 	var list []int32
 	for _, i := range s.candidates.On[node] {
-		if s.may(&s.candidates.List[i]) {
+		if s.may(i) {
 			list = append(list, i)
 		}
 	}
@@ -357,7 +329,7 @@ func (s *search) items(node int, bound int64) []int32 {
 // leastOn returns what the cheapest candidate on a node costs that may be taken, at most a bound.
 func (s *search) leastOn(node int, bound int64) int64 {
 	for _, i := range s.candidates.On[node] {
-		if v := &s.candidates.List[i]; v.Score < bound && s.may(v) {
+		if v := &s.candidates.List[i]; v.Score < bound && s.may(i) {
 			bound = v.Score
 		}
 	}

@@ -65,8 +65,9 @@ func (e *sharedSet) better(o *sharedSet) bool {
 }
 
 // sharedCheapest finds the cheapest victims on one node for a single worker, nil if there are none.
-func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
-	s := &sharedSearch{preemptor: m, gang: g, limit: limit, best: sharedSet{node: -1}}
+func (m *Preemptor) sharedCheapest(q Question) *Set {
+	g := q.Gang
+	s := &sharedSearch{preemptor: m, question: q, best: sharedSet{node: -1}}
 	for node := range m.state.View.Nodes() {
 		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
@@ -83,7 +84,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 // mayImprove reports whether a node may be better than the best so far. It is if room is free or on
 // its way, or if it has a job that may be asked to leave and costs less.
 func (s *sharedSearch) mayImprove(node int) bool {
-	if s.preemptor.Candidates.Draining[node] != (model.Request{}) || s.preemptor.state.Room.Holds(node, &s.gang.Part) {
+	if s.draining(node) != (model.Request{}) || s.preemptor.state.Room.Holds(node, &s.question.Gang.Part) {
 		return true
 	}
 	for _, i := range s.preemptor.Candidates.On[node] {
@@ -97,8 +98,7 @@ func (s *sharedSearch) mayImprove(node int) bool {
 // sharedSearch is one search of evict.
 type sharedSearch struct {
 	preemptor *Preemptor
-	gang      *fit.Gang
-	limit     int
+	question  Question
 	best      sharedSet
 	left      []int64 // of each GPU of the node at hand, when all have left that are asked to
 	order     []int   // scratch
@@ -113,7 +113,7 @@ func (s *sharedSearch) node(node int) {
 		}
 	}
 	s.setAside(node)
-	have := s.preemptor.state.Room.Available(node).Plus(s.preemptor.Candidates.Draining[node])
+	have := s.preemptor.state.Room.Available(node).Plus(s.draining(node))
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
 			s.weighSet(node, gpus, set, have)
@@ -124,7 +124,7 @@ func (s *sharedSearch) node(node int) {
 // setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
 // it leaves least, or of the freest ones.
 func (s *sharedSearch) setAside(node int) {
-	for _, claimed := range s.preemptor.state.Room.PreemptorClaims(node, s.gang.For) {
+	for _, claimed := range s.preemptor.state.Room.PreemptorClaims(node, s.question.Gang.For) {
 		for ; claimed > 0; claimed -= model.WholeGPU {
 			part, best := min(claimed, model.WholeGPU), -1
 			for n, left := range s.left {
@@ -149,7 +149,7 @@ func (s *sharedSearch) targets(node int) [][]int {
 			s.order = append(s.order, n)
 		}
 	}
-	order, need := s.order, s.gang.Request.Devices()
+	order, need := s.order, s.question.Gang.Request.Devices()
 	switch {
 	case need > len(order):
 		return nil
@@ -191,7 +191,12 @@ func (s *sharedSearch) mayVacate(t *holder, gpu int) bool {
 
 // mayTake reports whether a candidate, by number, may be asked to leave.
 func (s *sharedSearch) mayTake(i int32) bool {
-	return s.preemptor.Candidates.mayTake(&s.preemptor.Candidates.List[i], s.limit)
+	return s.question.mayTake(s.preemptor.Candidates, i)
+}
+
+// draining returns the room of a node that is being freed and counts for the search.
+func (s *sharedSearch) draining(node int) model.Request {
+	return s.question.draining(s.preemptor.Candidates, node)
 }
 
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
@@ -199,7 +204,7 @@ func (s *sharedSearch) mayTake(i int32) bool {
 func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32, bool) {
 	// GPU by GPU, what the victims of the GPUs before hold of this one counts as free.
 	var set []int32
-	each := min(model.WholeGPU, s.gang.Request.Active.GPUs)
+	each := min(model.WholeGPU, s.question.Gang.Request.Active.GPUs)
 	for _, gpu := range gpus {
 		left := s.left[gpu]
 		for _, i := range set {
@@ -224,7 +229,7 @@ func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32,
 // clearRest adds victims until there are enough cores and enough memory too, the cheapest first,
 // and leaves out those that turn out not to be needed.
 func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]int32, bool) {
-	need := s.gang.Request
+	need := s.question.Gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
 	for _, i := range set {
 		have = have.Plus(s.preemptor.Candidates.List[i].At(node))
@@ -288,7 +293,7 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Re
 	for _, i := range set {
 		e.cost += s.preemptor.Candidates.List[i].Score
 	}
-	if len(set) == 0 && !s.preemptor.state.Room.Holds(node, &s.gang.Part) {
+	if len(set) == 0 && !s.preemptor.state.Room.Holds(node, &s.question.Gang.Part) {
 		e.cost = s.preemptor.Candidates.Delay(s.preemptor.state.Now, node)
 	}
 	if e.better(&s.best) {

@@ -27,7 +27,7 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 	price func(*elastic.Job) int64) *ShrinkPlan {
 	for _, settled := range []bool{false, true} {
 		r := surplusCandidates(t, running, list, price, settled)
-		set := NewSearch(t, r, g, 0).Best()
+		set := NewSearch(t, r, Question{Gang: g}).Best()
 		if set == nil {
 			return nil
 		}
@@ -75,18 +75,18 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 }
 
 // choose notes the workers that leave, no more than the claims need. It reports whether no job
-// gives up more than it may. The jobs stay as they are.
+// gives up more than it may. It tries that on copies: the jobs stay as they are.
 func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.Job) bool {
-	left := map[int]int{}
-	for _, i := range set.Candidates {
-		left[int(i)] = list[i].Surplus()
-		defer func() { list[i].Leave = nil }()
+	tries, left := make([]*elastic.Job, len(set.Candidates)), make([]int, len(set.Candidates))
+	for k, i := range set.Candidates {
+		try := *list[i]
+		tries[k], left[k] = &try, try.Surplus()
 	}
 	for _, c := range set.Claims {
 		missing := c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])).Positive()
 		missing.Resident.Cores = 0
-		for _, i := range set.Candidates {
-			for f := list[i]; missing != (model.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
+		for k, f := range tries {
+			for ; missing != (model.Request{}) && left[k] > 0 && f.DropOn(c.Node); left[k]-- {
 				missing = missing.Minus(f.Request()).Positive()
 			}
 		}
@@ -95,15 +95,14 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		}
 	}
 	for _, c := range set.Claims {
-		spareNeedless(list, set, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
+		spareNeedless(tries, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
 	}
-	for _, i := range set.Candidates {
-		f := list[i]
+	for k, f := range tries {
 		if len(f.Leave) == 0 {
 			continue
 		}
 		f.DropOdd()
-		p.Jobs, p.leave = append(p.Jobs, f), append(p.leave, f.Leave)
+		p.Jobs, p.leave = append(p.Jobs, list[set.Candidates[k]]), append(p.leave, f.Leave)
 		p.over = max(p.over, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 	}
 	for _, c := range set.Claims {
@@ -114,16 +113,15 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 
 // spareNeedless lets workers on a node stay that were chosen before others which turned out to be
 // enough. have is what there is beyond the claim without any that leave, which may be negative.
-func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) {
-	for _, i := range set.Candidates {
-		for _, w := range list[i].Leave {
-			if list[i].Nodes[w] == node {
-				have = have.Plus(list[i].Request())
+func spareNeedless(jobs []*elastic.Job, node int, have model.Request) {
+	for _, f := range jobs {
+		for _, w := range f.Leave {
+			if f.Nodes[w] == node {
+				have = have.Plus(f.Request())
 			}
 		}
 	}
-	for _, i := range set.Candidates {
-		f := list[i]
+	for _, f := range jobs {
 		leave := slices.Clone(f.Leave)
 		if f.Terms.Signal { // the last workers leave: the first of those may stay
 			slices.Sort(leave)

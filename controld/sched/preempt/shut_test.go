@@ -25,7 +25,7 @@ func TestShutNodes(t *testing.T) {
 					continue
 				}
 				g := fit.NewGang(v, j)
-				s := preempt.NewSearch(tr, r, &g, 0)
+				s := preempt.NewSearch(tr, r, preempt.Question{Gang: &g})
 				bound := int64(c.Random.IntN(8)) * preempt.One
 				for node := range v.Nodes() {
 					if !s.PassedOver(node, &g.Part, bound) || tr.Room.Whole(node) {

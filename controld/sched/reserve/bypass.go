@@ -120,12 +120,12 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 	if kept(b.state) >= MaxReservations && !within || b.state.LacksLicenses(h.Job).Code != model.ReasonNone {
 		return
 	}
-	restore := func() {}
+	var lifted fit.LiftedClaims
 	if within {
-		restore = b.state.Room.WaiveUnguaranteed()
+		lifted = b.state.Room.LiftUnguaranteed()
 	}
 	claims := b.forecast.Soonest(h.Gang(b.state))
-	restore()
+	lifted.Restore()
 	if claims == nil {
 		return
 	}

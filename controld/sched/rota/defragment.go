@@ -23,44 +23,46 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 	if !m.state.May(steering.Migration) {
 		return false // the job may still take its turn
 	}
-	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
+	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) {
+		return false
+	}
+	q := m.askMovable(j, g)
+	if q.Degrees() == 0 {
 		return false
 	}
 	for range maxRepairs {
-		set := m.affordable(j, g, 0, model.CauseMigrate)
+		set := m.affordable(j, q, model.CauseMigrate)
 		if set == nil || len(set.Candidates) == 0 || len(set.Candidates) > maxMoves {
 			return false
 		}
 		stuck, ok := m.elsewhere(j, set)
 		if ok {
-			m.carryOut(j, g, set, model.CauseMigrate)
+			m.carryOut(j, &q, set, model.CauseMigrate)
 			return true
 		}
-		if stuck == nil {
+		if stuck < 0 {
 			return false
 		}
-		stuck.Reluctance = -1
+		q.Reluctance[stuck] = preempt.Never
 	}
 	return false
 }
 
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *preemptor) enoughInPieces(j *model.Job) bool {
-	defer m.lift(j, model.CauseMigrate)()
+	lifted := m.lift(j, model.CauseMigrate)
+	defer lifted.Restore()
 	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.state.Room.AvailableUp()})
 }
 
-// anyMovable notes of every candidate whether it may be asked to move for a job, and reports
-// whether any may.
-func (m *preemptor) anyMovable(j *model.Job) bool {
-	r, any := m.search.All(), false
-	for _, v := range r.Each() {
-		v.Reluctance = -1
+// askMovable returns the question which of the jobs that may be asked to move make room for a gang.
+func (m *preemptor) askMovable(j *model.Job, g *fit.Gang) preempt.Question {
+	return m.search.Ask(g, func(v *preempt.Candidate) int {
 		if m.movable(v, j) {
-			v.Reluctance, any = 0, true
+			return 0
 		}
-	}
-	return any
+		return preempt.Never
+	})
 }
 
 // movable reports whether a running job may be asked to move for a larger one: it can save its
@@ -84,20 +86,20 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 }
 
 // elsewhere reports whether all of a set would find room elsewhere with the job's room taken, and
-// enough stays free for trial-and-error jobs. Else it returns the candidate that would not, nil if
+// enough stays free for trial-and-error jobs. Else it returns the candidate that would not, -1 if
 // too little stays free.
-func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
+func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck int32, ok bool) {
 	r, room := m.search.All(), m.state.Room.Copy()
 	room.Claim(m.reservationFor(j, set, m.state.Now))
 	for _, i := range set.Candidates {
 		g := m.state.Gang(r.List[i].Job)
 		spots, ok := room.Place(&g)
 		if !ok {
-			return &r.List[i], false
+			return i, false
 		}
 		room.Take(&g, spots)
 	}
-	return nil, m.rota.spare == nil || m.rota.spare.keptIn(room)
+	return -1, m.rota.spare == nil || m.rota.spare.keptIn(room)
 }
 
 // reservationFor returns the reservation that keeps the room of a set for a job, which is there

@@ -366,7 +366,8 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 // growInto gives one job as many more workers as there is room for and as are worth it. With them
 // it has at most so many. If it is faster still on one node, it moves there.
 func (s *elasticPhases) growInto(f *elastic.Job, most int) {
-	if f.Allowed = s.restedFor(elastic.GrowAfter(s.state, f)); f.Allowed == nil {
+	nodes := s.restedFor(elastic.GrowAfter(s.state, f))
+	if nodes == nil {
 		return
 	}
 	c := s.rota.sizes.CurveOf(f.Job)
@@ -380,16 +381,16 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 			o.Lasts(was)-o.Lasts(is) >= cost
 	}
 	fitting := min(most, s.rota.sizes.Fitting(f.Job, elastic.IdleWorthPM))
-	most = min(fitting, f.Size+s.roomFor(f))
+	most = min(fitting, f.Size+s.roomFor(f, nodes))
 	s.wakeOnceItPays(f, o, o.Lasts(was)-o.Lasts(c.At(most)), cost)
-	node, size := s.nodeToConsolidateOn(f, min(fitting, c.Node))
+	node, size := s.nodeToConsolidateOn(f, nodes, min(fitting, c.Node))
 	if node >= 0 && !worth(size, false) {
 		node = -1
 	}
 	// From the greatest size down: the first that is worth its restart is taken, since each restart
 	// costs the same. It costs one placement for each size.
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
-		if elastic.Extend(s.state, f, n-f.Size, func(spots []fit.Spot, request model.Request) bool {
+		if elastic.Extend(s.state, f, n-f.Size, nodes, func(spots []fit.Spot, request model.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
 			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) &&
 				s.rota.spare.allowsMore(spots, request)
@@ -426,7 +427,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 // nodeToConsolidateOn returns the node on which a job would have most of its workers if it had all
 // of them there, and how many: rather one where it has some already. -1: no other node than its own
 // is better.
-func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, size int) {
+func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, nodes fit.NodeSet, most int) (node, size int) {
 	node = -1
 	if f.Terms.Fixed > 0 || f.Terms.Signal {
 		return node, 0
@@ -436,7 +437,7 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, siz
 	part.Workers = most
 	for on := range s.state.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.Allowed.Has(on) ||
+		if own == f.Size || !nodes.Has(on) ||
 			own == 0 && s.state.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
 			s.state.Room.Whole(on) || !s.state.Room.Usable(on, &part, g.Exclude) {
 			continue
@@ -471,11 +472,11 @@ func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
 }
 
 // roomFor bounds how many more workers of a job there could be room for.
-func (s *elasticPhases) roomFor(f *elastic.Job) int {
+func (s *elasticPhases) roomFor(f *elastic.Job, nodes fit.NodeSet) int {
 	g := s.state.Gang(f.Job)
 	part, n := g.At(f.Terms.Part), 0
 	for node := range s.state.View.Nodes() {
-		if f.Allowed.Has(node) && s.state.Room.Usable(node, part, g.Exclude) && !s.state.Room.Whole(node) {
+		if nodes.Has(node) && s.state.Room.Usable(node, part, g.Exclude) && !s.state.Room.Whole(node) {
 			n += max(0, fit.Capacity(part, s.state.Room.Available(node)))
 		}
 	}

@@ -64,8 +64,8 @@ func (m *preemptor) ReluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 }
 
 // Affordable returns the cheapest set that no account may refuse to lose.
-func (m *preemptor) Affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	return m.affordable(j, g, limit, cause)
+func (m *preemptor) Affordable(j *model.Job, q preempt.Question, cause model.Cause) *preempt.Set {
+	return m.affordable(j, q, cause)
 }
 
 // PlaceAfter makes some jobs come after the job at hand.

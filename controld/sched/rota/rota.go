@@ -106,8 +106,7 @@ type preemptor struct {
 	state  *scratch.State
 	rota   *rotaPolicy
 	search *preempt.Preemptor
-	places map[model.JobID]int // places of waiting jobs in the order
-	place  int                 // of the job at hand
+	places map[model.JobID]int // places of waiting best-effort jobs in the order
 	beyond []int64             // by candidate: see beyondCost
 }
 
@@ -217,31 +216,23 @@ const allDegrees = ^uint64(0)
 // bits, are tried one after another. It reports whether there was a way.
 func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
-	r := m.search.All()
+	q := m.search.Ask(g, lawful)
 	if cause != model.CauseTE {
-		defer r.SpareReturning()()
+		q = m.search.WithoutReturning(q)
 	}
-	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
-	for _, v := range r.Each() {
-		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
-			known |= 1 << v.Reluctance
-		}
-	}
-	defer m.search.OfferPartial(g, lawful)()
-	for _, v := range r.Each() {
-		if v.Surplus != nil {
-			known |= 1 << v.Reluctance
-		}
-	}
-	for known &= degrees; known != 0; known &= known - 1 {
-		set := m.affordable(j, g, bits.TrailingZeros64(known), cause)
+	before := m.search.OfferPartial(&q, lawful)
+	defer m.search.Candidates.Withdraw(before)
+	// Degree 0 is tried even if no candidate has it, since it may be that no job has to leave.
+	for known := (1 | q.Degrees()) & degrees; known != 0; known &= known - 1 {
+		q.Limit = bits.TrailingZeros64(known)
+		set := m.affordable(j, q, cause)
 		if set == nil {
 			continue
 		}
 		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g, cause) {
 			return false
 		}
-		m.carryOut(j, g, set, cause)
+		m.carryOut(j, &q, set, cause)
 		return true
 	}
 	return false
@@ -250,28 +241,29 @@ func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful
 // leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
 // trial-and-error jobs, as a job that is placed does.
 func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause) bool {
-	defer m.lift(j, cause)()
+	lifted := m.lift(j, cause)
+	defer lifted.Restore()
 	spots, ok := m.state.Room.Place(g)
 	return !ok || m.rota.spare.allows(j, g, spots)
 }
 
-// lift lifts the claims that are no obstacle to a job for which room is made, until the function
-// that it returns is called: what is kept for blocked heads that come after it. What is kept for a
-// blocked head is no room for trial-and-error jobs: a stream of them would keep a gang from starting.
-func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
-	return m.state.Room.WaiveIf(func(r *model.Reservation) bool {
+// lift lifts the claims that are no obstacle to a job for which room is made: those of blocked heads
+// that come after it. Trial-and-error jobs are bound by all heads, because a stream of them would
+// keep a gang from starting. The caller restores the claims before it returns.
+func (m *preemptor) lift(j *model.Job, cause model.Cause) fit.LiftedClaims {
+	return m.state.Room.LiftIf(func(r *model.Reservation) bool {
 		return !r.ForPreemptor && cause != model.CauseTE && m.yields(r, j)
 	})
 }
 
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
 // has to leave starts at once, if it waited only because the room was kept for a blocked head.
-func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause model.Cause) {
+func (m *preemptor) carryOut(j *model.Job, q *preempt.Question, set *preempt.Set, cause model.Cause) {
 	r := m.search.All()
 	r.DropPartial(set)
-	restore := m.lift(j, cause)
-	m.search.ChooseWorkers(g, set)
-	restore()
+	lifted := m.lift(j, cause)
+	workers := m.search.ChooseWorkers(q, set)
+	lifted.Restore()
 	over := m.state.Now
 	for _, i := range set.Candidates {
 		grace := scratch.GraceOf(r.List[i].Job)
@@ -290,15 +282,15 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	m.state.Reserve(kept)
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
-			m.search.ResizeFor(v, j.ID)
+			m.search.ResizeFor(v, workers[i], j.ID)
 		} else {
 			r.Stop(m.state, v, cause, j.ID)
 		}
 	}
 	m.noteInexact(set)
 	if len(set.Candidates) == 0 {
-		if spots, ok := m.state.Room.Place(g); ok {
-			m.rota.start(queue.NewContenderFor(&m.rota.order, j, g), spots, 0)
+		if spots, ok := m.state.Room.Place(q.Gang); ok {
+			m.rota.start(queue.NewContenderFor(&m.rota.order, j, q.Gang), spots, 0)
 		}
 	}
 }

@@ -151,68 +151,61 @@ func (m *preemptor) tier(j, running *model.Job) int {
 // still refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave. It runs at most 2 x maxRepairs + 1 searches.
-func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	defer m.lift(j, cause)()
-	var barred []*preempt.Candidate
-	defer func() {
-		for _, v := range barred {
-			v.Barred = false
-		}
-	}()
+func (m *preemptor) affordable(j *model.Job, q preempt.Question, cause model.Cause) *preempt.Set {
+	lifted := m.lift(j, cause)
+	defer lifted.Restore()
 	for tries := range 2*maxRepairs + 1 {
 		// Only what TE jobs take needs the consent of the accounts: other causes have judged each
 		// candidate before.
-		set := m.search.Cheapest(g, limit)
+		set := m.search.Cheapest(q)
 		if set == nil || cause != model.CauseTE {
 			return set
 		}
-		v := m.refused(g, set)
-		if v == nil {
-			set.Inexact = set.Inexact || len(barred) > 0
+		dearest := m.refused(&q, set)
+		if dearest < 0 {
+			set.Inexact = set.Inexact || tries > 0
 			return set
 		}
 		if tries < maxRepairs {
-			v.Barred = true
-			barred = append(barred, v)
+			q = q.Bar(dearest)
 		} else {
-			barred = append(barred, m.barAll(v.Account)...)
+			q = q.Bar(m.allOf(m.search.Candidates.List[dearest].Account)...)
 		}
 	}
 	return nil
 }
 
-// barAll leaves all candidates of an account out, and returns those that were not yet.
-func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
-	for _, v := range m.search.Candidates.Each() {
-		if v.Account == account && !v.Barred {
-			v.Barred = true
-			barred = append(barred, v)
+// allOf returns all candidates of an account, by number.
+func (m *preemptor) allOf(account int32) (list []int32) {
+	for i, v := range m.search.Candidates.Each() {
+		if v.Account == account {
+			list = append(list, int32(i))
 		}
 	}
-	return barred
+	return list
 }
 
-// refused returns the dearest victim of an account that does not lend as much as a set takes from
-// it, nil if there is none.
-func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
+// refused returns the dearest victim, by number, of an account that does not lend as much as a set
+// takes from it, -1 if there is none.
+func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 	// Which accounts lose, and what; of its own account the job may take anything.
-	m.search.Candidates.DropPartial(set)
-	m.search.ChooseWorkers(g, set) // to see how much elastic jobs lose
-	defer m.chooseNone(set)
-	losses := map[string][]*preempt.Candidate{}
+	r := m.search.Candidates
+	r.DropPartial(set)
+	workers := m.search.ChooseWorkers(q, set) // to see how much elastic jobs lose
+	losses := map[string][]int32{}
 	for _, i := range set.Candidates {
-		if v := &m.search.Candidates.List[i]; v.Reluctance%tiers != ofOwn {
-			losses[v.Job.Account] = append(losses[v.Job.Account], v)
+		if account := r.List[i].Job.Account; int(q.Reluctance[i])%tiers != ofOwn {
+			losses[account] = append(losses[account], i)
 		}
 	}
-	var worst *preempt.Candidate
+	worst := int32(-1)
 	for account, lost := range losses {
-		if m.lends(account, lost) {
+		if m.lends(account, lost, workers) {
 			continue
 		}
-		for _, v := range lost {
-			if worst == nil || preempt.Compare(worst, v) < 0 {
-				worst = v
+		for _, i := range lost {
+			if worst < 0 || preempt.Compare(&r.List[worst], &r.List[i]) < 0 {
+				worst = i
 			}
 		}
 	}
@@ -222,7 +215,7 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
 // is above its share until the last of them leaves, it has no quota, or all that it has lent then is
 // within what it lends. One that has been put out keeps its share.
-func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
+func (m *preemptor) lends(account string, lost []int32, workers preempt.LeavingWorkers) bool {
 	f := m.rota.accounts()
 	n := f.Account(account)
 	if !n.Guaranteed() && !m.rota.putOut[account] {
@@ -230,8 +223,8 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	}
 	// sum is what it loses in all, largest the victim that leaves last.
 	sum, largest := f.Amount(0, 0, 0), f.Amount(0, 0, 0)
-	for _, v := range lost {
-		a := m.losing(v)
+	for _, i := range lost {
+		a := m.losing(&m.search.Candidates.List[i], workers[i])
 		if sum = sum.Plus(a); partOf(n, a).Cmp(partOf(n, largest)) > 0 {
 			largest = a
 		}
@@ -257,21 +250,12 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	return partOf(n, lent.Plus(sum)).Cmp(n.DuePart(part)) <= 0
 }
 
-// chooseNone lets the workers of a set stay that were chosen.
-func (m *preemptor) chooseNone(set *preempt.Set) {
-	for _, i := range set.Candidates {
-		if f := m.search.Candidates.List[i].Surplus; f != nil {
-			f.Leave = nil
-		}
-	}
-}
-
-// losing returns what an account loses with a victim whose workers have been chosen.
-func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
+// losing returns what an account loses with a victim, of an elastic job some workers.
+func (m *preemptor) losing(v *preempt.Candidate, workers []int) drf.Amount {
 	if v.Surplus == nil {
 		return m.rota.accounts().HeldBy(v.Job, v.Attempt)
 	}
-	return m.elasticAmount(v.Job, len(v.Surplus.Leave))
+	return m.elasticAmount(v.Job, len(workers))
 }
 
 // elasticAmount returns what so many elastic workers of a job hold.

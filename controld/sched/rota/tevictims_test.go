@@ -3,6 +3,7 @@ package rota_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -180,15 +180,16 @@ func TestBudgetsAgainstReference(t *testing.T) {
 		if tr.Room.Fits(&g) {
 			continue
 		}
-		r, lawful := m.Search().All(), m.ReluctanceFor(x)
-		for i := range r.List {
-			if r.List[i].Reluctance = lawful(&r.List[i]); r.List[i].Reluctance >= rota.Tiers {
-				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.Names[r.List[i].Job.ID], r.List[i].Reluctance)
+		r, q := m.Search().All(), m.Search().Ask(&g, m.ReluctanceFor(x))
+		q.Limit = rota.Tiers - 1
+		for i, v := range r.Each() {
+			if q.Reluctance[i] >= rota.Tiers {
+				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.Names[v.Job.ID], q.Reluctance[i])
 			}
 		}
-		got := m.Affordable(x, &g, rota.Tiers-1, model.CauseTE)
-		if i := slices.IndexFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }); i >= 0 {
-			t.Fatalf("seed=%d: %s is left out for ever", seed, k.Names[r.List[i].Job.ID])
+		got := m.Affordable(x, q, model.CauseTE)
+		if again := m.Affordable(x, q, model.CauseTE); !reflect.DeepEqual(got, again) {
+			t.Fatalf("seed=%d: found %+v, and %+v for the same question", seed, got, again)
 		}
 		f := m.Accounts()
 		f.Foresee()
@@ -231,10 +232,10 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			holders = append(holders, o.Job)
 		}
 		m.PlaceAfter(holders)
-		restore := m.State().Room.WaiveHeads()
+		lifted := m.State().Room.LiftHeads()
 		turn, _ := cheapestFor(m, &g, func([]*model.Job) bool { return true })
-		restore()
-		if other := m.Affordable(x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
+		lifted.Restore()
+		if other := m.Affordable(x, q, model.CauseOrder); other == nil ||
 			other.Cost != turn || other.Inexact {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, turn)
 		}
@@ -280,11 +281,10 @@ func TestSearchIsRepaired(t *testing.T) {
 		v := k.State.View()
 		tr := schedtest.TrialOf(v, k.Now)
 		m, x := rota.NewPolicy(tr).NewPreemptor(), v.Job(k.Ids["x"])
-		g, r, lawful := tr.Gang(x), m.Search().All(), m.ReluctanceFor(x)
-		for i := range r.List {
-			r.List[i].Reluctance = lawful(&r.List[i])
-		}
-		got := m.Affordable(x, &g, rota.Tiers-1, model.CauseTE)
+		g, r := tr.Gang(x), m.Search().All()
+		q := m.Search().Ask(&g, m.ReluctanceFor(x))
+		q.Limit = rota.Tiers - 1
+		got := m.Affordable(x, q, model.CauseTE)
 		if found := got != nil; found != c.found {
 			t.Errorf("%+v: found %+v", c, got)
 		}
@@ -292,8 +292,8 @@ func TestSearchIsRepaired(t *testing.T) {
 			r.List[got.Candidates[0]].Job.ID != k.Ids["own"]) {
 			t.Errorf("%+v: found %+v", c, got)
 		}
-		if slices.ContainsFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }) {
-			t.Errorf("%+v: a job that was left out of one search is left out of the next", c)
+		if again := m.Affordable(x, q, model.CauseTE); !reflect.DeepEqual(got, again) {
+			t.Errorf("%+v: found %+v, and %+v for the same question", c, got, again)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 		m.places[list[i].job.ID] = i
 	}
 	asked, vain := 0, map[*groups.Group]bool{}
-	for i, w := range list {
+	for _, w := range list {
 		if asked == maxCallers {
 			return
 		}
@@ -72,7 +72,6 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 			continue
 		}
 		asked++
-		m.place = i
 		if g := m.state.Gang(w.job); !makeRoom(w.job, &g) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
@@ -84,7 +83,7 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 // for that job, or for one that comes after it.
 func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 	place, known := m.places[r.Job]
-	return r.Job == j.ID || known && place > m.place
+	return r.Job == j.ID || known && place > m.places[j.ID]
 }
 
 // anyWaits reports whether best-effort jobs wait that are not held.
