@@ -13,12 +13,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// elasticPhases is the phases of policy rota for elastic jobs. It acts on the allocation that package
-// elastic computes: see [elastic.Allocation], a greedy division by marginal gain. Their least workers count as other
-// jobs do. Workers beyond that are allocated in the order of all jobs: to those that start, out of
-// free room; to those that would start with next to nothing, out of what jobs have that come after
-// them or have much more than is fitting; and to those that run, when room has been idle for a
-// while.
+// elasticPhases is the phases of policy rota for elastic jobs. It acts on the allocation that
+// package elastic computes: see [elastic.Allocation], a greedy division by marginal gain. The least
+// workers of elastic jobs count as other jobs do. Further workers are allocated in the order of all
+// jobs, in three phases. Jobs that start get them out of free room. Jobs that would start with next
+// to nothing get them from jobs that come later or have much more than is fitting. Running jobs get
+// them when room has been idle for a while.
 type elasticPhases struct {
 	state   *scratch.State
 	rota    *rotaPolicy
@@ -98,8 +98,8 @@ func (s *elasticPhases) shrinkForWaiting() {
 	}
 }
 
-// takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and
-// returns it: 0 if not even the least fit.
+// takeUpTo takes room for as many elastic workers of a gang as fit, up to a number, and returns how
+// many those are: 0 if not even the least fit.
 func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 	part := g.At(terms.Part)
 	for part.Workers = most; part.Workers >= terms.Min; part.Workers -= terms.Unit {
@@ -111,9 +111,9 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 	return 0
 }
 
-// shrinkFor lets jobs give up workers for one that could have no more than a few: for as many as
-// are fitting, or for fewer if not so many jobs have to be restarted then. Where there is no room
-// for its minimum, any job with more than its own minimum may have to give some.
+// shrinkFor lets jobs give up workers for a job that would start with few. It makes room for as
+// many as are fitting, or for fewer if that restarts fewer jobs. Where there is no room for its
+// minimum, any job with more than its own minimum may have to give some.
 func (s *elasticPhases) shrinkFor(j *model.Job, terms model.Elastic, have, want int) {
 	// Four sizes, the greatest first: a full search of all sizes would cost a search for victims each.
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
@@ -165,8 +165,8 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 		preempt.UnsavedWork(s.state, s.state.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
 }
 
-// mayGive reports whether a job may have to give up workers for another: it can, should have fewer
-// than it has, and still needs much more than the other.
+// mayGive reports whether a job may have to give up workers for another. It must have more workers
+// than it should, and still need much more service than the other job.
 func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
@@ -217,8 +217,8 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 }
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and
-// leaves their number with the gang: rather for fewer that are on no more nodes than they have to
-// be, as long as these are at least half as many. Nil: for no more than the least.
+// leaves their number with the gang. It prefers a smaller number on no more nodes than needed, as
+// long as that is at least half as many. Nil: for no more than the least.
 func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *model.Job, terms model.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
 	c := s.rota.sizes.CurveOf(j)
@@ -424,9 +424,9 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 	s.state.WakeAt(s.state.Now + model.Instant(min(max(after, growRecheck), scratch.Day)))
 }
 
-// nodeToConsolidateOn returns the node on which a job would have most of its workers if it had all
-// of them there, and how many: rather one where it has some already. -1: no other node than its own
-// is better.
+// nodeToConsolidateOn returns the node that could hold the most workers of a job if all of them
+// moved there, and how many. Of equal nodes it returns the one where the job has more workers
+// already. -1: no other node than its own is better.
 func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, nodes fit.NodeSet, most int) (node, size int) {
 	node = -1
 	if f.Terms.Fixed > 0 || f.Terms.Signal {

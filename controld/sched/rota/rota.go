@@ -153,8 +153,8 @@ func (m *preemptor) serveTE(waiting []waiter) {
 	}
 }
 
-// waiter is a job that waits, and its group: where there is no room for it there is none for the
-// next jobs of its group.
+// waiter is a job that waits, and its group. If there is no room for it, there is none for the next
+// jobs of its group.
 type waiter struct {
 	job   *model.Job
 	group *groups.Group

@@ -13,11 +13,11 @@ import (
 
 // # The victims of a trial-and-error job
 //
-// A trial-and-error (TE) job takes the room of best-effort jobs of its own account first, then of
-// accounts above their shares, and only then of any account. An account with a quota lends no more
-// of it than a small part (te_borrow), but one job in any case. What it has lent is what its jobs held
-// that wait because a TE job of another account has their room. Accounts without a quota lend
-// without a bound.
+// A trial-and-error (TE) job takes the room of best-effort jobs. Jobs of its own account come
+// first, then those of accounts above their shares, and last the jobs of any account. An account
+// with a quota lends no more of it than a small part (te_borrow), but one job in any case. An
+// account has lent the room of those of its jobs that wait because a TE job of another account took
+// it. Accounts without a quota lend without a bound.
 //
 // That holds for as long as TE jobs may run. An account that has been put out for longer
 // loses nothing more that is within its share.
@@ -43,8 +43,8 @@ const (
 	ofLender        // of any other
 )
 
-// preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
-// those jobs of its own that can be taken at once do not do.
+// preemptForTE is preempt for a trial-and-error job. It first tries jobs of the job's own account
+// that can be taken at once, since for these no account's holdings have to be computed.
 func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
 	rest := allDegrees
 	if !nested(m.state.View.Config()) {
@@ -56,9 +56,9 @@ func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
 	return m.preempt(j, g, model.CauseTE, m.reluctanceFor(j), rest)
 }
 
-// reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
-// nothing else helps, 2 only when not even that does, -1 never. What loses all its work comes after
-// all others.
+// reluctance says how readily a candidate may be taken for a trial-and-error job. 0 means at once,
+// 1 if nothing else helps, 2 only when degree 1 does not help either, -1 never. Candidates that
+// lose all their work have three degrees of their own, after all others.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	degree := m.reluctanceOfSaver(v)
 	if degree >= 0 && !v.Pauses && preempt.CannotSave(v) {
@@ -83,7 +83,7 @@ func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 }
 
 // reluctanceFor returns how readily candidates may be taken for a trial-and-error job: each degree
-// of reluctance is divided by the account that they are of. What accounts hold is computed only if
+// of reluctance is divided by the account that they are of. Accounts' holdings are computed only if
 // another account has jobs that could leave.
 func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 	var known []int // by the account's number in Candidates: the tier and one more
@@ -146,11 +146,12 @@ func (m *preemptor) tier(j, running *model.Job) int {
 }
 
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
-// none. It repairs: if the cheapest of all is more than an account lends, its dearest victim of that
-// account is left out and another set looked for; that one need not be the cheapest. An account that
-// still refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
-// altogether, and so are as many others. If nothing is found then, the job is told that no job can
-// be asked to leave. It runs at most 2 x maxRepairs + 1 searches.
+// none. The algorithm is search and repair. If an account does not lend as much as the cheapest set
+// takes from it, the dearest victim of that account is left out and the search runs again. The set
+// that is found then need not be the cheapest. After maxRepairs searches whole accounts are left
+// out in place of single victims, since an account that still refuses has many cheap jobs. If
+// nothing is found then, the job is told that no job can be asked to leave. It runs at most 2 x
+// maxRepairs + 1 searches.
 func (m *preemptor) affordable(j *model.Job, q preempt.Question, cause model.Cause) *preempt.Set {
 	lifted := m.lift(j, cause)
 	defer lifted.Restore()
@@ -185,8 +186,8 @@ func (m *preemptor) allOf(account int32) (list []int32) {
 	return list
 }
 
-// refused returns the dearest victim, by number, of an account that does not lend as much as a set
-// takes from it, -1 if there is none.
+// refused returns the dearest victim, by number, among those that their accounts do not lend; -1 if
+// all accounts lend what a set takes from them.
 func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 	// Which accounts lose, and what; of its own account the job may take anything.
 	r := m.search.Candidates
@@ -212,9 +213,9 @@ func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 	return worst
 }
 
-// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
-// is above its share until the last of them leaves, it has no quota, or all that it has lent then is
-// within what it lends. One that has been put out keeps its share.
+// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others. It
+// may if it has no quota, if it is above its share until the last of them leaves, or if all that it
+// has lent then is within te_borrow. An account that has been put out keeps its share.
 func (m *preemptor) lends(account string, lost []int32, workers preempt.LeavingWorkers) bool {
 	f := m.rota.accounts()
 	n := f.Account(account)
@@ -271,9 +272,9 @@ func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
 	return n.Holding(a.Minus(n.Held()))
 }
 
-// lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs
-// held that wait or are leaving because of them, and how many they are. Of an elastic job that goes
-// on with fewer workers it is those that have left or are to.
+// lent returns how much room, and that of how many jobs, an account has lent to trial-and-error
+// jobs of others. Jobs that wait or are leaving because of such a job count with all that they
+// held, elastic jobs that go on with the workers that they gave up.
 func (m *preemptor) lent(account string) (drf.Amount, int) {
 	f := m.rota.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
@@ -343,8 +344,8 @@ func (m *preemptor) asked(j *model.Job) drf.Amount {
 	return m.rota.accounts().HeldBy(j, j.Live())
 }
 
-// noteInexact says in the plan that the last set of victims is not proven to be the cheapest, where
-// the log has a word for it.
+// noteInexact marks the victims of a set in the plan if the set is not proven to be the cheapest.
+// The log has a word for that in stops and resizes only.
 func (m *preemptor) noteInexact(set *preempt.Set) {
 	if !set.Inexact {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 )
 
-// makeRoomForBE makes room for best-effort jobs, once a minute: first for those of accounts and users
-// that hold less than their part, then in order for those that are worth it.
+// makeRoomForBE makes room for best-effort jobs, once a minute. Jobs of accounts and users that
+// hold less than their part come first, then, in order, jobs for which it is worth it.
 func (m *preemptor) makeRoomForBE() {
 	if !m.anyWaits() {
 		return
@@ -44,7 +44,7 @@ func (m *preemptor) makeRoomForBE() {
 }
 
 // takeSurplus lets elastic jobs give up workers for jobs of accounts and users that hold less than
-// their part: for these, whole jobs leave only if that does not do.
+// their part. Whole jobs leave for these only if surplus workers are not enough.
 func (m *preemptor) takeSurplus(f *fairshare.Accounts) {
 	if len(m.search.Elastic) == 0 {
 		return
@@ -79,8 +79,8 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 	}
 }
 
-// yields reports whether room that is kept for a blocked head is no obstacle to a job: it is kept
-// for that job, or for one that comes after it.
+// yields reports whether a reservation is no obstacle to a job: it is the job's own, or that of a
+// blocked head that comes after it.
 func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 	place, known := m.places[r.Job]
 	return r.Job == j.ID || known && place > m.places[j.ID]
@@ -122,11 +122,11 @@ func (m *preemptor) waitingBE() []waiter {
 	return list
 }
 
-// reluctanceInOrder says how readily a candidate leaves for a best-effort job that waits: 0 or, never,
-// -1. The workers that an elastic job has beyond its least leave for any job, once they have been
-// there for as long as a restart costs. A whole job leaves if it is worth it, has run undisturbed for
-// long enough, and its account holds more than it is entitled to, unless both are of one account. A wide
-// gang keeps its room: it waits long for a chance to get it together again.
+// reluctanceInOrder says how readily a candidate leaves for a best-effort job that waits: 0 or,
+// never, -1. Surplus workers of an elastic job leave for any job once they have run for as long as
+// a restart costs. A whole job leaves if that is worth it and the job has run undisturbed for long
+// enough. Its account must hold more than it is entitled to, unless both jobs are of one account. A
+// wide gang keeps its room: it waits long for a chance to get it together again.
 func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least int64) int {
 	if v.Taken || v.Started == 0 {
 		return -1
