@@ -516,14 +516,36 @@ var rules = map[string]rule{
 			"and with jobspec the pattern of progress in output",
 	},
 	"packaging/python": {why: "it is the module that jobs import, as text"},
+	"noded/controllers": {
+		ours: []string{
+			"controld/api", "controld/api/identity", "controld/api/pki", "controld/api/stream", "controld/member",
+			"controld/model", "noded/checkpoints",
+		},
+		why: "it reaches the control plane and knows no container",
+	},
+	"noded/follow": {
+		ours: []string{
+			"controld/api", "controld/api/identity", "controld/api/pki", "controld/model", "controld/model/witness",
+			"noded/container", "noded/controllers", "noded/datafile", "noded/retry",
+		},
+		third: []string{"golang.org/x/sync"},
+		why:   "it hears the leader and counts leases, and tells the workers through an interface; it has a lock of its own",
+	},
+	"noded/workers": {
+		ours: []string{
+			"controld/api", "controld/model", "noded/container", "noded/follow", "noded/jobsteps", "noded/journal",
+			"noded/machine", "noded/measure", "noded/reconcile", "noded/report", "noded/retry", "noded/run",
+		},
+		why: "it compares what should exist with what exists, behind one lock",
+	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/model/witness", "controld/api", "controld/api/pki",
+			"jobspec", "controld/model", "controld/api", "controld/api/pki",
 			"controld/api/serve", "controld/api/identity", "controld/api/stream", "controld/member",
 			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/checkpoints", "noded/container",
-			"noded/datafile",
+			"noded/controllers", "noded/datafile", "noded/follow", "noded/workers",
 			"noded/gpu", "noded/gpus", "noded/journal", "noded/logs", "noded/machine", "noded/measure", "noded/mps",
-			"noded/reconcile", "noded/report", "noded/requirements", "noded/retry", "noded/run",
+			"noded/report", "noded/requirements", "noded/run",
 			"packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

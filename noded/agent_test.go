@@ -588,7 +588,7 @@ func TestDriverThatIsLoadedLate(t *testing.T) {
 // report.
 func TestBundlesThatHang(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
-		w.life.agent.Cores, w.life.agent.run.Cores = nil, nil
+		w.life.agent.workers.Cores, w.life.agent.run.Cores = nil, nil
 		stopped, ended := w.assign(wid(1), true), w.assign(wid(2), true)
 		settle(time.Second)
 		hangs := make(chan struct{})
@@ -824,20 +824,4 @@ func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
 			t.Errorf("that of the other was last renewed %v ago", lag)
 		}
 	})
-}
-
-func TestALeaseCountsSleep(t *testing.T) {
-	now := currentMoment()
-	l := lease{askedAt: now, term: time.Minute}
-	if d := time.Until(l.end()); d > time.Minute || d < 50*time.Second {
-		t.Errorf("awake it ends in %v", d)
-	}
-	now.boot -= int64(40 * time.Second) // the machine was suspended for that long since then
-	l.askedAt = now
-	if d := time.Until(l.end()); d > 20*time.Second || d < 10*time.Second {
-		t.Errorf("after 40 s of sleep it ends in %v", d)
-	}
-	if !(lease{}).end().IsZero() {
-		t.Error("no lease has an end")
-	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/checkpoints"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/follow"
 )
 
 // keeper is a node of a pair between which a job moves: its world, and the folders on its disk.
@@ -75,7 +76,7 @@ func (k *keeper) Open(ctx context.Context, _ *api.CheckpointSource, id container
 		return nil, err
 	}
 	agent := k.peer.running().agent
-	h := &checkpoint.Server{Store: k.peer.store, Runs: agent.runsStill,
+	h := &checkpoint.Server{Store: k.peer.store, Runs: agent.workers.MayChangeFolder,
 		May: func(context.Context, container.ID, string) (*api.CheckpointCopy, error) {
 			return &api.CheckpointCopy{Attempt: 1000, Submitted: 1}, nil
 		}}
@@ -345,9 +346,7 @@ func TestAStopEndsACopy(t *testing.T) {
 			if r := b.result(x); !gone && (r == nil || r.State != model.WorkerExited || !r.Unbegun) || gone && r != nil {
 				t.Errorf("gone %v: %+v", gone, r)
 			}
-			b.life.agent.mu.Lock()
-			defer b.life.agent.mu.Unlock()
-			if w := b.life.agent.workers[attempt(2)]; w != nil && w.busy {
+			if b.life.agent.workers.MayChangeFolder(attempt(2)) {
 				t.Errorf("gone %v: it still copies", gone)
 			}
 		})
@@ -491,13 +490,16 @@ func TestACopyComesFromWhereItsSourceIsNow(t *testing.T) {
 	})
 	agent := NewAgent(Parts{Journal: newJournal(t), Log: slog.New(slog.DiscardHandler)})
 	before := &api.CheckpointSource{Attempt: 1, Node: "a", Addr: "127.0.0.1:1"}
-	w := agent.workerOf(attempt(2))
-	w.Desired = &api.Alloc{Checkpoint: before}
-	client := &checkpoint.Client{Credential: cluster.Member(pki.Node, "b"), Addr: agent.addrOf}
+	from := func(c *api.CheckpointSource) {
+		agent.workers.Apply(&api.NodeAllocs{Allocs: []api.Alloc{{Job: 1, Attempt: 2, Checkpoint: c}}}, time.Now(),
+			follow.Lease{})
+	}
+	from(before)
+	client := &checkpoint.Client{Credential: cluster.Member(pki.Node, "b"), Addr: agent.workers.AddrOf}
 	if _, err := client.Open(t.Context(), before, attempt(1)); err == nil {
 		t.Fatal("something answers there")
 	}
-	w.Desired = &api.Alloc{Checkpoint: &api.CheckpointSource{Attempt: 1, Node: "a", Addr: now}}
+	from(&api.CheckpointSource{Attempt: 1, Node: "a", Addr: now})
 	s, err := client.Open(t.Context(), before, attempt(1))
 	if err != nil {
 		t.Fatal(err)

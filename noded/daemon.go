@@ -1,33 +1,3 @@
-// Package noded is the node daemon. It makes the containers on its machine match the allocations of
-// the controllers, and reports their states. Each worker's containers belong to a rota-shim process
-// (noded/shim) that outlives the daemon, so that the daemon may be restarted, or killed, at any
-// time.
-//
-// Where to find what:
-//   - Allocations arrive, and leases are renewed: allocs.go polls the controllers, and lease.go
-//     passes each confirmed lease on to the shims. The shim's side is noded/shim/lease.go.
-//   - What is due for a container: package reconcile, a pure function of the facts. Its function
-//     exitReport turns an exit code into the report of a worker.
-//   - Actions are carried out: package run creates, starts, signals, saves, kills and removes
-//     containers, one file for each action.
-//   - What is due is noticed: agent.go inspects the containers and starts actions.
-//   - Reports to the controllers: package report sends them; report.go queues states, and package
-//     measure progress and findings in logs.
-//   - A job pauses and goes on: run/switch.go. The shim's side is noded/shim/switch.go, and
-//     noded/shim/jobsocket.go for the processes that take part.
-//   - Progress, rates, and use of processors, GPUs and their shared memory: package measure.
-//   - Checkpoints on the node's own disk: package checkpoints says which stay, package checkpoint
-//     makes and copies them.
-//   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
-//   - Health of the GPUs: package gpus. NVIDIA's Multi-Process Service for parts of GPUs: package mps.
-//   - No controller answers: outage.go asks the witnesses, and extends leases.
-//   - Names of nodes resolve in containers: hosts.go.
-//   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
-//
-// Packages below: container talks to the shims, bundle writes what a container is made from, oci
-// computes its runtime spec, jobsteps runs the steps of jobs, journal keeps what a restarted daemon
-// must know, logs keeps and serves output, progress reads progress files, profile finds the rhythm of
-// a GPU in samples, machine and gpu describe the hardware.
 package noded
 
 import (
@@ -36,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -55,6 +24,8 @@ import (
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/controllers"
+	"github.com/rota-hpc/rota/noded/follow"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -63,7 +34,6 @@ import (
 	"github.com/rota-hpc/rota/noded/mps"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/requirements"
-	"github.com/rota-hpc/rota/packaging/python"
 )
 
 // bodyTimeout is how long a client may take to send the whole of a request.
@@ -78,7 +48,7 @@ type daemon struct {
 	credential  *pki.Credential
 	machine     machine.Machine
 	journal     *journal.Journal
-	outage      *Outage
+	outage      *follow.Outage
 	http        net.Listener
 	socket      net.Listener // nil if none is configured
 	list        *member.List
@@ -90,7 +60,7 @@ type daemon struct {
 	checkpoints *checkpoint.Store
 	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
-	control     *controllers
+	control     *controllers.Controllers
 	jobs        *jobAPI
 	agent       *Agent
 }
@@ -164,22 +134,28 @@ func (d *daemon) runLogin(ctx context.Context) (err error) {
 	if err := d.gossip(""); err != nil {
 		return err
 	}
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.control = &controllers.Controllers{Credential: d.credential, Static: d.cfg.Controllers, Log: d.cfg.Logger}
 	group, running := errgroup.WithContext(ctx)
 	d.runAsMember(group, running)
-	d.supervise(group, running, d.gossipTurns, d.control.status)
+	d.supervise(group, running, d.gossipTurns, d.control.Status)
 	d.cfg.Logger.Info("login node started", "node", d.cfg.Name, "socket", d.cfg.Socket, "version", api.Build())
 	return untilDone(ctx, group.Wait())
+}
+
+// gossipTurns returns nil once the list of members has answered. It is the loop of a login node.
+func (d *daemon) gossipTurns(context.Context) error {
+	d.list.Peers()
+	return nil
 }
 
 // runAsMember runs what every node does, one with containers or without.
 func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	group.Go(func() error { return d.list.Run(running) })
-	group.Go(func() error { return d.control.watchGossip(running, d.list) })
-	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.renewCertificate) })
-	group.Go(func() error { return d.control.followAuthority(running, serve.Loopback(d.cfg.Gossip)) })
+	group.Go(func() error { return d.control.WatchGossip(running, d.list) })
+	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.RenewCertificate) })
+	group.Go(func() error { return d.control.FollowAuthority(running, serve.Loopback(d.cfg.Gossip)) })
 	if d.socket != nil {
-		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
+		group.Go(func() error { return d.serve(running, d.socket, d.control.ProxyHandler()) })
 	}
 }
 
@@ -220,7 +196,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	if err = checkFormat(d.cfg.DataDir); err != nil {
 		return err
 	}
-	if d.outage, err = OpenOutage(d.cfg.DataDir); err != nil {
+	if d.outage, err = follow.OpenOutage(d.cfg.DataDir); err != nil {
 		return err
 	}
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
@@ -234,7 +210,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 
 // listen opens the listeners and joins the gossip.
 func (d *daemon) listen(context.Context) (err error) {
-	if d.http, err = listenAgain(d.cfg.HTTP, d.outage.addrOf(d.cfg.Name)); err != nil {
+	if d.http, err = listenAgain(d.cfg.HTTP, d.outage.AddrOf(d.cfg.Name)); err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	d.machine.Node.Addr = d.http.Addr().String()
@@ -277,88 +253,9 @@ func (d *daemon) gossip(http string) (err error) {
 	return err
 }
 
-// openDisk prepares the directories of containers and logs, and connects to the shims that run.
-func (d *daemon) openDisk(ctx context.Context) (err error) {
-	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"),
-		Dir: filepath.Join(d.cfg.DataDir, "logs"), Max: int64(d.cfg.MaxLogs)}
-	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
-		return fmt.Errorf("directory for logs: %w", err)
-	}
-	modules := filepath.Join(d.cfg.DataDir, "python")
-	if err := writeModule(modules); err != nil {
-		return fmt.Errorf("write the Python module of jobs: %w", err)
-	}
-	filter, err := bundle.Seccomp(d.cfg.AllowUserNamespaces)
-	if err != nil {
-		return err
-	}
-	if d.cfg.SimGPUs > 0 {
-		if d.simDir, err = makeSimDir(d.cfg.DataDir); err != nil {
-			return err
-		}
-	}
-	d.mps = mps.New(d.cfg.Name, d.cfg.DataDir, d.cfg.Logger)
-	var service bundle.MPS
-	if d.cfg.MPS {
-		runs := slices.ContainsFunc(d.journal.Entries(), func(e journal.Entry) bool { return e.Final == nil })
-		if err = d.mps.Prepare(!runs); err != nil {
-			return err
-		}
-		service = d.mps.Place()
-	}
-	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
-		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
-		return err
-	}
-	hosts := &hosts{system: systemHosts, node: d.cfg.Name, hostname: d.machine.Hostname}
-	d.bundles, err = bundle.Open(bundle.Config{
-		Hosts: hosts.text,
-		Node:  d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
-		Modules: modules, RotaPath: d.commands(),
-		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
-		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
-		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, MPS: service,
-		Folders: d.checkpoints, Criu: d.criu,
-	})
-	if err != nil {
-		return err
-	}
-	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
-		Warm: d.cfg.WarmShims, CgroupRoot: d.cfg.CgroupRoot, Log: d.cfg.Logger})
-	if err != nil {
-		return err
-	}
-	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
-		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
-	}
-	return nil
-}
-
 // addrOf returns where the daemon of a node answers as that has registered with the controllers, if one of
 // this node's jobs runs there too or has its checkpoint there; else "".
-func (d *daemon) addrOf(node string) string { return d.agent.addrOf(node) }
-
-// commands returns the path of the command rota that jobs have, "" if it is not there.
-func (d *daemon) commands() string {
-	if err := requirements.Program("--rota", d.cfg.RotaPath); err != nil {
-		d.cfg.Logger.Warn("jobs have no commands of Rota and Slurm", "err", err)
-		return ""
-	}
-	return d.cfg.RotaPath
-}
-
-// writeModule writes the Python module that jobs import, of this version. Jobs that run keep the one
-// that they have.
-func writeModule(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	tmp := filepath.Join(dir, "."+python.Name)
-	if err := os.WriteFile(tmp, python.Module, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(dir, python.Name))
-}
+func (d *daemon) addrOf(node string) string { return d.agent.workers.AddrOf(node) }
 
 // newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.
 func (d *daemon) newAgent(ctx context.Context) error {
@@ -375,18 +272,19 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
-	lineage, err := OpenLineage(d.cfg.DataDir, d.credential.Member.Cluster)
+	lineage, err := follow.OpenLineage(d.cfg.DataDir, d.credential.Member.Cluster)
 	if err != nil {
 		return err
 	}
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger, lineage: lineage}
+	d.control = &controllers.Controllers{Credential: d.credential, Static: d.cfg.Controllers, Log: d.cfg.Logger,
+		Follows: lineage.Current}
 	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		Used: d.shims.Used, Serves: d.mps.Owns, Sockets: d.jobs,
-		Lineage: lineage, Outage: d.outage, AskWitness: (&witnessClient{credential: d.credential}).ask,
+		Lineage: lineage, Outage: d.outage, AskWitness: (&follow.WitnessClient{Credential: d.credential}).Ask,
 		KeptFile: filepath.Join(d.cfg.DataDir, "kept-checkpoints.json"), Logged: d.logs.List,
 	})
 	d.agent.runSteps(ctx, StepParts{
@@ -412,20 +310,6 @@ func (d *daemon) buildStep(
 	return d.bundles.BuildStep(ctx, id, w.Alloc, cores, gpus, w.Pid, s)
 }
 
-// makeSimDir makes the directory in which jobs declare what they use of simulated GPUs. Every job may
-// write there, as to /tmp.
-func makeSimDir(data string) (string, error) {
-	dir := filepath.Join(data, "simulated-gpus", "declared") // others cannot enter the outer one
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = os.Chmod(dir, os.ModeSticky|0o777)
-	}
-	if err != nil {
-		return "", fmt.Errorf("directory for the usage of simulated GPUs: %w", err)
-	}
-	return dir, nil
-}
-
 // run runs all parts until ctx ends or one of them fails.
 func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
@@ -441,18 +325,19 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
+	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.workers.Live})
 	mux.HandleFunc("GET /v1/usage/{id}", d.agent.measure.ServeUsage)
-	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints, Runs: d.agent.runsStill,
+	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints,
+		Runs: d.agent.workers.MayChangeFolder,
 		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
-			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
+			return d.control.MayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
 		}})
 	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
-	mux.HandleFunc("GET "+api.WitnessPath, d.agent.serveWitness)
+	mux.HandleFunc("GET "+api.WitnessPath, d.agent.follow.ServeWitness)
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
-	mux.HandleFunc("GET "+api.KeptPath, d.agent.keeper().ServeKept)
-	mux.HandleFunc("POST "+api.KeptPath, d.agent.keeper().DropKept)
+	mux.HandleFunc("GET "+api.KeptPath, d.agent.keeper.ServeKept)
+	mux.HandleFunc("POST "+api.KeptPath, d.agent.keeper.DropKept)
 	mux.HandleFunc("POST /v1/exec/{id}", d.execWorker)
 	mux.HandleFunc("POST /v1/attach/{id}", d.attachWorker)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -463,7 +348,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return d.serve(running, serve.TLS(d.http, d.credential.Server(), d.credential.NameOf), identity.Fresh(d.credential,
 			handler))
 	})
-	d.supervise(group, running, d.agent.Alive, d.agent.status)
+	d.supervise(group, running, d.agent.Alive, d.agent.workers.Status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
 	return untilDone(ctx, group.Wait())

@@ -60,7 +60,7 @@ func (d *daemon) streamFromShim(w http.ResponseWriter, r *http.Request, body any
 			"write JOB.ATTEMPT.WORKER in the path, what is to run in the body, and ask for a stream")
 		return
 	}
-	if !d.agent.Live(id) {
+	if !d.agent.workers.Live(id) {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
 		return
 	}

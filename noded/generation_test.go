@@ -1,8 +1,6 @@
 package noded
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,11 +27,11 @@ func TestALaterGenerationIsFollowedOnceTheLeaderIsSilent(t *testing.T) {
 		settle(time.Second)
 		w.change(func() { w.generation, w.index = "1-00000000000000aa", 40; delete(w.allocs, wid(3)) })
 		settle(15 * time.Second)
-		if w.life.agent.Lineage.Current().Number != 0 {
+		if w.life.agent.follow.Lineage.Current().Number != 0 {
 			t.Fatal("a generation is followed while the leader of the one before has just answered")
 		}
 		settle(25 * time.Second)
-		if g := w.life.agent.Lineage.Current(); g.String() != "1-00000000000000aa" {
+		if g := w.life.agent.follow.Lineage.Current(); g.String() != "1-00000000000000aa" {
 			t.Fatalf("it follows %s", g)
 		}
 		req := w.accepted
@@ -54,7 +52,7 @@ func TestALaterGenerationIsFollowedOnceTheLeaderIsSilent(t *testing.T) {
 		for _, other := range []string{"1-00000000000000bb", "0", "1-00000000000000aa"} {
 			w.change(func() { w.generation, w.accepted = other, nil })
 			settle(2 * time.Minute)
-			if g := w.life.agent.Lineage.Current(); g.String() != "1-00000000000000aa" {
+			if g := w.life.agent.follow.Lineage.Current(); g.String() != "1-00000000000000aa" {
 				t.Errorf("it follows %s, after %s", g, other)
 			}
 			if accepts := w.accepted != nil; accepts != (other == "1-00000000000000aa") {
@@ -62,31 +60,6 @@ func TestALaterGenerationIsFollowedOnceTheLeaderIsSilent(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestTheGenerationIsKeptOverARestart, for its cluster.
-func TestTheGenerationIsKeptOverARestart(t *testing.T) {
-	dir := t.TempDir()
-	l, err := OpenLineage(dir, "a")
-	if err != nil || l.Current().Number != 0 {
-		t.Fatal(l, err)
-	}
-	g := model.Generation{Number: 7, ID: "00000000000000aa"}
-	if err := l.follow(g); err != nil {
-		t.Fatal(err)
-	}
-	for cluster, want := range map[string]model.Generation{"a": g, "b": {}} {
-		l, err := OpenLineage(dir, cluster)
-		if err != nil || l.Current() != want {
-			t.Errorf("cluster %s: %v, %v", cluster, l.Current(), err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, generationFile), []byte("{\"num"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenLineage(dir, "a"); err == nil || !strings.Contains(err.Error(), "is no generation") {
-		t.Errorf("a file that was cut off: %v", err)
-	}
 }
 
 // TestFoldersThatTheControllersDoNotKnowStay for 14 days, over restarts, whatever is said of them

@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/controllers"
 )
 
 // jobBodyMax is how many bytes a request of a job may have: a change of the job itself is small, and
@@ -47,10 +48,10 @@ type socketOf struct {
 	user uint32
 }
 
-func newJobAPI(dir string, of func(int) (container.ID, bool), control *controllers) *jobAPI {
-	a := &jobAPI{dir: dir, of: of, log: control.log, open: map[container.ID]*http.Server{}}
-	pass := endDeadline(control.proxy(jobBodyMax, a.caller))
-	passSteps := control.proxy(stepBodyMax, a.caller)
+func newJobAPI(dir string, of func(int) (container.ID, bool), control *controllers.Controllers) *jobAPI {
+	a := &jobAPI{dir: dir, of: of, log: control.Log, open: map[container.ID]*http.Server{}}
+	pass := endDeadline(control.Proxy(jobBodyMax, a.caller))
+	passSteps := control.Proxy(stepBodyMax, a.caller)
 	mux := http.NewServeMux()
 	mux.Handle("/", pass)
 	for _, pattern := range []string{"/v1/steps", "/v1/steps/"} {
@@ -95,7 +96,7 @@ func (a *jobAPI) runSteps(steps jobSteps) {
 	}))
 }
 
-// Open implements [Sockets].
+// Open implements [workers.Sockets].
 func (a *jobAPI) Open(id container.ID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,7 +139,7 @@ func atMost(most, job int64, next http.Handler) http.Handler {
 	})
 }
 
-// Close implements [Sockets].
+// Close implements [workers.Sockets].
 func (a *jobAPI) Close(id container.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,16 +163,17 @@ func (a *jobAPI) closeAll() {
 
 // caller returns which job makes a request. Its process must be of the job's user, and belong to the
 // container that the socket is in: a file descriptor may have gone anywhere.
-func (a *jobAPI) caller(r *http.Request, users *identity.Users) (proxied, error) {
+func (a *jobAPI) caller(r *http.Request, users *identity.Users) (controllers.Caller, error) {
 	at, _ := r.Context().Value(jobPeer{}).(socketOf)
 	peer, err := identity.PeerOf(r.Context())
 	if err != nil {
-		return proxied{}, err
+		return controllers.Caller{}, err
 	}
 	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of.OfWorker() != at.id.OfWorker() {
-		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node only: process %d of uid %d is none",
+		return controllers.Caller{}, fmt.Errorf("this socket is for processes of job %d on this node only: "+
+			"process %d of uid %d is none",
 			at.id.Job, peer.PID, peer.UID)
 	}
 	id, err := users.Of(peer)
-	return proxied{user: id, job: model.JobID(at.id.Job)}, err
+	return controllers.Caller{User: id, Job: model.JobID(at.id.Job)}, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/controllers"
 	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -29,7 +30,7 @@ import (
 type jobWorld struct {
 	t       *testing.T
 	dir     string
-	control *controllers
+	control *controllers.Controllers
 	of      func(pid int) (container.ID, bool)
 	api     *jobAPI
 	url     string // that is asked for; "": a job is cancelled
@@ -44,9 +45,9 @@ func newJobWorld(t *testing.T, own container.ID) *jobWorld {
 			io.WriteString(w, ": "+r.URL.Path)
 		}
 	})
-	w := &jobWorld{t: t, dir: t.TempDir(), control: &controllers{credential: cluster.Member(pki.Node, "n1"),
-		static: []string{controller}, log: slog.New(slog.DiscardHandler)}}
-	if err := w.control.setPeers(nil); err != nil {
+	w := &jobWorld{t: t, dir: t.TempDir(), control: &controllers.Controllers{Credential: cluster.Member(pki.Node, "n1"),
+		Static: []string{controller}, Log: slog.New(slog.DiscardHandler)}}
+	if err := w.control.SetPeers(nil); err != nil {
 		t.Fatal(err)
 	}
 	w.of = func(pid int) (container.ID, bool) { return own, pid == os.Getpid() }

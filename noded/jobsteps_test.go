@@ -108,7 +108,7 @@ func TestPlainSignalsOfSteps(t *testing.T) {
 			part := w.withStep(wid(1), "")
 			s := container.Signal{Number: int(unix.SIGUSR1), To: to, Plain: true}
 			a := w.life.agent
-			if err := a.run.SignalWithSteps(t.Context(), wid(1), a.desired(wid(1)), s); err != nil {
+			if err := a.run.SignalWithSteps(t.Context(), wid(1), a.workers.Desired(wid(1)), s); err != nil {
 				t.Fatal(err)
 			}
 			if got := [2]int{len(w.container(wid(1)).plain), len(w.container(part).plain)}; got != want {
@@ -164,10 +164,8 @@ func TestWhichWorkersTakeSteps(t *testing.T) {
 			{pid: 7, s: container.Switching{Ordered: 1, Problem: "it may not"}},
 			{pid: 7, s: container.Switching{Ordered: 2, Done: 2}},
 		} {
-			a.mu.Lock()
-			a.workers[wid(1)].Pid, a.workers[wid(1)].Switch = c.pid, c.s
-			a.mu.Unlock()
-			got, err := a.stepWorker(wid(1))
+			w.becomes(wid(1), c.pid, c.s)
+			got, err := a.workers.ForSteps(wid(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -415,9 +413,7 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 		})
 		settle(time.Second)
 		agent := w.life.agent
-		agent.mu.Lock()
-		agent.workers[wid(1)].Pid = 7
-		agent.mu.Unlock()
+		w.becomes(wid(1), 7, container.Switching{})
 		local := agent.jobSteps.Local
 		local.Build = func(
 			context.Context, jobsteps.Worker, container.ID, []int, oci.Step, *jobsteps.Part,

@@ -13,11 +13,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/follow"
 )
 
 // outage is what the node of a world has on its disk.
-func (w *world) outage() *Outage {
-	o, err := OpenOutage(filepath.Dir(w.path))
+func (w *world) outage() *follow.Outage {
+	o, err := follow.OpenOutage(filepath.Dir(w.path))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestNoMajorityKeepsNoJob(t *testing.T) {
 		if lease := w.container(wid(1)).lease; !lease.Equal(ended) {
 			t.Errorf("a lease that was over was extended by %v", lease.Sub(ended))
 		}
-		end := w.life.agent.leaseEnd(&api.Alloc{})
+		end := w.life.agent.workers.LeaseEnd(&api.Alloc{})
 		if time.Until(end) > 0 {
 			t.Errorf("a container that is made now gets a lease of %v", time.Until(end))
 		}
@@ -104,13 +105,13 @@ func TestNoMajorityKeepsNoJob(t *testing.T) {
 func TestARestartedWitnessKnowsNothing(t *testing.T) {
 	witnessed(t, func(t *testing.T, w *world) {
 		settle(time.Minute)
-		if ms := w.life.agent.silence(); ms < 50_000 || ms > 75_000 {
+		if ms := w.life.agent.follow.Silence(); ms < 50_000 || ms > 75_000 {
 			t.Errorf("a minute after the last answer it is silent for %d ms", ms)
 		}
 		w.kill()
 		w.start()
 		settle(time.Second)
-		if ms := w.life.agent.silence(); ms > 1500 {
+		if ms := w.life.agent.follow.Silence(); ms > 1500 {
 			t.Errorf("a second after its start it is silent for %d ms", ms)
 		}
 	})
@@ -153,8 +154,8 @@ func TestTheSetIsOnDiskBeforeAnAnswerCounts(t *testing.T) {
 		if got := last(); got.Witnesses != setOfThree(1).Key() || got.Sent == "" {
 			t.Errorf("the node says %+v", got)
 		}
-		file := filepath.Join(filepath.Dir(w.path), witnessFile)
-		if got := w.outage().record.Witnesses; got.Key() != setOfThree(1).Key() {
+		file := filepath.Join(filepath.Dir(w.path), follow.WitnessFile)
+		if got := w.outage().Witnesses(); got.Key() != setOfThree(1).Key() {
 			t.Errorf("on disk: %+v", got)
 		}
 		if err := os.Mkdir(file+".tmp", 0o700); err != nil { // nothing can be written any more
@@ -162,8 +163,8 @@ func TestTheSetIsOnDiskBeforeAnAnswerCounts(t *testing.T) {
 		}
 		w.change(func() { w.witnesses = setOfThree(2) })
 		settle(time.Minute)
-		if got := last(); got.Witnesses != "0" || w.outage().record.Witnesses != nil {
-			t.Errorf("the node says %+v, and has %+v on disk", got, w.outage().record)
+		if got := last(); got.Witnesses != "0" || w.outage().Witnesses() != nil {
+			t.Errorf("the node says %+v, and has %+v on disk", got, w.outage().Witnesses())
 		}
 		if err := os.Remove(file + ".tmp"); err != nil {
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func TestAnotherGenerationHasOtherWitnesses(t *testing.T) {
 		w.change(func() { w.witnesses, w.silent = setOfThree(7), map[string]int64{"n2": 1 << 40, "n3": 1 << 40} })
 		w.assign(wid(1), true)
 		settle(time.Minute)
-		if err := w.life.agent.Lineage.follow(model.Generation{Number: 1, ID: "00000000000000aa"}); err != nil {
+		if err := w.life.agent.follow.Lineage.Follow(model.Generation{Number: 1, ID: "00000000000000aa"}); err != nil {
 			t.Fatal(err)
 		}
 		w.change(func() { w.down = true })

@@ -34,12 +34,12 @@ func (a *Agent) passSignal(w http.ResponseWriter, r *http.Request) {
 			"write /v1/signal/JOB.ATTEMPT.WORKER, and the name of a signal")
 		return
 	}
-	if !a.Live(id) {
+	if !a.workers.Live(id) {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
 		return
 	}
 	s := container.Signal{Number: number, To: req.To, Plain: true}
-	if err := a.run.SignalWithSteps(r.Context(), id, a.desired(id), s); err != nil {
+	if err := a.run.SignalWithSteps(r.Context(), id, a.workers.Desired(id), s); err != nil {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, fmt.Sprintf("the signal was not sent: %v", err))
 		return
 	}

@@ -3,29 +3,31 @@ package noded
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
+	"github.com/rota-hpc/rota/noded/follow"
 )
 
 // TestAnAgentSaysWhatItDoes notices a line that does not follow what happens.
 func TestAnAgentSaysWhatItDoes(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
-		if got := w.life.agent.status(); got != "registered, 0 workers" {
+		if got := w.life.agent.workers.Status(); got != "registered, 0 workers" {
 			t.Errorf("it says %q", got)
 		}
 		w.assign(wid(1), true)
 		settle(time.Second)
-		if got := w.life.agent.status(); got != "registered, 1 worker" {
+		if got := w.life.agent.workers.Status(); got != "registered, 1 worker" {
 			t.Errorf("with a worker it says %q", got)
 		}
 	})
 }
 
 // TestAnAgentIsAliveWhileItTurns notices an agent that counts as alive before it has found its
-// containers, while its state is locked, or after its end.
+// containers, or after its end.
 func TestAnAgentIsAliveWhileItTurns(t *testing.T) {
 	w := newWorld(t, 1)
 	w.start()
@@ -38,14 +40,6 @@ func TestAnAgentIsAliveWhileItTurns(t *testing.T) {
 	if err := alive(20 * time.Second); err != nil {
 		t.Errorf("it runs, and is not alive: %v", err)
 	}
-	a.mu.Lock()
-	if err := alive(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("its state is locked, and it is alive: %v", err)
-	}
-	a.mu.Unlock()
-	if err := alive(20 * time.Second); err != nil {
-		t.Errorf("it is not alive again: %v", err)
-	}
 	w.kill()
 	if err := alive(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it has ended, and is alive: %v", err)
@@ -54,6 +48,36 @@ func TestAnAgentIsAliveWhileItTurns(t *testing.T) {
 	if err := alive(50 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one that was never run: %v", err)
 	}
+}
+
+// TestALockForGoodIsNoLife notices a daemon that counts as alive although it follows the controllers
+// no more, because a goroutine keeps that lock.
+func TestALockForGoodIsNoLife(t *testing.T) {
+	w := newWorld(t, 1)
+	w.start()
+	defer w.kill()
+	hangs, asked := make(chan struct{}), make(chan struct{})
+	first := true
+	a := w.life.agent
+	if err := a.Alive(t.Context()); err != nil { // now all loops run
+		t.Fatal(err)
+	}
+	a.follow = follow.New(follow.Config{Boot: func() int64 {
+		if !first {
+			close(asked)
+			<-hangs
+		}
+		first = false
+		return 0
+	}})
+	go a.follow.Silence()
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := a.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "locked") {
+		t.Errorf("its state is locked: %v", err)
+	}
+	close(hangs)
 }
 
 // TestDaemonsAreSupervised notices a daemon that never says that it serves, without any controller.

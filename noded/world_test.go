@@ -105,6 +105,7 @@ type assigned struct {
 // fakeContainer is a container.
 type fakeContainer struct {
 	state    container.State
+	pid      int // of its first process
 	exit     *container.Exit
 	extern   container.Spent
 	starts   int
@@ -208,6 +209,15 @@ func (w *world) end(id container.ID, e *container.Exit) {
 		b.state, b.exit = container.Exited, e
 		w.emit(id)
 	}
+}
+
+// becomes has the shim of a container report its first process, and how it has paused or gone on.
+func (w *world) becomes(id container.ID, pid int, s container.Switching) {
+	w.mu.Lock()
+	w.containers[id].pid, w.containers[id].switched = pid, s
+	w.emit(id)
+	w.mu.Unlock()
+	settle(time.Second)
 }
 
 // loseShim kills the shim of a container.
@@ -316,6 +326,20 @@ func (l *life) call(ctx context.Context, do func() error) error {
 }
 
 var errUnreachable = errors.New("no controller reachable")
+
+func newJournal(t *testing.T) Journal {
+	t.Helper()
+	j, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
 
 // The controllers.
 
@@ -732,7 +756,8 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 			if b.removed {
 				continue
 			}
-			s := container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched, Save: b.save, Extern: b.extern}
+			s := container.Status{ID: id, State: b.state, Pid: b.pid, Exit: b.exit,
+				Switch: b.switched, Save: b.save, Extern: b.extern}
 			if b.silent {
 				s.Silent = "its shim, process 7, has not answered since 12:00:00"
 			}

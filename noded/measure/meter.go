@@ -1,5 +1,5 @@
-// Package measure learns what the workers of a node do: how far their training is, how fast it goes,
-// and how much they use of processors and GPUs. It decides nothing about containers.
+// Package measure learns how far the training of workers is, how fast it goes, and how much they use
+// of processors and GPUs. It decides nothing about containers.
 //
 //   - progress.go reads progress files and findings of log policies.
 //   - sample.go samples processor time and GPUs, and rates.go makes profiles and rates from samples.

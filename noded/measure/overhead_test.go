@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkProfiling measures what a sample of eight GPUs costs, each with a job that is profiled: in
-// this daemon and in its helper, with a library that stands in for NVML. Twenty samples a second cost
-// so many percent of a core.
+// BenchmarkProfiling measures the cost of a sample of eight GPUs, each with a job that is profiled. It
+// counts this daemon and its helper, with a library that stands in for NVML. Twenty samples a second
+// cost so many percent of a core.
 func BenchmarkProfiling(b *testing.B) {
 	const devices = 8
 	library, file := gputest.Build(b, false), filepath.Join(b.TempDir(), "gpus")

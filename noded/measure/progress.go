@@ -120,7 +120,7 @@ type progressRead struct {
 }
 
 // readTail reads a progress file from where tail ends. A read that takes too long goes on in the
-// background, and its result is returned by a later call: it delays neither other workers' progress
+// background, and a later call returns its result. So it delays neither the progress of other workers
 // nor the end of this one.
 func (m *Meter) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
 	if from == nil {

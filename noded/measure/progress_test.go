@@ -17,8 +17,8 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// TestTheStepRateOfJobs notices an elastic job, or a gang that could move, whose rate is not
-// reported, is reported too early or twice, and other jobs whose rate is.
+// TestTheStepRateOfJobs notices a rate that is missing, early or reported twice. Elastic jobs have a
+// rate, and gangs that could move; other jobs have none.
 func TestTheStepRateOfJobs(t *testing.T) {
 	saves := func(workers int, c *jobspec.Checkpoint) *jobspec.Job {
 		return &jobspec.Job{Checkpoint: c, Groups: []jobspec.Group{{Name: "main", Count: workers}}}
@@ -91,7 +91,7 @@ func silent(t *testing.T) (dir string, giveUp func()) {
 }
 
 // TestProgressFileThatHangs shows that a file that hangs delays neither the progress of others nor
-// the end of its worker, and that reading goes on once its server answers.
+// the end of its worker. Reading goes on once its server answers.
 func TestProgressFileThatHangs(t *testing.T) {
 	dir, giveUp := silent(t)
 	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}

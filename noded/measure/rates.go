@@ -63,7 +63,7 @@ func (m *measuring) reportStep(known *journal.Measures, step int64, written time
 }
 
 // sharingOf returns how the GPU of a worker is shared now. It is measurable only if the GPU's
-// present holders are exactly the packing that the controllers ordered: no job is about to come, to
+// present holders are exactly the packing that the controllers ordered. So no job is about to come, to
 // leave or to pause.
 func sharingOf(w *reconcile.Worker, all []reconcile.Worker) gpuSharing {
 	if !w.Runs() {

@@ -283,7 +283,7 @@ func (m *Meter) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 // useOf returns the use of a GPU by a worker, or by a part of a step. It sums up the processes, as
 // far as the driver knows the use of each. A sole holder has the GPU's own utilisation, and also
 // its memory where the memory of the processes is unknown. told says that the driver lists
-// processes: then a holder without a process uses no memory, and memory in use is left over from a
+// processes. Then a holder without a process uses no memory: memory in use is left over from a
 // process that has just ended.
 func useOf(
 	its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone, told bool,

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 )
 
-// TestMemoryOfNoProcess notices that what an ended job has not freed yet is taken for the memory of the next
-// one, and a driver that lists no processes.
+// TestMemoryOfNoProcess notices memory of an ended job that is counted for the next one. It also covers
+// a driver that lists no processes.
 func TestMemoryOfNoProcess(t *testing.T) {
 	its := func(container.ID) bool { return true }
 	for told, want := range map[bool]int64{true: 0, false: 600 << 20} {

@@ -1,4 +1,4 @@
-package noded
+package follow
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/datafile"
 )
 
@@ -66,8 +65,8 @@ func (l *Lineage) Current() model.Generation {
 	return model.Generation{}
 }
 
-// follow keeps that the node follows a generation from now on. It returns once that is on disk.
-func (l *Lineage) follow(g model.Generation) error {
+// Follow keeps that the node follows a generation from now on. It returns once that is on disk.
+func (l *Lineage) Follow(g model.Generation) error {
 	if l.path != "" {
 		text, err := json.Marshal(lineageRecord{l.cluster, g})
 		if err != nil {
@@ -91,8 +90,8 @@ const quietFor = 30 * time.Second
 
 // quiet returns how long a node waits for its leader before it follows a later generation: less, if its
 // leases are short.
-func (a *Agent) quiet() time.Duration {
-	if term := a.lease.term; term > 0 {
+func (l locked) quiet() time.Duration {
+	if term := l.lease.Term; term > 0 {
 		return min(quietFor, term/3)
 	}
 	return quietFor
@@ -103,8 +102,9 @@ var errLeaderLives = errors.New("a leader of the generation that this node follo
 
 // followGeneration meets controllers of another generation of the cluster. It follows a later one, once
 // its own leader is silent, and reports what this node knows of attempts.
-func (a *Agent) followGeneration(ctx context.Context) error {
-	answer, err := a.Control.Generation(ctx, a.Node.Name, a.Node.BootID)
+func (f *Follower) followGeneration(ctx context.Context) error {
+	// 1. Ask for their generation, and adopt it if it is later than the own.
+	answer, err := f.Control.Generation(ctx, f.Self.Name, f.Self.BootID)
 	if err != nil {
 		return err
 	}
@@ -112,88 +112,47 @@ func (a *Agent) followGeneration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch own := a.Lineage.Current(); {
+	switch own := f.Lineage.Current(); {
 	case theirs == own:
 	case !theirs.Outranks(own):
 		return fmt.Errorf("the controllers have generation %s of the cluster, and this node follows generation %s: it takes "+
 			"nothing from them", theirs, own)
 	default:
-		if err := a.adopt(theirs, own); err != nil {
+		if err := f.adopt(theirs, own); err != nil {
 			return err
 		}
 	}
+	// 2. Report the attempts of this node once: the controllers must not give their ids again.
 	if answer.Accepted {
 		return nil
 	}
-	known, live := a.knownWorkers()
-	_, err = a.Control.AcceptGeneration(ctx, a.Node.Name, api.AcceptGeneration{BootID: a.Node.BootID,
+	known, live := f.Node.Known()
+	_, err = f.Control.AcceptGeneration(ctx, f.Self.Name, api.AcceptGeneration{BootID: f.Self.BootID,
 		Generation: theirs.String(), Known: known, Live: live})
 	if err == nil {
-		a.Log.Info("this node's attempts are reported to the controllers of the generation that it follows", "generation",
+		f.Log.Info("this node's attempts are reported to the controllers of the generation that it follows", "generation",
 			theirs.String(), "workers", len(known))
 	}
 	return err
 }
 
-// adopt follows a later generation. The state of its controllers may be older than what they had
-// ordered here: what they do not know goes on until its leases end.
-func (a *Agent) adopt(theirs, own model.Generation) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if silent := time.Since(a.heard); silent < a.quiet() {
+// adopt follows a later generation. The state of its controllers may be older than the orders that
+// this node has: containers that they do not know go on until their leases end.
+func (f *Follower) adopt(theirs, own model.Generation) error {
+	l, unlock := f.lock()
+	defer unlock()
+	if silent := time.Since(l.heard); silent < l.quiet() {
 		return fmt.Errorf("generation %s of the cluster is not followed yet, %v ago %w", theirs,
 			silent.Round(time.Second), errLeaderLives)
 	}
-	if err := a.Lineage.follow(theirs); err != nil {
+	if err := l.Lineage.Follow(theirs); err != nil {
 		return fmt.Errorf("generation %s of the cluster cannot be kept: %w", theirs, err)
 	}
-	a.Log.Warn("this node follows another generation of the cluster from now on", "generation", theirs.String(), "before",
+	l.Log.Warn("this node follows another generation of the cluster from now on", "generation", theirs.String(), "before",
 		own.String())
-	a.keepAll(fmt.Sprintf("follows generation %s of the cluster: what its controllers do not know goes on here until its "+
-		"leases end", theirs))
-	for _, w := range a.workers {
-		w.keptUnseen = w.Desired == nil // this daemon was restarted, and cannot compare it: ids are not given again
-	}
-	a.index, a.desiredKnown = 0, false
+	l.keepAll(fmt.Sprintf("follows generation %s of the cluster: what its controllers do not know goes on here until its "+
+		"leases end", theirs), true)
 	return nil
-}
-
-// knownWorkers returns the workers that this node knows of, and those among them that are here or whose
-// results are.
-func (a *Agent) knownWorkers() (known, live []string) {
-	seen := map[string]bool{}
-	add := func(id string) {
-		if !seen[id] {
-			seen[id] = true
-			known = append(known, id)
-		}
-	}
-	for _, e := range a.Journal.Entries() {
-		if id, ok := container.ParseID(e.ID); ok && id.Step == 0 {
-			add(e.ID)
-		}
-	}
-	a.mu.Lock()
-	for id, w := range a.workers {
-		if w.Exists() || w.Actual != "" {
-			add(id.String())
-		}
-	}
-	a.mu.Unlock()
-	live = append(live, known...)
-	var others []container.ID
-	if a.Checkpoints != nil {
-		others = a.Checkpoints.List()
-	}
-	if a.Logged != nil {
-		others = append(others, a.Logged()...)
-	}
-	for _, id := range others {
-		if id.Step == 0 {
-			add(id.String())
-		}
-	}
-	return known, live
 }
 
 // otherGeneration reports whether a request was refused because this node has to follow another

@@ -1,4 +1,4 @@
-package noded
+package controllers
 
 import (
 	"context"
@@ -40,9 +40,9 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 	cluster := pkitest.New(t)
 	seen := make(chan http.Header, 1)
 	controller := serving(t, cluster.First(), func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() })
-	c := &controllers{credential: cluster.Member(pki.Node, "n1"), static: []string{controller},
-		log: slog.New(slog.DiscardHandler)}
-	if err := c.setPeers(nil); err != nil {
+	c := &Controllers{Credential: cluster.Member(pki.Node, "n1"), Static: []string{controller},
+		Log: slog.New(slog.DiscardHandler)}
+	if err := c.SetPeers(nil); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
@@ -50,7 +50,7 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: c.proxyHandler(), ConnContext: identity.ConnContext}
+	srv := &http.Server{Handler: c.ProxyHandler(), ConnContext: identity.ConnContext}
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()
 	defer func() { srv.Close(); <-done }()
@@ -104,12 +104,12 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 		"a controller that refuses nodes": serving(t, cluster.Member(pki.Controller, "c3"), refuse(http.StatusUnauthorized)),
 		"a controller with a wrong clock": serving(t, cluster.Member(pki.Controller, "c4"), refuse(http.StatusForbidden)),
 	} {
-		c := &controllers{credential: cluster.Member(pki.Node, "n1"), log: slog.New(slog.DiscardHandler)}
+		c := &Controllers{Credential: cluster.Member(pki.Node, "n1"), Log: slog.New(slog.DiscardHandler)}
 		var peers []member.Peer
 		for _, addr := range []string{at, honest} {
 			peers = append(peers, member.Peer{Name: addr, Meta: member.Meta{Role: member.Controld, HTTP: addr}})
 		}
-		if err := c.setPeers(peers); err != nil {
+		if err := c.SetPeers(peers); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0, api.Echo{}); err != nil || got.Index != 7 {
@@ -117,8 +117,8 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 		}
 		// The same for what a user sends through this node's socket.
 		r := httptest.NewRequest(http.MethodPost, "/v1/jobs", strings.NewReader("{}"))
-		r = r.WithContext(context.WithValue(r.Context(), proxiedKey{}, proxied{user: model.Identity{UID: 1000, User: "ann"}}))
-		next := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller))}
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, Caller{User: model.Identity{UID: 1000, User: "ann"}}))
+		next := &http.Transport{DialTLSContext: pki.Dialer(c.Credential.Client(pki.Controller))}
 		defer next.CloseIdleConnections()
 		resp, err := (&anyController{of: c, next: next}).RoundTrip(r)
 		if err != nil {
@@ -150,9 +150,9 @@ func TestAHalfSentBodyIsCut(t *testing.T) {
 	cluster := pkitest.New(t)
 	asked := make(chan struct{}, 1)
 	controller := serving(t, cluster.First(), func(http.ResponseWriter, *http.Request) { asked <- struct{}{} })
-	c := &controllers{credential: cluster.Member(pki.Node, "n1"), static: []string{controller},
-		log: slog.New(slog.DiscardHandler)}
-	if err := c.setPeers(nil); err != nil {
+	c := &Controllers{Credential: cluster.Member(pki.Node, "n1"), Static: []string{controller},
+		Log: slog.New(slog.DiscardHandler)}
+	if err := c.SetPeers(nil); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
@@ -160,7 +160,7 @@ func TestAHalfSentBodyIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: endDeadline(c.proxyHandler()), ConnContext: identity.ConnContext,
+	srv := &http.Server{Handler: c.ProxyHandler(), ConnContext: identity.ConnContext,
 		ReadTimeout: 100 * time.Millisecond}
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()
