@@ -33,6 +33,43 @@ func (c *confirmations) note(id string, begun time.Time) {
 	c.news = make(chan struct{})
 }
 
+// Bounds of untilAnswered.
+const (
+	quietFor    = time.Second      // a leader that nobody has answered for so long has stepped down
+	unreachable = 10 * time.Minute // a member that is away for so long may be removed by now
+)
+
+// untilAnswered waits until a member has answered a request begun after since. It gives up when no
+// member answers, or when stopped is closed.
+//
+// After each failed request, the library waits twice as long before the next one to the same
+// follower, up to ten seconds. A controller that was down for some seconds would get no entries for as
+// long again. If another controller went down in that time, nothing could be written, although most of
+// the controllers run. Heartbeats go on meanwhile. So the failure of a request with entries is reported
+// when a heartbeat has arrived: an outage is then one failure, however long it was.
+func (c *confirmations) untilAnswered(id string, since time.Time, stopped <-chan struct{}) {
+	end := time.After(unreachable)
+	for {
+		c.mu.Lock()
+		answered, news := c.begun[id].After(since), c.news
+		c.mu.Unlock()
+		if answered {
+			return
+		}
+		quiet := time.NewTimer(quietFor)
+		select {
+		case <-news:
+			quiet.Stop()
+		case <-quiet.C:
+			return
+		case <-end:
+			return
+		case <-stopped:
+			return
+		}
+	}
+}
+
 // since counts those of members that have answered a request begun at asked or later. The channel
 // is closed when the number may have changed.
 func (c *confirmations) since(asked time.Time, members []Member) (int, <-chan struct{}) {

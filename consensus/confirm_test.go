@@ -38,6 +38,41 @@ func TestAnAnswerToAnEarlierRequestConfirmsNothing(t *testing.T) {
 	count(2)
 }
 
+// TestAFailureIsHeldUntilTheMemberAnswers notices a request that fails before its member answers again,
+// or that is held although nobody answers or the node stops.
+func TestAFailureIsHeldUntilTheMemberAnswers(t *testing.T) {
+	c, stopped := newConfirmations(), make(chan struct{})
+	since := time.Now()
+	held := func() <-chan struct{} {
+		done, since := make(chan struct{}), since
+		go func() { defer close(done); c.untilAnswered("n2#b", since, stopped) }()
+		return done
+	}
+	done := held()
+	for i := range 5 { // another member answers, and one answer of this one was to an earlier request
+		c.note("n3#c", since.Add(time.Duration(i)*time.Second))
+		c.note("n2#b", since)
+		select {
+		case <-done:
+			t.Fatal("the failure is told before the member has answered")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	c.note("n2#b", since.Add(time.Nanosecond))
+	<-done
+	since = time.Now()
+	<-held() // nobody answers
+	if took := time.Since(since); took < quietFor {
+		t.Errorf("it was told after %v, although members had answered", took)
+	}
+	since = time.Now()
+	done = held()
+	close(stopped)
+	if <-done; time.Since(since) >= quietFor {
+		t.Error("a node that stops waits for its members")
+	}
+}
+
 func TestAMajority(t *testing.T) {
 	for of, least := range []int{1, 1, 2, 2, 3, 3} { // of no members there is no majority
 		if isMajority(least-1, of) || !isMajority(least, of) {

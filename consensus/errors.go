@@ -16,9 +16,10 @@ var (
 	ErrStopped      = errors.New("consensus has stopped")
 	ErrTooLarge     = errors.New("proposal is too large")
 
-	// ErrRolledBack and ErrDiverged are the kinds of a [LogError].
-	ErrRolledBack = errors.New("its disk was rolled back")
-	ErrDiverged   = errors.New("it is beyond the leader's log")
+	// ErrRolledBack, ErrDiverged and ErrOtherMember are the kinds of a [LogError].
+	ErrRolledBack  = errors.New("its disk was rolled back")
+	ErrDiverged    = errors.New("it is beyond the leader's log")
+	ErrOtherMember = errors.New("it is another member's")
 
 	// ErrNameTaken is why a member is not added whose name another log has.
 	ErrNameTaken = errors.New("a member with this name has another log")
@@ -80,7 +81,7 @@ func (e *FatalError) Unwrap() error { return e.Err }
 // this log again.
 type LogError struct {
 	Dir  string
-	Kind error // ErrRolledBack or ErrDiverged
+	Kind error // ErrRolledBack, ErrDiverged or ErrOtherMember
 	Text string
 }
 
@@ -99,4 +100,6 @@ var logAdvice = map[error]string{
 		"what to do",
 	ErrDiverged: "nothing was changed here: another controller's disk was rolled back, and what it had acknowledged " +
 		"is here only. Keep a copy of this directory, and read in docs/operating.md what to do",
+	ErrOtherMember: "nothing was changed here. If the disk is a copy, move this directory away and start again: the leader " +
+		"then sends everything. If the controller has a new name, give it its old one",
 }

@@ -395,8 +395,10 @@ func transport(t *testing.T, silent *bool, find func(string) (string, bool)) (se
 	inner := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: plain{ln}, MaxPool: 1,
 		Timeout: 5 * time.Second, MsgpackUseNewTimeFormat: true})
 	t.Cleanup(func() { inner.Close() })
+	stopped := make(chan struct{})
+	close(stopped) // a request that fails says so at once
 	return serialTransport{inner, find, newConfirmations(), newWitness(), make(chan raft.RPC),
-		func() bool { return *silent }}, raft.ServerAddress(ln.Addr().String())
+		func() bool { return *silent }, stopped}, raft.ServerAddress(ln.Addr().String())
 }
 
 // TestWhatAnswersShow goes through answers of a peer: only a success says that it follows, or how far it

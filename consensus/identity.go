@@ -22,6 +22,9 @@ import (
 // logIDKey is where a log keeps its id.
 var logIDKey = []byte("RotaLogID")
 
+// logOwnerKey is where a log keeps the name of its member.
+var logOwnerKey = []byte("RotaLogOwner")
+
 // idSeparator parts name and log id. Names of members have none.
 const idSeparator = "#"
 

@@ -75,6 +75,9 @@ func Open(cfg Config, m Machine) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if err := dir.claim(cfg.Name); err != nil {
+		return nil, errors.Join(err, s.Close(), dir.close())
+	}
 	n := newNode(cfg, m, dir, s)
 	if err := n.start(); err != nil {
 		return nil, errors.Join(err, s.Close(), dir.close())
@@ -110,7 +113,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, newRaftLog(n.log))
+	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, n.stopped, newRaftLog(n.log))
 	if err := n.startRaft(n.trans); err != nil {
 		return errors.Join(err, n.trans.Close())
 	}

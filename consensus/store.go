@@ -82,6 +82,25 @@ func (d *directory) open(record string) error {
 	return d.checkRecord(record)
 }
 
+// claim makes the log that of a member, and refuses a log of another one: a copy of a controller's
+// disk. Two members with one log would answer for each other's votes and entries.
+func (d *directory) claim(name string) error {
+	owner := name
+	err := sound(filepath.Join(d.path, logFile), func() error {
+		kept, err := d.log.Get(logOwnerKey)
+		if errors.Is(err, raftboltdb.ErrKeyNotFound) {
+			return d.log.Set(logOwnerKey, []byte(name))
+		}
+		owner = string(kept)
+		return err
+	})
+	if err == nil && owner != name {
+		err = &LogError{Dir: d.path, Kind: ErrOtherMember, Text: fmt.Sprintf("it is the log of %s, and this member is %s",
+			owner, name)}
+	}
+	return err
+}
+
 // readPromises finds out which log this is, and what it has promised.
 func (d *directory) readPromises() error {
 	id, fresh, err := logID(d.log)

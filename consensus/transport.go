@@ -27,6 +27,9 @@ const (
 //
 // It dials members by name, at the address where they are now: the library dials an address.
 //
+// It reports that a follower cannot be reached only when that follower answers heartbeats again, see
+// [confirmations.untilAnswered].
+//
 // Messages of members show how far they have come; known keeps that.
 type serialTransport struct {
 	*raft.NetworkTransport
@@ -35,6 +38,7 @@ type serialTransport struct {
 	known     *witness
 	requests  chan raft.RPC // what peers ask, after take has seen it
 	silent    func() bool   // this member neither votes nor stands for election
+	stopped   <-chan struct{}
 }
 
 // at is the target that dialling a member by name takes: NAME/ADDR.
@@ -54,11 +58,19 @@ func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress
 	shorten(args)
 	begun := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
-	if err == nil && resp.Success {
+	switch {
+	case err != nil && !isHeartbeat(args):
+		t.followers.untilAnswered(string(id), begun, t.stopped)
+	case err == nil && resp.Success:
 		t.known.noteAppend(id, args)
 		t.followers.note(string(id), begun)
 	}
 	return err
+}
+
+// isHeartbeat reports whether a request is one of the library's heartbeats: those name no entry.
+func isHeartbeat(args *raft.AppendEntriesRequest) bool {
+	return len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -128,11 +140,11 @@ func (t serialTransport) take(rpc raft.RPC) (passed bool) {
 
 // newTransport makes the transport over s.
 func newTransport(s *stream, known *witness, find func(string) (string, bool), silent func() bool,
-	log hclog.Logger,
+	stopped <-chan struct{}, log hclog.Logger,
 ) serialTransport {
 	return serialTransport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: connsPerPeer, Timeout: rpcTimeout, Logger: log, MsgpackUseNewTimeFormat: true,
-	}), find, newConfirmations(), known, make(chan raft.RPC), silent}
+	}), find, newConfirmations(), known, make(chan raft.RPC), silent, stopped}
 }
 
 // takeRequests passes on what peers ask until the node stops.

@@ -44,7 +44,7 @@ func (h *harm) lostDisk(ctx context.Context, d, behind *lab.Daemon, f fault) err
 		return err
 	}
 	behind.Kill()
-	if _, err := h.acknowledged(ctx); err != nil { // without a leader there are no writes to miss
+	if err := h.written(ctx); err != nil { // by the two, and so to the disk that gets lost
 		return err
 	}
 	<-time.After(writesMissed)

@@ -275,6 +275,22 @@ func (h *harm) acknowledged(ctx context.Context) (uint64, error) {
 	})
 }
 
+// written waits until an entry is committed that was written after this call began.
+func (h *harm) written(ctx context.Context) error {
+	from, err := h.acknowledged(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = until(ctx, func() (uint64, error) {
+		index, err := h.acknowledged(ctx)
+		if err == nil && index <= from {
+			err = fmt.Errorf("nothing was written since index %d", from)
+		}
+		return index, err
+	})
+	return err
+}
+
 // applied waits until one controller has applied an index.
 func (h *harm) applied(ctx context.Context, d *lab.Daemon, index uint64) error {
 	client, err := api.Dial("unix:" + d.Socket)
