@@ -35,7 +35,7 @@ func (c *confirmations) note(id string, begun time.Time) {
 
 // Bounds of untilAnswered.
 const (
-	quietFor    = time.Second      // a leader that nobody has answered for so long has stepped down
+	quietFor    = time.Second      // a leader without an answer for so long has stepped down
 	unreachable = 10 * time.Minute // a member that is away for so long may be removed by now
 )
 

@@ -39,7 +39,7 @@ func TestAnAnswerToAnEarlierRequestConfirmsNothing(t *testing.T) {
 }
 
 // TestAFailureIsHeldUntilTheMemberAnswers notices a request that fails before its member answers again,
-// or that is held although nobody answers or the node stops.
+// or that is held although no member answers or the node stops.
 func TestAFailureIsHeldUntilTheMemberAnswers(t *testing.T) {
 	c, stopped := newConfirmations(), make(chan struct{})
 	since := time.Now()
@@ -61,7 +61,7 @@ func TestAFailureIsHeldUntilTheMemberAnswers(t *testing.T) {
 	c.note("n2#b", since.Add(time.Nanosecond))
 	<-done
 	since = time.Now()
-	<-held() // nobody answers
+	<-held() // no member answers
 	if took := time.Since(since); took < quietFor {
 		t.Errorf("it was told after %v, although members had answered", took)
 	}

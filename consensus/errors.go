@@ -100,6 +100,6 @@ var logAdvice = map[error]string{
 		"what to do",
 	ErrDiverged: "nothing was changed here: another controller's disk was rolled back, and what it had acknowledged " +
 		"is here only. Keep a copy of this directory, and read in docs/operating.md what to do",
-	ErrOtherMember: "nothing was changed here. If the disk is a copy, move this directory away and start again: the leader " +
-		"then sends everything. If the controller has a new name, give it its old one",
+	ErrOtherMember: "nothing was changed here. If the disk is a copy, move this directory away and start again: the " +
+		"leader then sends everything. If the controller has a new name, give it its old one",
 }
