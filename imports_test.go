@@ -480,8 +480,10 @@ var rules = map[string]rule{
 		why: "the health of the GPUs has a lock of its own and knows no jobs"},
 	"noded/mps": {ours: []string{"noded/bundle", "noded/requirements", "noded/retry"},
 		third: []string{"golang.org/x/sys"}, why: "one control daemon serves all jobs and knows none"},
-	"noded/report": {ours: []string{"controld/api", "controld/model", "noded/container", "noded/retry"},
-		why: "it delivers reports and makes none"},
+	"noded/report": {
+		ours: []string{"jobspec/convergence", "controld/api", "controld/model", "noded/container", "noded/retry"},
+		why:  "it delivers reports and makes none",
+	},
 	"noded/run": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/api", "controld/model", "noded/checkpoint", "noded/container",

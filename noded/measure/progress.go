@@ -171,9 +171,7 @@ func (m *Meter) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	}
 	after := time.Duration(ms) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
-		r := report.Of(id, model.WorkerRunning)
-		r.Rate = rate
-		m.Outbox.PutFinding(r)
+		m.Outbox.Put(id, report.Rate(rate))
 	}
 }
 
@@ -189,9 +187,7 @@ func (m *Meter) queueClass(id container.ID, w *worker, desired *api.Alloc, line 
 		return
 	}
 	if class, changed := w.class.Report(value, watched.Goal == "max", time.Now(), m.origins.Of(id.Job)); changed {
-		r := report.Of(id, model.WorkerRunning)
-		r.Class = class
-		m.Outbox.PutFinding(r)
+		m.Outbox.Put(id, report.Class(class))
 	}
 }
 
@@ -216,8 +212,6 @@ func (m *Meter) QueueFindings(id container.ID) {
 	from := min(w.findings, len(list))
 	w.findings = max(w.findings, len(list))
 	for _, one := range list[from:] {
-		r := report.Of(id, model.WorkerRunning)
-		r.Policy, r.Message = one.Policy, one.Line
-		m.Outbox.PutFinding(r)
+		m.Outbox.Put(id, report.Finding(one))
 	}
 }

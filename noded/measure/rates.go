@@ -188,14 +188,9 @@ func (m *Meter) Report(id container.ID, known *journal.Measures) {
 	if known == nil {
 		return
 	}
-	if known.Profile != nil && known.Packed == nil {
-		r := report.Of(id, model.WorkerRunning)
-		r.Profile = known.Profile
-		m.Outbox.PutFinding(r)
-	}
 	if known.Packed != nil {
-		r := report.Of(id, model.WorkerRunning)
-		r.Packed = known.Packed
-		m.Outbox.PutFinding(r)
+		m.Outbox.Put(id, (*report.Packed)(known.Packed))
+	} else if known.Profile != nil {
+		m.Outbox.Put(id, (*report.Profile)(known.Profile))
 	}
 }

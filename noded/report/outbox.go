@@ -17,64 +17,45 @@ import (
 const Most = 512
 
 // Outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
-// state, because a later state implies the earlier ones.
+// message of each kind.
 type Outbox struct {
 	mu      sync.Mutex
-	workers map[container.ID]model.WorkerReport
-	// what is reported beside the state of a worker, the newest of each kind: see kindOf
-	findings map[findingKey]model.WorkerReport
-	samples  map[container.ID]api.Sample
-	steps    []model.StepReport // that have ended, of each job in the order of their rows
-	ready    chan struct{}      // holds one value when the outbox is not empty
+	states  map[rowKey]model.WorkerReport
+	others  map[rowKey]model.WorkerReport // messages beside the states of workers
+	samples map[container.ID]api.Sample
+	steps   []model.StepReport // that have ended, of each job in the order of their rows
+	ready   chan struct{}      // holds one value when the outbox is not empty
 }
 
-// findingKey names what is reported of a worker beside its state.
-type findingKey struct {
+// rowKey names a message: a later one with the same key replaces it.
+type rowKey struct {
 	id   container.ID
-	kind string
-}
-
-func findingKeyOf(r *model.WorkerReport) findingKey { return findingKey{WorkerOf(*r), kindOf(r)} }
-
-// kindOf returns what a report is about; "" for the state of the worker.
-func kindOf(r *model.WorkerReport) string {
-	switch {
-	case r.Policy != "":
-		return "policy " + r.Policy
-	case r.Rate != 0:
-		return "rate"
-	case r.Class != "":
-		return "class"
-	case r.Switch != 0:
-		return "switch"
-	case r.Profile != nil:
-		return "profile"
-	case r.Packed != nil:
-		return "packed"
-	}
-	return ""
+	kind string // see News
 }
 
 // NewOutbox returns an empty outbox.
 func NewOutbox() *Outbox {
-	return &Outbox{workers: map[container.ID]model.WorkerReport{}, findings: map[findingKey]model.WorkerReport{},
+	return &Outbox{states: map[rowKey]model.WorkerReport{}, others: map[rowKey]model.WorkerReport{},
 		samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
-// PutState adds the state of a worker, in place of an earlier one.
-func (o *Outbox) PutState(r model.WorkerReport) {
+// Put adds a message about a worker, in place of an earlier one of its kind.
+func (o *Outbox) Put(id container.ID, n News) {
+	r := model.WorkerReport{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: model.WorkerRunning}
+	n.fill(&r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.workers[WorkerOf(r)] = r
+	key := rowKey{id, n.kind()}
+	o.rowsOf(key)[key] = r
 	o.notify()
 }
 
-// PutFinding adds a finding about a worker that is not its state, such as a rate.
-func (o *Outbox) PutFinding(r model.WorkerReport) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.findings[findingKeyOf(&r)] = r
-	o.notify()
+// rowsOf returns the rows among which a message is.
+func (o *Outbox) rowsOf(key rowKey) map[rowKey]model.WorkerReport {
+	if key.kind == "" {
+		return o.states
+	}
+	return o.others
 }
 
 // PutSamples adds samples. With again they could not be sent before, and newer ones stay instead.
@@ -109,6 +90,7 @@ func (o *Outbox) notify() {
 // batch is what is sent at once.
 type batch struct {
 	workers []model.WorkerReport
+	keys    []rowKey // of workers, in the same order; a part of a batch has none
 	samples []api.Sample
 	steps   []model.StepReport
 }
@@ -116,27 +98,45 @@ type batch struct {
 // empty reports whether nothing of it has to arrive.
 func (b *batch) empty() bool { return len(b.workers)+len(b.steps) == 0 }
 
+// states returns the rows with the states of workers.
+func (b *batch) states() (list []model.WorkerReport) {
+	for i, key := range b.keys {
+		if key.kind == "" {
+			list = append(list, b.workers[i])
+		}
+	}
+	return list
+}
+
 // nextBatch returns what is to be sent next. Workers and steps stay in the outbox until they are
-// confirmed. A worker waits for the steps of its attempt, which are known no more after its end.
+// confirmed.
 func (o *Outbox) nextBatch() batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	b := batch{steps: slices.Clone(o.steps[:min(len(o.steps), Most)])}
+	add := func(key rowKey, r model.WorkerReport) {
+		b.keys, b.workers = append(b.keys, key), append(b.workers, r)
+	}
+	// 1. A message comes before the end of its worker, which it may explain.
+	for key, r := range o.others {
+		add(key, r)
+	}
+	// 2. A state waits for the steps of its attempt: after the end of a worker they are known no more.
 	later := map[container.ID]bool{}
 	for i := range o.steps[len(b.steps):] {
 		later[StepOf(&o.steps[len(b.steps)+i])] = true
 	}
-	b.workers = slices.Collect(maps.Values(o.findings)) // before the ends of the same workers, which they explain
-	for id, r := range o.workers {
+	for key, r := range o.states {
 		if len(b.workers) >= Most {
 			break
 		}
-		if !later[container.ID{Job: id.Job, Attempt: id.Attempt}] {
-			b.workers = append(b.workers, r)
+		if !later[container.ID{Job: key.id.Job, Attempt: key.id.Attempt}] {
+			add(key, r)
 		}
 	}
+	// 3. Samples are sent once.
 	b.samples = slices.Collect(maps.Values(o.samples))
-	clear(o.samples) // samples are not sent again
+	clear(o.samples)
 	return b
 }
 
@@ -144,7 +144,7 @@ func (o *Outbox) nextBatch() batch {
 func (o *Outbox) Pending() []model.WorkerReport {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.AppendSeq(slices.Collect(maps.Values(o.findings)), maps.Values(o.workers))
+	return slices.AppendSeq(slices.Collect(maps.Values(o.others)), maps.Values(o.states))
 }
 
 // dropConfirmed drops what was sent, unless there is something newer.
@@ -152,28 +152,19 @@ func (o *Outbox) dropConfirmed(b batch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.steps = o.steps[len(b.steps):] // they are added at the end only
-	for _, r := range b.workers {
-		if key := findingKeyOf(&r); key.kind != "" {
-			if o.findings[key] == r {
-				delete(o.findings, key)
-			}
-		} else if id := key.id; o.workers[id] == r {
-			delete(o.workers, id)
+	for i, key := range b.keys {
+		if rows := o.rowsOf(key); rows[key] == b.workers[i] {
+			delete(rows, key)
 		}
 	}
-	if len(o.workers)+len(o.findings)+len(o.steps) > 0 {
+	if len(o.states)+len(o.others)+len(o.steps) > 0 {
 		o.notify()
 	}
 }
 
-// WorkerOf returns the worker of a report.
+// WorkerOf returns the worker of a row.
 func WorkerOf(r model.WorkerReport) container.ID {
 	return container.ID{Job: int64(r.Job), Attempt: r.Attempt, Worker: r.Worker}
-}
-
-// Of returns a report of the state of a worker.
-func Of(id container.ID, state model.WorkerState) model.WorkerReport {
-	return model.WorkerReport{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: state}
 }
 
 // StepOf returns the worker that has started the steps of a row: the first of its attempt.

@@ -2,10 +2,12 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -27,46 +29,87 @@ func TestWhatTheOutboxKeeps(t *testing.T) {
 			return false
 		}
 	}
-	created, running := Of(wid(1), model.WorkerCreated), Of(wid(1), model.WorkerRunning)
+	created, running := row(wid(1), model.WorkerCreated), row(wid(1), model.WorkerRunning)
 	finding := running
 	finding.Policy = "p"
-	o.PutState(created)
-	o.PutFinding(finding)
+	o.Put(wid(1), State(model.WorkerCreated))
+	o.Put(wid(1), Finding{Policy: "p"})
 	if !woken() || woken() {
 		t.Error("it is not woken once")
 	}
-	sent := o.nextBatch().workers
-	if len(sent) != 2 || sent[0] != finding || sent[1] != created { // a finding comes before the end that it explains
+	b := o.nextBatch() // a finding comes before the end that it explains
+	if sent := b.workers; len(sent) != 2 || sent[0] != finding || sent[1] != created {
 		t.Errorf("sent %+v", sent)
 	}
-	o.PutState(running) // meanwhile
+	if states := b.states(); len(states) != 1 || states[0] != created {
+		t.Errorf("confirmed are %+v", states)
+	}
+	o.Put(wid(1), State(model.WorkerRunning)) // meanwhile
 	_ = woken()
-	o.dropConfirmed(batch{workers: sent})
+	o.dropConfirmed(b)
 	if !woken() {
 		t.Error("the newer state is forgotten")
 	}
-	if sent = o.nextBatch().workers; len(sent) != 1 || sent[0] != running {
-		t.Errorf("then %+v", sent)
+	if b = o.nextBatch(); len(b.workers) != 1 || b.workers[0] != running {
+		t.Errorf("then %+v", b.workers)
 	}
-	o.dropConfirmed(batch{workers: sent})
-	if sent = o.nextBatch().workers; len(sent) != 0 || woken() {
-		t.Errorf("in the end %+v", sent)
+	o.dropConfirmed(b)
+	if b = o.nextBatch(); len(b.workers) != 0 || woken() {
+		t.Errorf("in the end %+v", b.workers)
 	}
-	rate := running
-	rate.Rate = 15
-	o.PutFinding(rate)
-	if sent = o.nextBatch().workers; len(sent) != 1 {
-		t.Errorf("a rate: %+v", sent)
+	o.Put(wid(1), Rate(15))
+	if b = o.nextBatch(); len(b.workers) != 1 || b.workers[0].Rate != 15 || len(b.states()) != 0 {
+		t.Errorf("a rate: %+v", b.workers)
 	}
-	o.dropConfirmed(batch{workers: sent})
-	if sent = o.nextBatch().workers; len(sent) != 0 {
-		t.Errorf("a rate that was confirmed: %+v", sent)
+	o.dropConfirmed(b)
+	if b = o.nextBatch(); len(b.workers) != 0 {
+		t.Errorf("a rate that was confirmed: %+v", b.workers)
 	}
 	for job := range int64(Most + 10) {
-		o.PutState(Of(wid(job+1), model.WorkerRunning))
+		o.Put(wid(job+1), State(model.WorkerRunning))
 	}
-	if sent = o.nextBatch().workers; len(sent) != Most {
-		t.Errorf("%d reports at once", len(sent))
+	if b = o.nextBatch(); len(b.workers) != Most {
+		t.Errorf("%d reports at once", len(b.workers))
+	}
+}
+
+// row returns the row of a worker's state.
+func row(id container.ID, state model.WorkerState) model.WorkerReport {
+	return model.WorkerReport{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: state}
+}
+
+// TestEachKindOfNewsStaysItself: the newest message of each kind is sent, in the form of a row that the
+// controllers know, and none replaces one of another kind.
+func TestEachKindOfNewsStaysItself(t *testing.T) {
+	result := row(wid(1), model.WorkerExited)
+	result.ExitCode = 3
+	old := []News{State(model.WorkerCreated), Rate(1), Class("slow"), Finding{Policy: "a", Line: "1"}, Switch{Number: 1}}
+	last := []News{Result(result), Rate(2), Class("fast"), Finding{Policy: "a", Line: "2"}, Finding{Policy: "b", Line: "3"},
+		Switch{Number: 2, Means: "m", TookMS: 4}, &Profile{Rate: 5}, &Packed{Number: 6, Rate: 7}}
+	o := NewOutbox()
+	for _, n := range slices.Concat(old, last) {
+		o.Put(wid(1), n)
+	}
+	b := o.nextBatch()
+	var got []string
+	for _, r := range b.workers {
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(text))
+	}
+	end := got[len(got)-1]
+	slices.Sort(got)
+	const id = `{"job":1,"attempt":1,"worker":0,"state":`
+	want := []string{
+		id + `"exited","exit_code":3}`, id + `"running","class":"fast"}`, id + `"running","message":"2","policy":"a"}`,
+		id + `"running","message":"3","policy":"b"}`, id + `"running","packed":{"number":6,"rate":7}}`,
+		id + `"running","profile":{"utilisation":0,"memory":0,"rate":5}}`, id + `"running","rate":2}`,
+		id + `"running","switch":2,"means":"m","took_ms":4}`,
+	}
+	if !slices.Equal(got, want) || end != want[0] {
+		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -105,9 +148,9 @@ func TestRowsOfStepsArriveInOrder(t *testing.T) {
 	for row := 1; row <= Most+2; row++ {
 		o.PutStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: row}})
 	}
-	end, other := Of(id, model.WorkerExited), Of(wid(2), model.WorkerExited)
-	o.PutState(end)
-	o.PutState(other)
+	end, other := row(id, model.WorkerExited), row(wid(2), model.WorkerExited)
+	o.Put(id, State(model.WorkerExited))
+	o.Put(wid(2), State(model.WorkerExited))
 	b := o.nextBatch()
 	if len(b.steps) != Most || b.steps[0].Row != 1 || len(b.workers) != 1 || b.workers[0] != other {
 		t.Errorf("first %d steps and %+v", len(b.steps), b.workers)

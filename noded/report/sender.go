@@ -30,7 +30,8 @@ type Sender struct {
 	Log          *slog.Logger
 	// Retry logs that a try has failed and is repeated after the time waited.
 	Retry func(ctx context.Context, what string, err error, waited time.Duration)
-	// StepsConfirmed and Confirmed get what the controllers have confirmed, in this order.
+	// StepsConfirmed gets the rows of steps that the controllers have confirmed, and then Confirmed the
+	// states of workers.
 	StepsConfirmed func([]model.StepReport)
 	Confirmed      func([]model.WorkerReport)
 }
@@ -55,7 +56,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		if s.deliver(ctx, b) {
 			s.Outbox.dropConfirmed(b)
 			s.StepsConfirmed(b.steps)
-			s.Confirmed(b.workers)
+			s.Confirmed(b.states())
 		}
 	}
 }

@@ -14,41 +14,40 @@ func (h held) queueReport(w *worker) {
 	}
 	w.lastReported = state
 	if w.Entry.Final != nil {
-		h.Outbox.PutState(*w.Entry.Final)
+		h.Outbox.Put(w.ID, report.Result(*w.Entry.Final))
 		return
 	}
-	h.Outbox.PutState(report.Of(w.ID, state))
+	h.Outbox.Put(w.ID, report.State(state))
 }
 
 // queueSwitch puts into the outbox that the worker has carried out the last order to pause or to go
 // on, or why it cannot, if that was not reported yet.
 func (h held) queueSwitch(w *worker) {
-	r := report.Of(w.ID, model.WorkerRunning)
-	r.Switch, r.Unpaused = w.SwitchDone(), w.Unpaused()
-	if r.Unpaused != "" {
-		r.Switch = w.Switch.Ordered
-	} else if r.Switch != 0 {
-		r.Means, r.TookMS = string(w.Switch.Means), max(1, w.Switch.TookMS)
+	n := report.Switch{Number: w.SwitchDone(), Unpaused: w.Unpaused()}
+	if n.Unpaused != "" {
+		n.Number = w.Switch.Ordered
+	} else if n.Number != 0 {
+		n.Means, n.TookMS = string(w.Switch.Means), max(1, w.Switch.TookMS)
 	}
-	if r.Switch == 0 || r == w.lastSwitch || w.Kept {
+	if n.Number == 0 || n == w.lastSwitch || w.Kept {
 		return
 	}
-	w.lastSwitch = r
-	if r.Unpaused != "" {
-		h.logOf(w.ID).Warn("a job does not pause", "why", r.Unpaused)
+	w.lastSwitch = n
+	if n.Unpaused != "" {
+		h.logOf(w.ID).Warn("a job does not pause", "why", n.Unpaused)
 	}
-	h.Outbox.PutFinding(r)
+	h.Outbox.Put(w.ID, n)
 }
 
-// Confirmed notes which results the controllers have confirmed.
-func (t *Table) Confirmed(workers []model.WorkerReport) {
+// Confirmed notes which results the controllers have confirmed, among states of workers.
+func (t *Table) Confirmed(states []model.WorkerReport) {
 	h, unlock := t.lock()
 	defer unlock()
 	if h.ctx.Err() != nil {
 		return
 	}
-	for _, r := range workers {
-		if w := h.workers[report.WorkerOf(r)]; w != nil && r.State.Final() && r.Policy == "" {
+	for _, r := range states {
+		if w := h.workers[report.WorkerOf(r)]; w != nil && r.State.Final() {
 			w.Confirmed = true
 			h.reconcile(w)
 		}

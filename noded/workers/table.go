@@ -116,10 +116,10 @@ type worker struct {
 	timer      *time.Timer
 
 	// What others have been told:
-	lease        time.Time          // the end of the lease that its shim has, or would have if it were not leaseless
-	leaseless    bool               // its shim was told that it has no lease
-	lastReported model.WorkerState  // the last state that was queued for a report
-	lastSwitch   model.WorkerReport // the last one about pausing and going on that was queued
+	lease        time.Time         // the end of the lease that its shim has, or would have if it were not leaseless
+	leaseless    bool              // its shim was told that it has no lease
+	lastReported model.WorkerState // the last state that was queued for a report
+	lastSwitch   report.Switch     // the last message about pausing and going on that was queued
 }
 
 // New returns an empty table.
