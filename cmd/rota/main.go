@@ -1,5 +1,5 @@
-// Command rota is what users of a Rota cluster type: it submits jobs, shows the queue, streams
-// output, and, with "rota dev", runs a whole cluster on one machine. Each package below is a group
+// Command rota is the command line for users of a Rota cluster. It submits jobs, shows the queue
+// and streams output; "rota dev" runs a whole cluster on one machine. Each package below is a group
 // of commands, or something that groups share; a group's function Commands returns its commands,
 // and main joins them.
 package main

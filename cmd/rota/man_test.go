@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 )
 
-// What lies in packaging is what the program says of itself.
+// The pages in packaging are the program's own help.
 func TestPackaging(t *testing.T) {
 	root := "../../packaging"
 	want := manual.Packaged(commands())

@@ -38,12 +38,12 @@ func Commands() []*command.Command {
 				"remove takes the vote away\n" +
 				"once the controller has stopped. A new controller is added automatically.\n" +
 				"join-token prints a token that lets one machine join within 24 hours, as a node, a login node or a controller. " +
-				"revoke has the\ncertificates refused that a machine has; it may join again with a token. " +
-				"rotate-key then replaces the\nkey of the gossip, which every machine has: those that are up get the new one, " +
-				"and others when they return, unless\ntheir certificates were revoked. " +
-				"rotate-authority replaces the authority that issues certificates, whose key\nevery controller has: the old one " +
-				"is dropped once every controller and every registered node has a certificate of the\nnew one, or at once with " +
-				"--finish, after which machines without one must join again. Admins only.\n" +
+				"revoke refuses\nthe certificates of a machine; it may join again with a token. " +
+				"rotate-key then replaces the gossip key, which every\nmachine has. Machines that are down get the new key when " +
+				"they return, unless their certificates were revoked.\n" +
+				"rotate-authority replaces the authority that issues certificates; every controller has its key. The old " +
+				"authority is\ndropped once every controller and every registered node has a certificate of the new one. " +
+				"--finish drops it at once;\nmachines without a new certificate must then join again. Admins only.\n" +
 				"backup writes the state, the history and the configuration to FILE, for rota-controld restore: on a " +
 				"controller, as root. It has\nthe scripts and environments of all users.",
 			Flags: command.WithCommon(

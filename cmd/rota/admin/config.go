@@ -21,8 +21,8 @@ func configCommand() *command.Command {
 		ArgsUsage: "diff FILE | apply FILE | history [N] | rollback VERSION", Action: configure,
 		Description: "FILE is a configuration file as controllers have it. Only what holds for the whole cluster counts.\n" +
 			"It describes all of that: what it leaves out has its default, and a policy that it does not name stays.\n" +
-			"diff prints what FILE would change, and ends with 0 if that is nothing, with 1 if it is something, and with\n" +
-			"2 if FILE is wrong. apply puts FILE in force, and prints what has changed. A wrong FILE is refused with its\n" +
+			"diff prints what FILE would change. Exit codes: 0 no change, 1 changes, 2 FILE is wrong.\n" +
+			"apply puts FILE in force, and prints what has changed. A wrong FILE is refused with its\n" +
 			"line, and the configuration in force stays. history lists the last 20 versions, the one in force first, or\n" +
 			"the last N, with what each has changed. rollback puts an old version in force again, as a new version.\n" +
 			"apply and rollback change nothing if another version has come meanwhile. With --if-version they do so only if\n" +
@@ -61,8 +61,8 @@ func configure(env *command.Env, c *cli.Context) error {
 	return usage
 }
 
-// readConfig returns what a file says of the whole cluster. What it says of one controller is named
-// on stderr, since it counts for nothing here.
+// readConfig returns what a file says of the whole cluster. It names settings of one controller on
+// stderr, because they have no effect here.
 func readConfig(env *command.Env, path string) (*model.Config, error) {
 	f, err := config.Read(path)
 	if err != nil {

@@ -34,7 +34,7 @@ func schedCommand() *command.Command {
 			"  all         nothing starts, no room is reserved, and none of the above happens. Jobs run on, and end by\n" +
 			"              themselves, at their time limit, by rota cancel or with their node; new jobs wait\n" +
 			"Jobs that have been asked to leave already do so. resume all ends every pause, and leaves a dry run on.\n" +
-			"While dry-run is on, no job leaves, moves or gives up workers for another one. What would have happened is\n" +
+			"While dry-run is on, no job leaves, moves or gives up workers for another one. Each prevented displacement is\n" +
 			"recorded once: as an event (rota events --type would-preempt), and in rota sched status and rota why.\n" +
 			"rota cluster and rota why show what is paused. status is for every user, its list of jobs and the rest for " +
 			"operators.",

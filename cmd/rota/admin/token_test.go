@@ -48,8 +48,8 @@ func TestTokenCommands(t *testing.T) {
 	}
 }
 
-// TestATokenThatIsBrokenIsNotShown: the message about a token that was copied with a line break in
-// it, or is none, does not have it, and nothing is sent.
+// TestATokenThatIsBrokenIsNotShown: a token with a line break in it, or with another fault, is
+// refused. The message does not repeat it, and nothing is sent.
 func TestATokenThatIsBrokenIsNotShown(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	text := api.NewBearerToken(nil).Text()

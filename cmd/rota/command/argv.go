@@ -11,7 +11,7 @@ import (
 // SplitArgs separates the flags of a command from its arguments, because users write flags after
 // arguments and the flag package stops at the first argument. It returns flags as --name=value
 // under their first names; "help" is one of them. As for sbatch, a value may be glued to a letter
-// (-N1), letters may stand in a row (-HW), and a name may be shortened (--part). "--" ends the
+// (-N1) and letters may stand in a row (-HW). A name may be shortened (--part). "--" ends the
 // flags, and so does the first argument if EndsFlags says so.
 func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 	options, given := c.options(), map[string]bool{}
@@ -54,8 +54,8 @@ func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 // isFlag reports whether a word looks like a flag; "-" alone is a file name.
 func isFlag(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// check returns an error for a value that the flag does not take, and for a second use of a flag
-// that may be given once.
+// check returns an error for an invalid value, and for the second use of a flag that may be given
+// once.
 func (o option) check(value string, has, again bool) error {
 	if o.takes == takesNothing && has && value != "true" && value != "false" {
 		return exit.Usagef("%s takes no value", Dashed(o.name))

@@ -37,8 +37,8 @@ func signalJobs(env *command.Env, c *cli.Context) error {
 	})
 }
 
-// stepOf splits 7.0 into a job and the number of a step, which is -1 if there is none: no group of a job has a
-// number for its name.
+// stepOf splits 7.0 into a job and a step number, -1 if there is no step number. No name of a group
+// is a number.
 func stepOf(ref string) (job string, step int) {
 	job, number, found := strings.Cut(ref, ".")
 	if n, err := strconv.ParseUint(number, 10, 31); found && err == nil {

@@ -62,8 +62,8 @@ func Commands(slurm ...string) []*command.Command {
 			"runs the command with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
 			"DIR/shared.\n" +
-			"What jobs write there stays at the end; the queue, the history and output that the nodes keep go, unless " +
-			"--keep is given.\n" +
+			"Files that jobs write there are kept. The queue, the history and output that the nodes keep are removed at the " +
+			"end,\nunless --keep is given.\n" +
 			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this " +
 			"process\n" +
 			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",

@@ -158,8 +158,7 @@ func (in *inspection) kindOf(dir dataDir, at string) []finding {
 			dir.path, m.kind)
 	case m.overNetwork():
 		return one(severe, "file system", "put data_dir on a disk of this machine", "%s is on a file server (%s of %s): "+
-			"fsync and locks do not hold as on a disk, and a file server that hangs stops the daemon", dir.path, m.kind,
-			m.source)
+			"its fsync and locks are weaker than a disk's, and the daemon hangs when it does", dir.path, m.kind, m.source)
 	}
 	return fine("file system", "%s is on %s (%s)", dir.path, m.source, m.kind)
 }

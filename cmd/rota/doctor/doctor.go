@@ -1,8 +1,8 @@
 // Package doctor has the command doctor. It checks the machine that it runs on: what Rota needs, what is
 // unsafe, and how to put it right.
 //
-// Each check is a method of inspection that returns findings. What it asks of the machine goes through
-// [system], which tests replace. Checks that the node daemon does as well are in noded/requirements.
+// Each check is a method of inspection that returns findings. It asks the machine through [system],
+// which tests replace. Checks that the node daemon does as well are in noded/requirements.
 package doctor
 
 import (
@@ -31,8 +31,8 @@ func Commands() []*command.Command {
 	return command.InCategory("Operators", []*command.Command{{
 		Name: "doctor", Usage: "check this machine: what is missing or unsafe for Rota, and how to put it right",
 		ArgsUsage: "[OPTIONS]", Action: examine,
-		Description: "It checks the machine on which it runs, as a controller, node or login node by its configuration " +
-			"files, or as a new\nmachine if there are none. It changes nothing. Root sees more than a user.\n" +
+		Description: "It checks this machine. The configuration files tell whether it is a controller, a node or a login " +
+			"node;\nwithout files it is a new machine. It changes nothing. Root sees more than a user.\n" +
 			"Exit codes: 0 if all is well, 1 with warnings, 7 if something keeps Rota from working.",
 		Flags: command.WithCommon(
 			&cli.StringFlag{Name: "controld-config", Value: controldFile, Usage: "`FILE` that rota-controld reads"},
@@ -136,8 +136,8 @@ func one(l level, check, fix, format string, args ...any) []finding {
 
 func fine(check, format string, args ...any) []finding { return one(ok, check, "", format, args...) }
 
-// forNode reports whether what only nodes need is to be checked: here is a node, or it is not known yet
-// what this machine will be.
+// forNode reports whether to check what only nodes need: this machine is a node, or its role is not
+// known yet.
 func (in *inspection) forNode() bool {
 	return in.settings.node != nil && !in.settings.login() || len(in.settings.roles()) == 0
 }

@@ -501,8 +501,8 @@ system
 	}
 }
 
-// TestThisMachine runs the command as it is. What it finds depends on the machine; that it finds
-// something, and ends by the worst of it, does not.
+// TestThisMachine runs the command as it is. Its findings depend on the machine. There must be
+// findings, and the exit code must follow the worst.
 func TestThisMachine(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Leader: "c1",

@@ -18,8 +18,8 @@ func (in *inspection) generation(context.Context) []finding {
 		for _, r := range k.refusedBy {
 			names = append(names, r.Node)
 		}
-		found = one(bad, name, "if the other cluster is to go on, stop these controllers, move their data directories away "+
-			"and have them join again; if this one is, stop the other one and run rota-controld recover here again",
+		found = one(bad, name, "decide which cluster goes on. The other one: stop these controllers, move their data "+
+			"directories away and join again. This one: stop the other cluster and run rota-controld recover here again",
 			"%s (%s) follow generation %s of the cluster, and refuse these controllers", show.Count(n, "node", "nodes"),
 			hostlist.Compress(names), k.refusedBy[0].Generation)
 	}

@@ -134,8 +134,8 @@ func (s settings) peers() []string {
 	return unique(list)
 }
 
-// readSettings finds out what this machine is. What is wrong with its files is kept for the check of
-// the configuration.
+// readSettings finds out what this machine is. It keeps errors in its files for the check of the
+// configuration.
 func (in *inspection) readSettings(controlFile, nodeFile string) {
 	in.found, in.settings = nil, settings{}
 	text, err := in.read(controlFile)

@@ -8,7 +8,7 @@ import (
 	controlconfig "github.com/rota-hpc/rota/controld/config"
 )
 
-// What a controller's lease must cover. A follower answers a heartbeat once its disk has written what
+// Bounds of a controller's lease. A follower answers a heartbeat once its disk has written what
 // came before, and syncs of a disk that others use vary.
 const (
 	roundTrips  = 5 // connections to each controller

@@ -36,8 +36,8 @@ type userList struct {
 	Items  []account `json:"items"`
 }
 
-// accounts returns the users that this machine knows, by number: those of getent, which asks the
-// directory service too, else those of /etc/passwd.
+// accounts returns the users that this machine knows, by number. It asks getent, which asks the
+// directory service too, and otherwise reads /etc/passwd.
 func (in *inspection) accounts(ctx context.Context) []account {
 	text, err := in.output(ctx, "getent", "passwd")
 	if err != nil {

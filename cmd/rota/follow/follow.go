@@ -45,8 +45,8 @@ func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (
 	})
 }
 
-// WaitFor polls a job until wanted returns true for it. wanted sees every answer: the first at once, the
-// next at a change or after the time first, and others at a change or after wait.
+// WaitFor polls a job until wanted returns true for it. wanted sees every answer. The first comes
+// at once, the next at a change or after the time first, and others at a change or after wait.
 func WaitFor(ctx context.Context, session *command.Session, id model.JobID, first, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read

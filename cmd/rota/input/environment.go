@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// WarnOfExports warns about environment variables that were asked for and that the job does not get:
-// those that are not UTF-8, those that may be secrets, and of a star those that are not usual, and
+// WarnOfExports warns about requested environment variables that the job does not get. Those are
+// values that are not UTF-8 and possible secrets. A star also leaves out unusual variables and
 // shell functions.
 func WarnOfExports(env *command.Env, req *Submission) {
 	star := slices.Contains(req.Job.Export, "*")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSecretsAreNotExported is the leak of a user's tokens, passwords and keys into the log, the
-// history and their backups by --export=ALL, which is what sbatch does by default.
+// TestSecretsAreNotExported: --export=ALL, the default of sbatch, must not leak a user's tokens,
+// passwords and keys into the log, the history and their backups.
 func TestSecretsAreNotExported(t *testing.T) {
 	secrets := []string{"HF_TOKEN=hf_x", "WANDB_API_KEY=0123", "AWS_SECRET_ACCESS_KEY=x",
 		"AWS_ACCESS_KEY_ID=AKIAxxxxxxxxxxxxxxxx",

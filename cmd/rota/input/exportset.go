@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What a job gets of the submitting shell's variables stays in the log, in the history and in their
+// Variables of the submitting shell that a job gets stay in the log, in the history and in their
 // copies for good. So a star copies only what programs on clusters are usually steered by, and
 // nothing that may be a secret.
 

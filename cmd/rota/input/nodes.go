@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// OnFewestNodes calls do with the job, which submits it or asks what would become of it. If no node
-// could ever have all tasks of a script that does not say how many nodes they have, do is called again
-// with as few nodes as the largest ones need for them. The error is that of do.
+// OnFewestNodes calls do with the job, which submits it or asks what would become of it. A script
+// may not say how many nodes it has. If no node could ever have all its tasks, do is called again
+// with as few nodes as the largest nodes need for them. The error is that of do.
 func (s *Submission) OnFewestNodes(ctx context.Context, session *command.Session, do func(*jobspec.Job) error) error {
 	refused := do(s.Job)
 	if s.again == nil || !isImpossible(refused) {

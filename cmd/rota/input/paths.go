@@ -16,10 +16,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// WarnOfPaths warns about a working directory, an image or a place for output that is not there, or
-// that the submitter may not write, as far as this host can tell. It refuses nothing, since nodes may
-// have other disks: a path whose first directory is not on this host is left to them. Root, which may write
-// everywhere, is warned once it is known as which other user its jobs run.
+// WarnOfPaths warns about a working directory, an image or a place for output that is missing, or
+// that the submitter may not write, as far as this host can tell. It refuses nothing, since nodes
+// may have other disks: a path whose first directory is not on this host is left to them. Root,
+// which may write everywhere, is warned once it is known as which other user its jobs run.
 func WarnOfPaths(env *command.Env, req *Submission) {
 	said := wrongPaths(req.Job, jobUser{"you", "you", func(dir string) bool {
 		return os.Getuid() == 0 || unix.Access(dir, unix.W_OK|unix.X_OK) == nil
@@ -89,8 +89,8 @@ func pathsOf(job *jobspec.Job) []usedPath {
 	return list
 }
 
-// literalDir returns the directory of a pattern for output, up to the first directory that has a name
-// which is only known once the job runs.
+// literalDir returns the directory of a pattern for output, up to the first directory whose name is
+// known only once the job runs.
 func literalDir(pattern string) string {
 	before, _, _ := strings.Cut(strings.ReplaceAll(pattern, "%%", "\x00"), "%")
 	return strings.ReplaceAll(path.Dir(before), "\x00", "%")

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// TestPathsThatAreNowhere: all paths of a job that this host knows to be wrong are named when it is
-// submitted, in one go, and none that it cannot judge. It is submitted all the same.
+// TestPathsThatAreNowhere: a submission names all paths of the job that are wrong on this host, in
+// one go. It does not name paths that this host cannot judge. It is submitted all the same.
 func TestPathsThatAreNowhere(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file.txt")

@@ -196,8 +196,8 @@ func laterComponents(args []string) (flags []script.Flag, rest []string, err err
 	return flags, rest, nil
 }
 
-// readScript reads a script with its arguments. The flags of the command line, of which the output goes to
-// a file, are of the first component, and later are those of others.
+// readScript reads a script with its arguments. Flags of the command line, whose output goes to a
+// file, belong to the first component; later flags belong to others.
 func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string,
 	later ...script.Flag) (*Submission, error) {
 	opts, err := scriptOptions(env, c, file)

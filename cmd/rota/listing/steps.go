@@ -7,8 +7,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// maxSteps bounds the work of one filter over all items of a list: ten times the steps of a predicate
-// over the nodes of 10,000 jobs on 100 nodes each.
+// maxSteps bounds the work of one filter over all items of a list. It is ten times the work of a
+// predicate over the nodes of 10,000 jobs on 100 nodes each.
 const maxSteps = 10_000_000
 
 // The names of the functions that count steps. An expression cannot have them: a name begins with a
@@ -18,8 +18,8 @@ const (
 	countRange = "·range"
 )
 
-// stepCounter makes an expression count what it repeats: each turn of a predicate, such as those of
-// reduce and filter, and each number of a range. Without it a few nested predicates run for hours.
+// stepCounter makes an expression count repeated work: each turn of a predicate, as in reduce and
+// filter, and each number of a range. Without it a few nested predicates run for hours.
 type stepCounter struct{ left int }
 
 // options has an expression count, and fail when it has no steps left.

@@ -14,8 +14,8 @@ import (
 
 const helpTail = `
 "rota help COMMAND" describes a command. rota connects to --addr or ROTA_ADDR (http://host:port, unix:PATH, or a
-comma-separated list), otherwise to /run/rota/controld.sock and /run/rota/rota.sock, otherwise to a "rota dev" of the
-current directory, or of one above it.
+comma-separated list). Without them it tries /run/rota/controld.sock and /run/rota/rota.sock, and then the "rota dev"
+of the current directory, or of a directory above it.
 Exit codes: 0 ok, 1 failed, 2 invalid usage or job file, 3 not found, 4 denied, 5 no controller reachable,
 6 would not start now (plan), 7 something keeps Rota from working (doctor), 124 timed out. "run" and "wait" return
 the job's own exit code.

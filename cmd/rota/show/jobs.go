@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// JobName returns the name of a job: 123, 123_4 for an array task, 123_[5-9%2] for the pending
-// tasks of an array, 123.train for a group job.
+// JobName returns the name of a job: 123, or 123_4 for an array task. The pending tasks of an array
+// are 123_[5-9%2], and a group job is 123.train.
 func JobName(j *api.Job) string {
 	switch {
 	case j.Array.Job != 0 && j.Array.Index != nil:

@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-// printCSV writes a line for each result and class, with the names and units of the JSON: first the
-// numbers of the class, then those of the run. With several seeds, lines with the means and half
-// the widths of their 95 % intervals follow.
+// printCSV writes a line for each result and class, with the names and units of the JSON. The
+// numbers of the class come first, then those of the run. With several seeds, lines with the means
+// and half the widths of their 95 % intervals follow.
 func (s *simulation) printCSV(results []*sim.Result) error {
 	t := &table.Table{}
 	add := func(r *sim.Result, seed, class string, numbers []figure) {

@@ -57,8 +57,7 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	return s, s.readArrivals(c)
 }
 
-// readConfig reads a cluster's file. What it says of anything but the policy has no place in a trace's
-// cluster.
+// readConfig reads a cluster's file. Only its policy applies to a trace's cluster.
 func (s *simulation) readConfig(path string) error {
 	f, err := config.Read(path)
 	if err != nil {

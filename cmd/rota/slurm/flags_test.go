@@ -18,7 +18,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// What becomes of a flag of Slurm's manual pages.
+// The ways in which a flag of Slurm's manual pages is treated.
 const (
 	done    = "done"
 	warned  = "left out, with a warning"
@@ -177,8 +177,8 @@ func TestFlagsOfTheManual(t *testing.T) {
 	}
 }
 
-// TestRefusedFlags gives every command each flag that is refused: it ends with exit code 1, names the
-// flag, and asks no controller for anything that changes a job.
+// TestRefusedFlags gives every command each flag that is refused. The command ends with exit code
+// 1, names the flag, and sends no change of a job to a controller.
 func TestRefusedFlags(t *testing.T) {
 	a := slurmtest.Accepting(t)
 	s := slurmtest.Shell{T: t, Tools: tools, Addr: a.URL, Stdin: slurmtest.Body}

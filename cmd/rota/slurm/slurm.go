@@ -1,5 +1,5 @@
 // Package slurm has commands under Slurm's names: the one program is called by a link of that name.
-// Their options, output, messages and exit codes are those of Slurm. What is not there yet is refused
+// Their options, output, messages and exit codes are those of Slurm. Missing commands are refused
 // by name. The commands themselves are in the packages below: queries, actions and steps.
 package slurm
 

@@ -16,7 +16,7 @@ func aboutSpec(verb, name string, err error) error {
 }
 
 // submitFailed is the error of a submission. If its answer was lost, the hint says how to find out
-// whether there is a job, and with a key how to repeat the command without submitting twice.
+// whether the job exists. With a key, it says how to repeat the command without submitting twice.
 func submitFailed(name, key string, err error) error {
 	hint := "the job may have been submitted: \"rota queue --me\" shows it"
 	if key != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestALostAnswerIsNotTakenForAFailure notices a submission whose answer was lost, and which the
-// message calls a plain failure: the user would submit it again, and have it twice.
+// TestALostAnswerIsNotTakenForAFailure notices a message that calls a lost answer a plain failure.
+// The user would submit the job again, and have it twice.
 func TestALostAnswerIsNotTakenForAFailure(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.On("POST /v1/jobs", rotatest.Cut)

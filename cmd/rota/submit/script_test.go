@@ -219,8 +219,8 @@ func TestScriptMistakes(t *testing.T) {
 	}
 }
 
-// TestTasksTakeFewNodes notices tasks that are refused although several nodes have room for them, and
-// ones that take more nodes than they need, or others than the script says.
+// TestTasksTakeFewNodes notices tasks that are refused although several nodes have room for them.
+// It also notices tasks on more nodes than they need, or on others than the script says.
 func TestTasksTakeFewNodes(t *testing.T) {
 	impossible := api.Problem{Status: 422, Code: api.CodeImpossible, Detail: "no node is so large"}
 	for name, c := range map[string]struct {

@@ -227,8 +227,8 @@ func TestWhatPlanSays(t *testing.T) {
 	}
 }
 
-// TestWhatIsResubmitted notices a job of another user or in another state that is submitted, and
-// tasks of an array that are submitted in place of others.
+// TestWhatIsResubmitted notices the submission of a job of another user or in another state. It
+// also notices array tasks that are submitted in place of others.
 func TestWhatIsResubmitted(t *testing.T) {
 	three := 3
 	a := rotatest.NewAnswers(t)
@@ -291,8 +291,8 @@ func ctrlC(t *testing.T) {
 	}
 }
 
-// TestCtrlCWhileASubmittedJobIsFollowed notices a job that is cancelled although it does not belong to the
-// terminal, and a message that does not say that it goes on.
+// TestCtrlCWhileASubmittedJobIsFollowed notices a job that is cancelled although it does not belong
+// to the terminal. It also notices a message that does not say that the job goes on.
 func TestCtrlCWhileASubmittedJobIsFollowed(t *testing.T) {
 	for _, flag := range []string{"--follow", "--wait"} {
 		a := rotatest.NewAnswers(t)

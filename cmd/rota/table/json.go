@@ -125,8 +125,8 @@ func PrintYAML(w io.Writer, value any) error {
 	return out.Close()
 }
 
-// otherInYAML11 matches texts that need quotes only in YAML 1.1, which many programs still read: it
-// takes words such as yes and off for booleans, and 1:30 for 90.
+// otherInYAML11 matches texts that need quotes only in YAML 1.1, which many programs still read.
+// YAML 1.1 takes words such as yes and off for booleans, and 1:30 for 90.
 var otherInYAML11 = regexp.MustCompile(`^(?i:y|yes|n|no|on|off)$|^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$`)
 
 // blockStyle changes nodes from the style of JSON to that of YAML, except for empty lists and

@@ -56,8 +56,8 @@ func TestTablesAsText(t *testing.T) {
 	}
 }
 
-// TestTablesAreShortened notices a line that is wider than the limit, a cell that is cut although there is room,
-// and one that is cut and must not be.
+// TestTablesAreShortened notices a line that is wider than the limit, a cell that is cut although
+// there is room, and a cell that is cut although it must not be.
 func TestTablesAreShortened(t *testing.T) {
 	long := strings.Repeat("ä", 80)
 	tb := &table.Table{Columns: []table.Column{{Title: "ID", Right: true}, {Title: "NAME", Least: 8}, {Title: "NODES",

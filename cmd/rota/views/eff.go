@@ -21,7 +21,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// efficiency is what an attempt of a job has used of what it had. What is null is not known.
+// efficiency is what an attempt of a job has used of what it had. Unknown values are null.
 type efficiency struct {
 	ID      model.JobID     `json:"id"`
 	Ref     string          `json:"ref"`
@@ -282,8 +282,8 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 	return s.out.Flush()
 }
 
-// printMembers writes the efficiency of the tasks of an array, or of the groups of a pipeline job, a
-// line each, and of all of them.
+// printMembers writes the efficiency of the tasks of an array, or of the groups of a pipeline job.
+// Each has a line, and a last line is about all of them.
 func printMembers(out io.Writer, j *api.Job, members []efficiency) error {
 	b := bufio.NewWriter(out)
 	fmt.Fprintf(b, "Job %s  %s\n", show.ID(j.ID), show.Clean(j.Name))

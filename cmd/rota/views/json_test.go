@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// TestJSONOfViews is what programs may rely on: the JSON of each view has an apiVersion and a kind,
-// its names stay, and its lists are never null. A name that goes shows in a golden file.
+// TestJSONOfViews checks the promises to programs. The JSON of each view has an apiVersion and a
+// kind, its names stay, and its lists are never null. A name that goes shows in a golden file.
 func TestJSONOfViews(t *testing.T) {
 	a := sampleCluster(t)
 	a.Give("GET /v1/jobs/7/usage", api.JobUsage{Job: 7, Attempt: 2, Live: true,

@@ -16,8 +16,8 @@ import (
 
 // noMetric says how a job reports its metrics.
 const noMetric = `no metric reported yet: a job reports by lines such as {"step":10,"metrics":{"loss":0.5}} in
-$ROTA_PROGRESS_FILE, or by its output with progress { pattern }; curves are in the memory of the
-controller that leads, and begin anew when another takes over`
+$ROTA_PROGRESS_FILE, or by its output with progress { pattern }. The leading controller keeps the
+curves in memory, so that they begin anew when another one takes over`
 
 // showPlot draws the metric of a job.
 func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref string) error {

@@ -65,8 +65,8 @@ func sbatch(ctx context.Context, t *tool.Tool, args []string) error {
 	return nil
 }
 
-// batchScript returns the script that sbatch is to submit, with its name and arguments: that of a
-// file, of standard input, or a command as one.
+// batchScript returns the script that sbatch is to submit, with its name and arguments. The script
+// comes from a file or standard input, or wraps a command.
 func batchScript(t *tool.Tool, flags []script.Flag, rest []string) (name string, src []byte, args []string, err error) {
 	i := slices.IndexFunc(flags, func(f script.Flag) bool { return f.Name == "wrap" })
 	switch {

@@ -238,8 +238,8 @@ func (c *cancelling) tell(format string, args ...any) {
 	}
 }
 
-// said prints why something was not done to a job. It reports whether it is no failure, as in Slurm: a
-// job that is to be cancelled and has ended, or is not there, is as it should be.
+// said prints why something was not done to a job. It reports whether the refusal is no failure, as
+// in Slurm: a job to be cancelled that has ended, or is unknown, needs no cancelling.
 func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 	what := "job"
 	job, step := tool.CutStep(ref)

@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// cancels is a controller before which jobs are cancelled and signalled: 7 runs, 8 is an array, 20 waits,
-// 21 has ended, 30 is of another user, and 99 is not there.
+// cancels is a controller whose jobs are cancelled and signalled. Job 7 runs, 8 is an array, 20
+// waits, 21 has ended, 30 belongs to another user, and 99 is unknown.
 func cancels(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	a := slurmtest.Queue(t)

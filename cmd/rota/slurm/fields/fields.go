@@ -1,5 +1,5 @@
-// Package fields has the one table of what can be said of jobs and nodes, from which all lists under
-// Slurm's names are made: in columns, as KEY=VALUE, and in JSON.
+// Package fields has the one table of the fields of jobs and nodes. It makes all lists under
+// Slurm's names: columns, KEY=VALUE, and JSON.
 package fields
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Field is one thing that can be said of a row. All forms are made of it: a letter of -o, a name of
-// -O, a field of sacct, a key of scontrol show, and a member in JSON.
+// -O, a field of sacct, a key of scontrol show and a member in JSON.
 type Field[T any] struct {
 	letter byte   // in -o; 0: it has none
 	long   string // in -O; "": it has none

@@ -44,8 +44,8 @@ func TestReasonInPlaceOfNodes(t *testing.T) {
 	}
 }
 
-// TestStoppedJobs: of a job that was cancelled, or came to its time limit, sacct has no exit code, and of its
-// script how that has ended. The processor time of its steps adds up to its own.
+// TestStoppedJobs: sacct has no exit code for a job that was cancelled or reached its time limit.
+// The script's own step shows how it ended. The processor time of its steps adds up to its own.
 func TestStoppedJobs(t *testing.T) {
 	var s Sheet[*JobRow]
 	if err := s.Choose(Jobs, "jobid,state,exitcode,totalcpu,systemcpu,maxrss,averss"); err != nil {
@@ -132,7 +132,7 @@ func TestValuesOfJSON(t *testing.T) {
 	}
 }
 
-// FuzzFormats reads any text as a format. What can be read can be written.
+// FuzzFormats reads any text as a format. A format that can be read can be written.
 func FuzzFormats(f *testing.F) {
 	for _, seed := range []string{"%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", "%", "%.", "%#", "%#.5", "%é", "a%20ib",
 		"%99999999999i",

@@ -117,8 +117,8 @@ func TestTimesOfAJob(t *testing.T) {
 	}
 }
 
-// TestWhereTheOutputIs: in a file of the first task; not where Rota keeps it, where the specification may not be
-// seen, or for all tasks of an array.
+// TestWhereTheOutputIs: the output is in a file of the first task. The field is empty if Rota keeps
+// the output, if the caller may not see the specification, and for all tasks of an array.
 func TestWhereTheOutputIs(t *testing.T) {
 	three := 3
 	for name, c := range map[string]struct {

@@ -447,8 +447,8 @@ func orNullUnlessPast(r *JobRow, text string) string {
 	return orNull(text)
 }
 
-// FullID returns the job's id as users write it: 7, 7_3 for an array task, 7_[4-9%2] for pending
-// tasks, and 7+0 for a group that is a job of its own. A dot follows only for a step.
+// FullID returns the job's id as users write it: 7, or 7_3 for an array task. Pending tasks are
+// 7_[4-9%2], and a group that is a job of its own is 7+0. A dot follows only for a step.
 func (r *JobRow) FullID() string {
 	name := ""
 	if r.Group != nil {
@@ -528,9 +528,9 @@ func (r *JobRow) command() string {
 	return ""
 }
 
-// output returns the path of the output, or of the errors, of the job's first worker; "" if the job
-// names no file, or the row is about several array tasks. The pattern is expanded as on the node,
-// with the facts that the row has.
+// output returns the path of the output, or of the errors, of the job's first worker. It is "" if
+// the job names no file, or the row is about several array tasks. The pattern is expanded as on the
+// node, with the facts that the row has.
 func (r *JobRow) output(errors bool) string {
 	spec := r.spec()
 	if len(spec.Groups) == 0 || len(spec.Groups[0].Tasks) == 0 || r.Array.Indices != "" {
@@ -665,10 +665,10 @@ func limitMinutes(r *JobRow) any {
 	return numberOf(int64(r.TimeLimit+59) / 60)
 }
 
-// Unfold returns the rows of a job as Slurm has them. An array has no row of its own: it has one
-// for its pending tasks and one for the tasks that were cancelled before they began, or with each a
-// row for every such task. Tasks that began are jobs of their own. A pipeline has no row; its
-// groups have. The rows may share memory with j.
+// Unfold returns the rows of a job as Slurm has them. An array has no row of its own. It has one
+// row for its pending tasks and one for the tasks that were cancelled before they began; with each,
+// it has a row for every such task. Tasks that began are jobs of their own. A pipeline has no row;
+// its groups have. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	j.Code, j.State = slurmState(j)
 	if j.Code == model.Pending {

@@ -114,7 +114,7 @@ func appendObject[T any](b []byte, tree []Member[T], row T) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendValue appends the JSON of a value. What rows have most of is written without reflection.
+// appendValue appends the JSON of a value. The most common types are written without reflection.
 func appendValue(b []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case string:

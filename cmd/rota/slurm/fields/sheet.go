@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
-// Sheet prints rows as sacct and the commands about accounts do: under titles and dashes, with values that
-// are cut with a '+' at the width of their column; or, for programs, with a text between them.
+// Sheet prints rows as sacct and the commands about accounts do. Tables have titles and dashes, and
+// cut values with a '+' at the width of their column. For programs, a text separates the values.
 type Sheet[T any] struct {
 	Columns   []Column[T]
 	NoHeader  bool

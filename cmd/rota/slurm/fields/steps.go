@@ -112,8 +112,8 @@ func (r *JobRow) lastSteps() []api.Step {
 	return nil
 }
 
-// batch returns the row of a job's script. The memory of a worker is measured with that of the steps in
-// it, so that it says nothing of the script where there are some.
+// batch returns the row of a job's script. A worker's memory is measured together with the memory
+// of its steps. It therefore says nothing of the script if steps ran.
 func (r *JobRow) batch() *JobRow {
 	job, used := *r.Job, show.Usage(r.Job)
 	job.Name, used.CPUSeconds, used.SystemSeconds = tool.BatchStep, 0, 0
@@ -140,8 +140,8 @@ func (r *JobRow) batch() *JobRow {
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.BatchStep, tasks: 1, used: &used}}
 }
 
-// stopped reports whether a job was ended at its time limit, or because a user wanted that: then Slurm's
-// accounts have no exit code of it, and say of each of its steps how that has ended.
+// stopped reports whether a job ended at its time limit, or because a user wanted that. Slurm's
+// accounts then have no exit code of the job, but say how each of its steps ended.
 func (r *JobRow) stopped() bool { return r.Code == model.Cancelled || r.Code == model.TimedOut }
 
 // endCode is the state of a step that has ended with that.
@@ -255,8 +255,8 @@ func attemptSeconds(a *api.Attempt) (total, system float64) {
 	return total, min(system, othersSystem+total-others) // what is left to the script bounds what is left of the system's
 }
 
-// besideSeconds returns the processor time of all that an attempt has run beside its script and that has
-// ended: its steps, and what was started from outside.
+// besideSeconds returns the processor time of everything that an attempt ran beside its script and
+// that has ended: its steps, and programs started from outside.
 func besideSeconds(a *api.Attempt) (total, system float64) {
 	extern := a.Usage.OfExtern()
 	total, system = extern.TotalCPU(), extern.SystemCPU()

@@ -151,8 +151,9 @@ func (q *accountQuery) rows(all []association, whole bool) []association {
 	return rows
 }
 
-// associations lists the accounts as a tree, each followed by its users: those that it is configured
-// for, those that hold something or have used it, and the caller if it is in one of its groups.
+// associations lists the accounts as a tree, each followed by its users. They are the users
+// configured for it, those that hold something or have used it, and the caller if it is in one of
+// its groups.
 func associations(ctx context.Context, s *command.Session) ([]association, error) {
 	shares, _, err := s.Shares(ctx, api.Read{})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // jobOptions say which jobs squeue and sacct list.
 type jobOptions struct{ users, accounts, called, queues, classes, nodes, states string }
 
-// add defines the options by their names in a command, in the order of the struct: each with its other
-// names behind commas, and its letter behind a slash.
+// add defines the options by their names in a command, in the order of the struct. Commas separate
+// an option's other names; its letter follows a slash.
 func (o *jobOptions) add(f *pflag.FlagSet, names ...string) {
 	for i, to := range []*string{&o.users, &o.accounts, &o.called, &o.queues, &o.classes, &o.nodes, &o.states} {
 		list, letter, _ := strings.Cut(names[i], "/")

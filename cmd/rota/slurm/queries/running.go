@@ -31,7 +31,7 @@ func (s *stepRef) names(r *fields.JobRow) bool {
 	return slices.Contains(s.of.refs, show.ID(r.ID)) || slices.Contains(s.of.refs, show.ID(r.Array.Job))
 }
 
-// What asking for the steps that run is bounded by: each job is a request to one of its nodes.
+// Bounds of asking for running steps: each job is a request to one of its nodes.
 const (
 	maxAsked   = 100
 	askedOnce  = 16

@@ -24,7 +24,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Fields of sacct: the usual ones, those of --brief, and those of --long.
+// Fields of sacct: by default, with --brief, and with --long.
 const (
 	acctFormat  = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 	briefFormat = "JobID,State,ExitCode"

@@ -34,8 +34,8 @@ func JobOf(id model.JobID, name string, code model.JobState, state string, edit 
 	return j
 }
 
-// LiveJobs are one that runs, an array of which some wait, one runs and some were cancelled before
-// they began, one that is held, and one that has just ended.
+// LiveJobs are a running job, an array with waiting, running and cancelled tasks, a held job, and a
+// job that has just ended. The cancelled tasks had not begun.
 func LiveJobs() []api.Job {
 	ran := func(j *api.Job) {
 		j.Attempt, j.Started, j.Elapsed, j.Nodes = 1, Minute(1), 3540, []string{"gpu01"}

@@ -270,8 +270,8 @@ func (a *allocation) cancel(why string) {
 	}
 }
 
-// environment is that of the command: own, and what srun reads of the allocation. What another allocation has
-// left there is taken out. cluster is the name of the cluster, "" if it is not known.
+// environment is that of the command: own, and what srun reads of the allocation. Variables left by
+// another allocation are removed. cluster is the name of the cluster, "" if it is not known.
 func (a *allocation) environment(own []string, job *api.Job, cluster string) []string {
 	set := map[string]string{
 		"SLURM_JOB_USER": job.User, "SLURM_JOB_UID": strconv.Itoa(int(job.UID)),

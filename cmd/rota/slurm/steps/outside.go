@@ -20,8 +20,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// ofBoth are the flags of srun outside of a job that say something of its allocation and of the step in it.
-// What others say of the allocation the step finds in variables, as in a shell of salloc.
+// ofBoth are the flags of srun outside of a job that say something of its allocation and of the
+// step in it. Other flags of the allocation reach the step in variables, as in a shell of salloc.
 var ofBoth = []string{"cpus-per-task", "job-name", "quiet"}
 
 // counts are flags with variables that srun reads, and neither sbatch nor salloc.

@@ -20,8 +20,8 @@ func srun(ctx context.Context, t *tool.Tool, args []string) error {
 	return runOutside(ctx, t, args)
 }
 
-// startsStep reports whether srun starts a step of a job: of that in which it runs, that of a shell
-// which salloc has started, or another one by --jobid.
+// startsStep reports whether srun starts a step of a job. The job is the one in which srun runs,
+// that of a shell of salloc, or another one by --jobid.
 func startsStep(t *tool.Tool, args []string) bool {
 	if t.OwnJob() != "" || t.Getenv("SLURM_JOB_ID") != "" {
 		return true

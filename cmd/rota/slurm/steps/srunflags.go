@@ -83,8 +83,8 @@ var srunFlags = []srunFlag{
 	{name: "quit-on-interrupt", takes: takesNothing},
 }
 
-// srunWithout are flags that need no effect: they tune how cores are bound or how srun itself works, say
-// what holds for every step, or are about a job that is there already.
+// srunWithout are flags that need no effect. They tune core binding or srun itself, state what
+// every step does anyway, or concern a job that exists already.
 var srunWithout = []srunFlag{
 	{name: "cpu-bind"}, {name: "mem-bind"}, {name: "hint"}, {name: "accel-bind"}, {name: "cpu-freq", noted: true},
 	{name: "gpu-freq", noted: true}, {name: "threads-per-core"}, {name: "cores-per-socket"}, {name: "sockets-per-node"},

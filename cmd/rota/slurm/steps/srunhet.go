@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// A step of a heterogeneous job has a part in one component of the job, or in several: srun --het-group=0,1 a
-// runs a in two, and srun a : b another program in each.
+// A step of a heterogeneous job has a part in one component of the job, or in several. srun
+// --het-group=0,1 a runs a in two components; srun a : b runs another program in each.
 
 // ofPart are the flags of srun that are for each part of a step. All others are for the whole step, and are
 // written in the first part.
@@ -25,8 +25,8 @@ var ofPart = map[string]bool{"het-group": true, "nodes": true, "ntasks": true, "
 // propagated are those of them that hold for later parts too, unless these have their own.
 var propagated = []string{"distribution", "exclude", "export", "chdir"}
 
-// ofComponent are those whose variables say what a component of the job has: NAME is that of the first,
-// NAME_HET_GROUP_1 that of the second.
+// ofComponent are the flags whose variables describe a component of the job: NAME describes the
+// first one, NAME_HET_GROUP_1 the second.
 var ofComponent = map[string]bool{"nodes": true, "ntasks": true, "ntasks-per-node": true, "distribution": true,
 	"gpus": true, "gpus-per-node": true, "gpus-per-task": true, "ntasks-per-gpu": true}
 

@@ -182,7 +182,7 @@ func (o *stepOutput) open(path string) (io.Writer, error) {
 	}
 	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	mode := o.line.values["open-mode"]
-	// What a job has written before it was requeued stays, as with its own output.
+	// The output that a job wrote before it was requeued is kept, as with its own output.
 	again := o.tool.Getenv("SLURM_RESTART_COUNT")
 	if strings.HasPrefix(mode, "t") || mode == "" && (again == "" || again == "0") {
 		flags |= os.O_TRUNC

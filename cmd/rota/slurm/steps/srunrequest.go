@@ -53,8 +53,8 @@ func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 	return line.setWorkdir(r, dir, own, line.has("jobid"))
 }
 
-// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. What the
-// node has in every container is named by the same path.
+// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's
+// too. Mounts that the node gives every container keep their path.
 func (line *srunLine) checkMounts(ctx context.Context, session *command.Session, ref string, own bool) error {
 	list := line.values["container-mounts"]
 	if list == "" {
@@ -267,7 +267,7 @@ func (line *srunLine) readAmounts(r *api.StepRequest) (err error) {
 	return nil
 }
 
-// readGPUs reads how many GPUs the step has. What the command line says outweighs variables.
+// readGPUs reads how many GPUs the step has. The command line outweighs variables.
 func (line *srunLine) readGPUs(r *api.StepRequest) error {
 	fields := map[string]*int{"gpus": &r.GPUs, "gpus-per-node": &r.GPUsPerNode, "gpus-per-task": &r.GPUsPerTask,
 		"gres": &r.GPUsPerNode}
@@ -307,8 +307,8 @@ func (line *srunLine) readGPUs(r *api.StepRequest) error {
 	return nil
 }
 
-// countGPUs reads [TYPE:]N, or with --gres a list that has gpu[:TYPE][:N]. What else can be counted by
-// --gres no job has, so that it is an error.
+// countGPUs reads [TYPE:]N, or with --gres a list that has gpu[:TYPE][:N]. No job has other
+// resources, so any other --gres is an error.
 func countGPUs(flag, text string) (n int, found bool, err error) {
 	invalid := fmt.Errorf("Invalid --%s specification: %q", flag, text)
 	for item := range strings.SplitSeq(text, ",") {

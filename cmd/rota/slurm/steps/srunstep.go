@@ -118,8 +118,8 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 	switch mpi := line.values["mpi"]; mpi {
 	case "", "none", pmi2:
 	default:
-		return nil, fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and its like, and "+
-			"OpenMPI's own mpirun starts its programs in a batch script", mpi)
+		return nil, fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and similar; "+
+			"programs of OpenMPI need its own mpirun in a batch script", mpi)
 	}
 	ref, own, err := line.jobOf()
 	if err != nil {
@@ -163,8 +163,8 @@ func (s *stepRun) start(ctx context.Context, stdin io.Reader, signals <-chan os.
 	return s.run(ctx, stdin, signals)
 }
 
-// inputFile reads --input: the file that the tasks read ("": srun's own input), the one task that
-// reads it or stream.AllTasks, and none if no task reads anything.
+// inputFile reads --input. path is the file that the tasks read ("": srun's own input), and task is
+// the one task that reads it, or stream.AllTasks. none means that no task reads anything.
 func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 	task = stream.AllTasks
 	text := s.line.values["input"]
@@ -554,7 +554,7 @@ func nodeIsAway(err error) bool {
 const awayPause = 500 * time.Millisecond
 
 // reopen asks for the step once, or attaches to it once it has begun. The request runs in a
-// goroutine of its own, because it may wait for hours and signals must be handled meanwhile: a
+// goroutine of its own, because it may wait for hours and signals must be handled meanwhile. A
 // signal that would end a program ends srun.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {

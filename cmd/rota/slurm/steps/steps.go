@@ -1,6 +1,6 @@
-// Package steps has the commands under Slurm's names that run tasks while they go on themselves: srun, which
-// starts a step of a job, or outside of one a step in an allocation of its own, salloc, in whose shell srun
-// starts steps, and sattach, which watches one.
+// Package steps has the commands under Slurm's names that keep running beside their tasks. srun
+// starts a step of a job, or a step in an allocation of its own if it runs outside of a job. salloc
+// starts a shell in which srun starts steps. sattach watches a step.
 package steps
 
 import "github.com/rota-hpc/rota/cmd/rota/slurm/tool"

@@ -20,8 +20,8 @@ func (t *Tool) Flags() *pflag.FlagSet {
 	return f
 }
 
-// Shortened returns the flag whose name begins like the one on a command line, as getopt_long(3)
-// does, or the name itself if several flags or none begin so. Names in the program are whole.
+// Shortened returns the flag that begins with the name on a command line, as getopt_long(3) does.
+// If several flags or none begin so, it returns the name itself. Names in the program are whole.
 func Shortened(f *pflag.FlagSet, name string) pflag.NormalizedName {
 	if f.Parsed() {
 		if fit := beginning(f, name); len(fit) == 1 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// BatchStep is the name of the step that is a job's script or program itself, and ExternStep of the one
-// whose processes were started beside it, by rota exec and rota shell.
+// BatchStep names the step that is a job's script or program itself. ExternStep names the step of
+// processes that were started beside it, by rota exec and rota shell.
 const (
 	BatchStep  = "batch"
 	ExternStep = "extern"

@@ -1,5 +1,5 @@
-// Package tool has what all commands under Slurm's names have in common: how they read flags, reach the
-// controllers, and say in Slurm's words what is wrong.
+// Package tool has the common parts of all commands under Slurm's names. It reads flags, reaches
+// the controllers, and reports errors in Slurm's words.
 package tool
 
 import (
@@ -48,8 +48,8 @@ type Submitter struct {
 	Await func(context.Context, *command.Session, model.JobID) error
 }
 
-// Run carries out a command line, whose first word is the name or a path that ends in it, says what was
-// wrong, and returns the exit code.
+// Run carries out a command line and returns its exit code. Its first word is the name of the
+// command, or a path that ends in it. Run prints errors itself.
 func (c Commands) Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
 	own := *env
 	own.Name = filepath.Base(args[0])

@@ -243,8 +243,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// TestMPICH runs a program of the real MPICH on this machine, as if its ranks were on two nodes, by a
-// connection as tasks of steps have it.
+// TestMPICH runs a program of the real MPICH on this machine, as if its ranks were on two nodes.
+// They are connected like tasks of steps.
 func TestMPICH(t *testing.T) {
 	cc := needs(t, "libmpich-dev", "mpicc.mpich")
 	needs(t, "gcc", "gcc")

@@ -1,6 +1,6 @@
-// Package pmi is the process manager's end of PMI, by which the processes of an MPI program find each
-// other: they put their addresses into a common table, and wait for each other. It speaks the text
-// protocols of PMI-1 and PMI-2.
+// Package pmi is the process manager's end of PMI, by which the processes of an MPI program find
+// each other. They put their addresses into a common table, and wait for each other. It speaks the
+// text protocols of PMI-1 and PMI-2.
 package pmi
 
 import (
