@@ -66,9 +66,9 @@ func (g *Group) Default() {
 	}
 }
 
-// UsualPerNode returns how many workers may share a node by default: as many as there are, so that
-// they take as few nodes as have room. A worker has a node for itself if it is the group's part of a
-// node, with whole nodes and with steps, and if two on one node could not be told apart.
+// UsualPerNode returns how many workers may share a node by default. That is all of them, so that
+// they take as few nodes as have room. A worker has a node for itself by default if its group gets
+// whole nodes, runs steps, or could not tell two workers on one node apart.
 func (g *Group) UsualPerNode() int {
 	if !g.Loose() && (g.Exclusive || g.RunsSteps() || g.MeetsByHost()) {
 		return 1

@@ -253,8 +253,8 @@ const (
 	SignalPrograms = "programs" // what the shell runs; the shell itself only when the job has to leave
 )
 
-// PreemptSuspend is the mode of a job that can pause at a mini-batch boundary: it gives its GPUs back,
-// keeps its memory, and goes on later where it was.
+// PreemptSuspend is the mode of a job that can pause at a mini-batch boundary. It gives its GPUs
+// back, keeps its memory, and later goes on from there.
 const PreemptSuspend = "suspend"
 
 // RunsOnce reports whether a job that has begun must not be started again when it has to leave.
@@ -312,7 +312,7 @@ type Task struct {
 	Terminal  *Terminal  `json:"terminal,omitempty"` // nil: output goes to its log, and there is no input
 }
 
-// Terminal has the task's process run at a terminal, to which its owner attaches. What it shows is in
+// Terminal has the task's process run at a terminal, to which its owner attaches. Its output is in
 // no log.
 type Terminal struct {
 	Rows    int `json:"rows,omitempty"`    // default 24, until a terminal is attached
@@ -387,17 +387,17 @@ type Launch struct {
 // LaunchTypes are the values of [Launch.Type].
 var LaunchTypes = []string{"single", "per_gpu", "slurm", "torchrun", LaunchSteps}
 
-// MetaAllocation is the name in a job's meta of the command, such as srun, for which the job only holds its
-// nodes: it has no program of its own beside the steps of that command.
+// MetaAllocation is a name in a job's meta. Its value is the command, such as srun, for which the
+// job only holds its nodes: the job has no program beside the steps of that command.
 const MetaAllocation = "slurm-allocation"
 
 // AllocationOfSrun is the command of [MetaAllocation] whose job ends as its only step does.
 const AllocationOfSrun = "srun"
 
 // LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
-// steps on all of them by srun. The other workers run nothing of it. Nproc is how many tasks a step has
-// on each worker unless it says otherwise. In a later group of those that start together no program is
-// run: its workers hold room for steps that the program of the first group starts.
+// steps on all workers by srun. The other workers run nothing of it. Nproc is how many tasks a step
+// has on each worker unless it says otherwise. Later groups that start together with the first one
+// run no program: their workers hold room for steps of the first group's program.
 const LaunchSteps = "steps"
 
 // RunsSteps reports whether the program of a group runs once, and starts steps.
@@ -464,8 +464,8 @@ func (g *GPU) MemoryOn(all Bytes) Bytes {
 	return g.MaxMemory
 }
 
-// LeastMemory returns how much memory a GPU must have so that what is declared to be used of it is
-// no greater part of its memory than the share is of its time, rounded up; 0 for any. So what jobs
+// LeastMemory returns how much memory a GPU must have so that the declared memory is at most the
+// same fraction of it as the share is of its time. It is rounded up; 0 means any GPU. So what jobs
 // declare fits into a GPU if their shares do.
 func (g *GPU) LeastMemory() Bytes {
 	if g == nil || g.Share <= 0 || g.MaxMemory <= 0 {

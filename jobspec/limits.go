@@ -30,13 +30,13 @@ const (
 	MaxAxes       = 32
 	MaxParamBytes = 1 << 20
 
-	// What a job waits for, and what it watches for.
+	// Bounds of a job's dependencies and watchers.
 	MaxDependencies   = 64
 	MaxDependencyJobs = 1000
 	MaxLogPolicies    = 32
 	MaxPattern        = 1000
 
-	// What a job says about nodes.
+	// Bounds of a job's requests about nodes.
 	MaxConstraints = 64
 	MaxNodeLists   = 1000
 	MaxFeatures    = 32

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// CheckText returns what is wrong with a text, as a [Problem] without a path, nil if nothing is: it has
-// at most so many bytes of UTF-8, and none of them is NUL, which a program cannot be given.
+// CheckText returns the fault of a text as a [Problem] without a path, or nil. A text has at most
+// most bytes of UTF-8, and no NUL, because a program cannot get one.
 func CheckText(text string, most int) error {
 	switch {
 	case len(text) > most:
@@ -22,8 +22,8 @@ func CheckText(text string, most int) error {
 	return nil
 }
 
-// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,
-// digits, dots, underscores and hyphens with a letter or digit at both ends.
+// ValidName reports whether name can name a job, group, task, queue or account. Such a name has 1
+// to 63 letters, digits, dots, underscores and hyphens, with a letter or digit at both ends.
 func ValidName(name string) bool {
 	if len(name) == 0 || len(name) > 63 {
 		return false

@@ -22,9 +22,9 @@ func badQuantity(text, problem, hint string) error {
 
 const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" or "2d12h", or D-HH:MM:SS`
 
-// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has
-// them) one after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because
-// Slurm would read minutes. The sum must be whole seconds.
+// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as in Go) one
+// after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because Slurm
+// would read minutes. The sum must be whole seconds.
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, new(Seconds).Example(text))
@@ -52,8 +52,8 @@ func (s *Seconds) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Seconds) Kind() string { return "duration" }
 
-// longMinutes is the number of minutes from which one without a unit is taken for seconds: 3600 means
-// an hour, and not two and a half days.
+// longMinutes is a number of minutes. From it on, a number without a unit counts as seconds: 3600
+// means an hour, and not two and a half days.
 const longMinutes = 300
 
 // Example returns the number n with the units that can have been meant, each in quotes.
@@ -107,8 +107,8 @@ func (b *Bytes) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Bytes) Kind() string { return "size" }
 
-// Example returns the number n with the unit that can have been meant, in quotes: a number that is
-// too large for GiB is one of MiB, as Slurm has it, or of bytes.
+// Example returns the number n with the unit that was probably meant, in quotes. A number that is
+// too large for GiB is a number of MiB, as in Slurm, or of bytes.
 func (*Bytes) Example(n string) string {
 	unit := "GiB"
 	switch x, err := strconv.ParseFloat(n, 64); {

@@ -30,8 +30,8 @@ func TestParseShare(t *testing.T) {
 	}
 }
 
-// TestDeclaredMemoryFits takes jobs at random that may run on a GPU as long as their shares fit:
-// what they may use of its memory fits then, too.
+// TestDeclaredMemoryFits takes random jobs whose shares fit on one GPU. The memory that they
+// declare must fit then, too.
 func TestDeclaredMemoryFits(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))

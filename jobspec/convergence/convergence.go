@@ -1,10 +1,10 @@
-// Package convergence says how far the training of a job has come, by the metric that the job
-// itself reports, after SpeCon (Mao et al., 2020): a job that still learns fast is progressing, one
-// that slows down is watched, and one that has slowed down further is converged.
+// Package convergence classifies how far the training of a job has come, by the metric that the job
+// reports (SpeCon, Mao et al., 2020). A job that still learns fast is progressing. A job that slows
+// down is watched, and one that has slowed down further is converged.
 //
 // The node that runs the job evaluates it, the controllers keep the class alone, and the simulator
-// uses the same [Meter]. A class says nothing about the quality of a model, and its job can make it
-// up: it may move a job only among the jobs of its own account.
+// uses the same [Meter]. A class says nothing about the quality of a model, and a job can make it
+// up. It may therefore move a job only among the jobs of its own account.
 package convergence
 
 import (
@@ -29,8 +29,8 @@ var Classes = []Class{Progressing, Watching, Converged}
 func (c Class) Known() bool { return slices.Contains(Classes, c) }
 
 // Weight is the part of a node that a job of a class gets beside others of its account, in tenths
-// of what a converged one gets: 2, 1.5 and 1 in the paper. A job that says nothing counts as
-// progressing.
+// of a converged job's part: 20, 15 and 10 (2, 1.5 and 1 in the paper). A job that says nothing
+// counts as progressing.
 func (c Class) Weight() int64 {
 	switch c {
 	case Watching:
@@ -137,9 +137,9 @@ func (m *Meter) Evaluate(at int64) (Class, bool) {
 	return next, changed
 }
 
-// change returns G, by how much of its range the mean of the metric has changed in a second; NaN if
-// it cannot be said because the metric is no number, or stands still. It is not known at the first
-// evaluation, and when time has gone back.
+// change returns G: the change of the metric's mean per second, relative to its range. It is NaN if
+// the metric is no number or stands still. It is not known at the first evaluation, and when time
+// has gone back.
 func (m *Meter) change(at int64) (rate float64, known bool) {
 	mean := m.sum / float64(m.n)
 	if m.bad || math.IsNaN(mean) || math.IsInf(mean, 0) {

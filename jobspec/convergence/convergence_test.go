@@ -74,8 +74,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestOriginOfEarlierAttempts shows that a job which goes on from a checkpoint is measured by all
-// that it has learned, and that its noise is not taken for progress.
+// TestOriginOfEarlierAttempts shows that a job that goes on from a checkpoint is measured by
+// everything it has learned, and that its noise is not mistaken for progress.
 func TestOriginOfEarlierAttempts(t *testing.T) {
 	classes := func(o Origin) (list []Class) {
 		m := Meter{Origin: o}
@@ -94,8 +94,8 @@ func TestOriginOfEarlierAttempts(t *testing.T) {
 	}
 }
 
-// TestNoiseIsAveraged shows that noise of 1 % of the range does not keep a job from converging if
-// it reports often: the mean of an interval counts.
+// TestNoiseIsAveraged shows that noise of 1 % of the range does not keep a frequently reporting job
+// from converging, because the mean of an interval counts.
 func TestNoiseIsAveraged(t *testing.T) {
 	m := Meter{}
 	noise := uint64(1)

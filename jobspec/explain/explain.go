@@ -1,5 +1,5 @@
-// Package explain is what `rota explain` says: a paragraph for every code of a diagnostic, every
-// state and reason of a job, and every attribute and block of a job file. It works without a
+// Package explain holds the texts of `rota explain`. Every code of a diagnostic, every state and
+// reason of a job, and every attribute and block of a job file has a paragraph. It works without a
 // cluster. The texts are those of docs/codes.md and of the job file's tables.
 package explain
 
@@ -43,10 +43,10 @@ func All() []Entry {
 	return slices.Concat(found[Code], found[State], found[Reason], language())
 }
 
-// Find returns what a word means, most of it once: a code with or without its hyphen, a state, a
-// reason, an attribute or block, alone or with the block it stands in (group.time_limit), or a term
-// of the glossary, or policy for the page about it. Small and capital letters are the same. The word
-// may mean several things.
+// Find returns the meanings of a word; most words have one. A word is a code with or without its
+// hyphen, a state, a reason, an attribute or block, or a term of the glossary. An attribute may be
+// alone or with its block (group.time_limit). The word policy means the page about it. Small and
+// capital letters are the same. The word may mean several things.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")

@@ -156,8 +156,8 @@ func TestTermsAreExplained(t *testing.T) {
 	}
 }
 
-// TestThePolicyIsExplained prints the page about the policy as it is, which has at most 700 words and
-// fits a terminal that is wide enough for its tables.
+// TestThePolicyIsExplained prints the page about the policy unchanged. It has at most 700 words,
+// and fits a terminal that is wide enough for its tables.
 func TestThePolicyIsExplained(t *testing.T) {
 	var b strings.Builder
 	found := explain.Find("Policy")

@@ -15,7 +15,7 @@ const page = "codes.md"
 var kindOfSection = map[string]Kind{
 	"States of jobs and nodes":  State,
 	"Why a job waits, or ended": Reason,
-	"What is wrong with a job":  Code,
+	"Errors in a job":           Code,
 }
 
 // words returns the entries of the page by kind, in the order of the page.

@@ -141,8 +141,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSmallFilesAreAffordable: what counts is what expressions yield, not what they could yield with
-// other arguments, and an expression that is refused leaves the budget to the others.
+// TestSmallFilesAreAffordable: the budget counts results of expressions, not results that other
+// arguments could give. A refused expression leaves the budget to the others.
 func TestSmallFilesAreAffordable(t *testing.T) {
 	for _, expr := range []string{
 		`join(",", formatlist("w%02d", range(4)))`,

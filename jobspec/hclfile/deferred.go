@@ -53,8 +53,8 @@ type current struct {
 }
 
 // deferredOutside reports a deferred reference in a place that needs its value. The advice depends
-// on the reason: an unknown name, a kind of file without such references, a computation with one,
-// or an attribute that is needed before the job runs.
+// on the reason. The name is unknown, the kind of file has no such references, the reference is
+// part of a computation, or the attribute is needed before the job runs.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]

@@ -114,8 +114,8 @@ func reversed(text string) string {
 	return string(letters)
 }
 
-// FuzzValues gives a text to variables of every kind, as a file of values and as a value: it is
-// read or refused, and of a sensitive variable nothing is shown.
+// FuzzValues gives a text to variables of every kind, in a file of values and as a value. The text
+// is read or refused, and nothing of a sensitive variable is shown.
 func FuzzValues(f *testing.F) {
 	for _, text := range []string{"any = 1\n", `{ "any": [1, "${x}"], "//": 2 }`, "list = [\"a\"]\r\n",
 		"object = { a = 1, b = \"x\" }", `["a", "b"]`, "{ a = 1 }", "0x10", "1e400", "\xff", "null"} {

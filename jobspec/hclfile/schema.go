@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
-// Block says what may stand in a block. It has every name of the language, also those that are not
-// supported yet, so that mistyped names get a hint and unsupported ones are refused by name.
+// Block says what may stand in a block. It has every name of the language, including those that are
+// not supported yet. Mistyped names then get a hint, and unsupported ones are refused by name.
 type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
@@ -87,7 +87,7 @@ type Source interface {
 }
 
 // Field is an attribute that is stored in a field of T: a string, bool, number, [decode.Quantity],
-// list, map, or a pointer to a string, bool or int where "not written" must be told from zero. Use
+// list or map. It is a pointer to a string, bool or int where "not written" differs from zero. Use
 // [Text] and [Any] for other types.
 func Field[T, F any](name string, field func(*T) *F) Attr {
 	return Attr{Name: name, Type: decode.TypeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
@@ -97,9 +97,9 @@ func Field[T, F any](name string, field func(*T) *F) Attr {
 // schema is completed by [For].
 func Named(name string) Attr { return Attr{Name: name} }
 
-// NamedBlock is a block that is stored in the field whose name in JSON is path: a pointer to its
-// content, nil unless the block is written, the content itself, or a list of contents. Its schema
-// is completed by [For].
+// NamedBlock is a block that is stored in the field whose name in JSON is path. The field is a
+// pointer to its content, nil unless the block is written, the content itself, or a list of
+// contents. Its schema is completed by [For].
 func NamedBlock(name, path, doc string, body *Block) Nested {
 	return Nested{Name: name, Doc: doc, Body: body, path: path}
 }
@@ -162,8 +162,8 @@ func (a Attr) MayDefer() Attr {
 	return a
 }
 
-// OrName returns a such that its text may be written as a reference that begins with root and
-// stands for its own name: "${node.gpu.model}" or node.gpu.model for "node.gpu.model".
+// OrName returns a with a text that may be a reference. The reference begins with root and stands
+// for its own name: "${node.gpu.model}" or node.gpu.model for "node.gpu.model".
 func (a Attr) OrName(root string) Attr {
 	a.nameRoot = root
 	return a

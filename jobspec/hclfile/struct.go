@@ -10,14 +10,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must
-// be written, `hcl:"name,optional"` for one that may be, `hcl:"name,block"` for a block (a struct,
-// a pointer to one, or a slice of them when it may be written several times), and
-// `hcl:"name,label"` on the string field of such a struct that takes its label,
-// `hcl:"name,label,optional"` when the block may have none. Fields have the types that [Field]
-// takes, or time.Duration; what is not written keeps the value that target had. Fields without a
-// tag are left alone. A block whose struct is [Described] is read as that says. It panics when
-// target's type cannot be decoded, which is a mistake in the program.
+// Decode reads a file into a struct whose fields have tags. An attribute has the tag `hcl:"name"`,
+// or `hcl:"name,optional"` if it may be left out. A block has `hcl:"name,block"`, and its field is
+// a struct, a pointer to one, or a slice of them if it may be written several times. The block's
+// label goes to a string field of that struct with `hcl:"name,label"`, or
+// `hcl:"name,label,optional"` if the block may have none. Fields have the types that [Field] takes,
+// or time.Duration; what is not written keeps the value that target had. Fields without a tag are
+// left alone. A block whose struct is [Described] is read as that says. It panics when target's
+// type cannot be decoded, which is a mistake in the program.
 func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	_, diags := Load(name, src, SchemaOf(target), target, Options{})
 	return diags

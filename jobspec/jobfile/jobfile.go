@@ -155,8 +155,8 @@ func noBody(diags diagnostic.Diagnostics) bool {
 	})
 }
 
-// mayFollow reports whether a problem may be only the result of an earlier mistake: something is
-// missing that could not be read, or the place has a mistake already.
+// mayFollow reports whether a problem may only follow from an earlier mistake: a missing value that
+// could not be read, or a place that has a mistake already.
 func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false

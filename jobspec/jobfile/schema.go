@@ -66,8 +66,8 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 			}
 			return err
 		}), func(j *jobspec.Job) any { return j.OnNodeLost }).
-			With("the queue's", "when its node is silent for longer than the lease: `requeue` stops the job and starts it "+
-				"elsewhere; `wait` lets it go on, and starts it elsewhere only once the node was confirmed dead"),
+			With("the queue's", "when its node is silent for longer than the lease. `requeue` stops the job and starts it "+
+				"elsewhere; `wait` lets it run, and starts it elsewhere only once the node is confirmed dead"),
 		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
 		hclfile.Named("exclude_nodes").With("none", "not these nodes; a name that the cluster does not have is refused"),
 		hclfile.Named("features").With("none", "keys of labels that a node must have; of `a|b` one is enough"),
@@ -76,7 +76,7 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 				"array holds as many"),
 		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
 		hclfile.Named("export").
-			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name, and "+
+			With("none", "names of variables to copy from the submit side. `*` and `?` stand for parts of a name, and "+
 				"copy no secrets; a `*` alone copies the usual variables"),
 		hclfile.Named("description").With("", "free text, at most 4 KiB"),
 		hclfile.Named("comment").
@@ -179,8 +179,8 @@ var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
 	{"group", "`gang = false` with several workers in an array or beside other groups",
 		"leave gang out, or submit a job of its own for the group"},
-	{"preemption", "`mode` other than `suspend`", "leave it out: a stopped job is requeued, an elastic one gives up " +
-		"workers first, and a checkpoint block says that it goes on where it was"},
+	{"preemption", "`mode` other than `suspend`", "leave it out. A stopped job is requeued, and an elastic job gives up " +
+		"workers first; with a checkpoint block it goes on from its checkpoint"},
 	{"elastic", "a job with `mode = \"suspend\"`", "leave out mode"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},

@@ -83,15 +83,15 @@ var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("count").AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
 		hclfile.Named("gang").With("true",
-			"start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose "+
-				"index, `array.index`, is its number"),
+			"start all workers in one decision, or none. With `false` each worker starts by itself, as an array element; "+
+				"`array.index` is its number"),
 		hclfile.Named("depends_on").
 			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), "+
 				"`prep:started`"),
 		hclfile.Named("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
 		hclfile.Named("max_workers_per_node").AtLeastOne().
 			With("all", "how many workers may share a node. They take as few nodes as have room; 1 gives each a node of its "+
-				"own, and is the default with `exclusive`, `launch` type `steps` and `rdzv = \"c10d\"`"),
+				"own. 1 is the default with `exclusive`, `launch` type `steps` and `rdzv = \"c10d\"`"),
 		hclfile.Named("exclusive").
 			With("false", "whole nodes: no other job runs there, and the workers get all cores and all memory; "+
 				"resources say what a node must have at least"),

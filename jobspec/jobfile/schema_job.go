@@ -197,20 +197,19 @@ var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("path").With("", "where the program saves; for people, and `$ROTA_CHECKPOINT_FILE`"),
 		hclfile.Named("node_local").With("false", "each worker saves to a folder on its node's own disk, "+
-			"`/run/rota/checkpoint`, which is carried to the node where that worker runs next; `path` is relative to it. "+
-			"If that node is down the job begins anew. Not for elastic jobs and jobs of several groups"),
+			"`/run/rota/checkpoint`. Rota carries it to the node where that worker runs next; `path` is relative to it. "+
+			"If the old node is down, the job begins anew. Not for elastic jobs and jobs of several groups"),
 		hclfile.Named("interval").AtLeastOne().With("", "how often it saves"),
 		hclfile.Named("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
-		hclfile.Named("criu").With("false", "save the whole container by CRIU, for a program that cannot save its state; "+
-			"for one worker of one task that is not elastic; such a job runs on nodes that have CRIU. It is saved instead of "+
-			"signalled when it has to leave, and goes on from there as the same processes. What cannot be saved is signalled "+
-			"as if this were false: network connections, GPUs, what has paused at `rota.pause_point`"),
+		hclfile.Named("criu").With("false", "save the whole container by CRIU, for a program that cannot save its state. "+
+			"The job has one worker with one task, is not elastic, and runs on nodes that have CRIU. It is saved instead of "+
+			"signalled when it has to leave, and goes on from there as the same processes. A program with network connections "+
+			"or GPUs, or one paused at `rota.pause_point`, cannot be saved: it is signalled as if this were false"),
 		hclfile.Named("before_limit").AtLeastOne().
-			With("no signal", "how long before the time limit of an attempt, or the deadline if that is earlier, the program "+
-				"gets the "+
-				"signal of its preemption block, and the notice `timeout`; it may go on until then. It gets them once in each "+
-				"attempt, whatever the limit becomes"),
+			With("no signal", "the program gets the signal of its preemption block and the notice `timeout` this long before "+
+				"the time limit of an attempt, or before an earlier deadline. It may run on until the limit, and gets the "+
+				"signal once in each attempt, even if the limit changes"),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
 	},
 })
@@ -221,15 +220,15 @@ var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
 		hclfile.Named("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
-		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node; "+
-			"with false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
+		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node. "+
+			"With false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
 		hclfile.Named("exit_zero").With("requeue with a checkpoint block, else complete", "what exit code 0 means after the "+
-			"job had to leave: `requeue`: the program has saved its state, and goes on unless it said that it is finished "+
-			"(`rota finished`) or reached `progress { total }`; `complete`: it is done"),
-		hclfile.Named("signal_to").With("both", "`script`: the signal goes to the shell of a script alone; `programs`: "+
-			"before the limit it goes to what the shell runs and not to the shell"),
-		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary, gives its GPUs back, "+
-			"keeps its memory, and goes on later where it was; without it the program is stopped"),
+			"job had to leave. `complete`: the job is done. `requeue`: the program has saved its state, and goes on unless "+
+			"it called `rota finished` or reached `progress { total }`"),
+		hclfile.Named("signal_to").With("both", "`script`: the signal goes only to the shell of a script. `programs`: "+
+			"before the limit it goes to the programs of the shell and not to the shell"),
+		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary. It gives its GPUs back, "+
+			"keeps its memory, and later goes on from there. Without a mode the program is stopped"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

@@ -194,8 +194,8 @@ var launchSchema = hclfile.For[jobspec.Launch](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("type").
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun), `torchrun`, which a script calls "+
-				"itself, or `steps`: the program runs once, on the first worker, and starts steps on all of them by srun; later "+
-				"groups that start with its group may have it without a program"),
+				"itself, or `steps`. With `steps` the program runs once, on the first worker, and starts steps on all workers by "+
+				"srun; later groups that start with its group may have it without a program"),
 		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
 			"processes on each worker; `\"gpu\"`: one per GPU"),
 		hclfile.Named("max_restarts").With("0", "torchrun's own restarts"),
@@ -268,8 +268,8 @@ var progressSchema = hclfile.For[jobspec.Progress](&hclfile.Block{
 		hclfile.Named("file").MayDefer().
 			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
 		hclfile.Named("pattern").MayDefer().
-			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, "+
-				"and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
+			With("", "regular expression in RE2's syntax that reads progress from the output instead. It has a group named "+
+				"`step`, and a group for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
 		hclfile.Named("metric").With("", "name of the metric to watch"),
 		hclfile.Named("goal").With("", "`min` or `max`"),
 		hclfile.Named("total").AtLeastOne().With("", "number of steps in all"),

@@ -32,9 +32,10 @@ type Worker struct {
 // without one.
 const noIndex = "4294967294"
 
-// Expand expands a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r
-// restarts, %s step, %t first rank, %A the array's job id (the job's own if it is no array task), %a the
-// array index. A relative path is below the working directory.
+// Expand expands a pattern of task.log as Slurm does. %j is the job, %x its name, %u the user, %n
+// the worker, %N the node, %r the number of restarts, %s the step and %t the first rank. %A is the
+// array's job id (the job's own if it is no array task), and %a the array index. A relative path is
+// below the working directory.
 func (w Worker) Expand(pattern string) (string, error) {
 	decimal := func(n int64) string { return strconv.FormatInt(n, 10) }
 	values := map[byte]string{
@@ -54,9 +55,9 @@ func (w Worker) Expand(pattern string) (string, error) {
 	return path, nil
 }
 
-// Expand replaces the letters of a pattern of a path for output by their values, as Slurm does: %% is a
-// percent sign, and a number in between, as in %4j, pads numbers with zeros. Other letters than those
-// with a value are refused.
+// Expand replaces the letters of a pattern of a path for output by their values, as Slurm does. %%
+// is a percent sign. A number in between, as in %4j, pads numbers with zeros. Other letters than
+// those with a value are refused.
 func Expand(pattern string, values map[byte]string) (string, error) {
 	var out strings.Builder
 	for rest := pattern; ; {

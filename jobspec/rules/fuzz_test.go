@@ -24,8 +24,8 @@ func readBack(t *testing.T, job *jobspec.Job) {
 	}
 }
 
-// FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and
-// defaults make no good job bad and no bad job good.
+// FuzzValidate takes jobs as a program may send them. Nothing panics, and defaults make no good job
+// bad and no bad job good.
 func FuzzValidate(f *testing.F) {
 	names, err := filepath.Glob("../jobfile/testdata/ok/*.json")
 	if err != nil || len(names) == 0 {
@@ -83,8 +83,8 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzTexts reads the small languages that stand in a job's texts. What is understood is written
-// and read again as the same.
+// FuzzTexts reads the small languages that stand in a job's texts. A text that is understood,
+// written and read again means the same.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{
 		"2026-03-01T08:00:00Z", "2024-02-29t23:59:59.75+01:30", "top 25%", "top 4", "123_4", "train",

@@ -171,8 +171,8 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 	single := len(j.Groups) == 1 && j.Groups[0].Count <= 1 && j.Groups[0].Elastic == nil && len(j.Groups[0].Tasks) == 1
 	if k.Criu && !single {
 		c.add(jobspec.CodeUnsupported, "checkpoint.criu", "let the program save its own state, or ask for one worker",
-			"CRIU saves jobs of one worker with one task that are not elastic: what several processes on several nodes "+
-				"or in several containers say to each other cannot be saved")
+			"CRIU saves jobs of one worker with one task that are not elastic: it cannot save messages between containers "+
+				"or nodes")
 	}
 	if k.NodeLocal {
 		c.nodeLocal(j)
@@ -180,8 +180,8 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 	c.beforeLimit(j)
 }
 
-// beforeLimit refuses a signal that would come before the attempt begins. What the queue's time limit
-// is, the controllers know.
+// beforeLimit refuses a signal that would come before the attempt begins. Only the controllers know
+// the queue's time limit.
 func (c *checker) beforeLimit(j *jobspec.Job) {
 	ahead := j.Checkpoint.BeforeLimit
 	c.duration("checkpoint.before_limit", ahead)
@@ -198,8 +198,8 @@ func (c *checker) beforeLimit(j *jobspec.Job) {
 	}
 }
 
-// nodeLocal checks a job whose checkpoint goes from node to node. What a worker has saved is given to
-// the worker of that number in the next attempt, so that the numbers must mean the same there.
+// nodeLocal checks a job whose checkpoint goes from node to node. A worker's checkpoint is given to
+// the worker with the same number in the next attempt, so the numbers must mean the same there.
 func (c *checker) nodeLocal(j *jobspec.Job) {
 	const where = "checkpoint.node_local"
 	p := j.Checkpoint.Path
@@ -238,15 +238,15 @@ func (c *checker) preemption(j *jobspec.Job) {
 	c.duration("preemption.grace_period", p.GracePeriod)
 }
 
-// preemptionMode checks how a job gives way. What the language knows and this version does not do is
-// refused by name.
+// preemptionMode checks how a job gives way. Modes of the language that this version does not
+// support are refused by name.
 func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 	const where = "preemption.mode"
 	switch mode {
 	case "", jobspec.PreemptSuspend:
 	case "checkpoint", "requeue", "shrink", "cancel", "never":
-		c.add(jobspec.CodeUnsupported, where, "leave it out: a stopped job is requeued, an elastic one gives up workers "+
-			"first, and a checkpoint block says that it goes on where it was", "mode %q is not supported yet", mode)
+		c.add(jobspec.CodeUnsupported, where, "leave it out: a stopped job is requeued, an elastic job gives up workers "+
+			"first, and a checkpoint block lets it go on from there", "mode %q is not supported yet", mode)
 		return
 	default:
 		c.choice(where, mode, jobspec.PreemptSuspend)

@@ -361,16 +361,16 @@ func (c *checker) gpuShare(where string, r *jobspec.Resources) {
 	switch {
 	case *g == jobspec.GPU{Share: g.Share, MaxMemory: jobspec.PartOfMemory}: // gpus = 0.5
 	case g.MaxMemory == 0 || g.MaxMemory == jobspec.PartOfMemory:
-		c.add(jobspec.CodeRequired, where+".max_memory", fmt.Sprintf(`write max_memory = "10GiB", what the job uses of the `+
-			`GPU's memory at most, or gpus = %v without a block, for as great a part of the memory`, g.ShareText()),
+		c.add(jobspec.CodeRequired, where+".max_memory", fmt.Sprintf(`write max_memory = "10GiB", the most GPU memory that `+
+			`the job uses, or gpus = %v without a block for an equal part of the memory`, g.ShareText()),
 			"jobs on one GPU are kept apart by the memory that they declare, and this one declares none")
 	default:
 		c.size(where+".max_memory", g.MaxMemory, jobspec.MiB)
 	}
 }
 
-// shares checks that a task with a part of a GPU is the only one of its group with GPUs, and what a
-// job with one cannot be.
+// shares checks that a task with a part of a GPU is the only task of its group with GPUs. It also
+// checks the properties that exclude such a task.
 func (c *checker) shares(where string, g *jobspec.Group, j *jobspec.Job) {
 	with, share := 0, -1
 	for i := range g.Tasks {

@@ -73,8 +73,8 @@ func SrunTable() []Spec {
 	}), srunOnly)
 }
 
-// OnlyStep reports whether a flag of srun says nothing of the allocation that it asks for outside of a job,
-// but something of the step there.
+// OnlyStep reports whether a flag of srun, outside of a job, concerns only the step and not the
+// allocation that srun requests.
 func OnlyStep(name string) bool {
 	return slices.ContainsFunc(srunOnly, func(s Spec) bool { return s.Name == name && !s.Refused() })
 }
@@ -128,8 +128,9 @@ var sallocOnly = slices.Concat(
 	specs(Refused, Perhaps, "a step has no display: forward a port with ssh", "x11"),
 )
 
-// holding waits until the job is ended, or salloc gives it back by [Release]: then it ends as the command of
-// salloc has, if that has written how. Signals that are meant for steps do not end it.
+// holding waits until the job is ended, or until salloc gives it back by [Release]. It then ends
+// with the exit of salloc's command, if that was written. Signals that are meant for steps do not
+// end it.
 const holding = `#!/bin/sh
 how=/dev/shm/salloc.$SLURM_JOB_ID
 end() {
@@ -151,8 +152,8 @@ while :; do sleep 86400 & wait $!; done
 // does nothing, and is to be sent again.
 const Release = "SIGURG"
 
-// ReleaseAs is the command that is to be executed in the allocation before [Release], so that its job has the
-// exit code of the command of salloc, or was ended by the same signal.
+// ReleaseAs is the command to execute in the allocation before [Release]. It gives the job the exit
+// code of salloc's command, or the signal that ended it.
 func ReleaseAs(code, signal int) []string {
 	how := fmt.Sprintf("exit %d", code)
 	if signal != 0 {
@@ -161,7 +162,7 @@ func ReleaseAs(code, signal int) []string {
 	return []string{"/bin/sh", "-c", "umask 077; echo " + how + " >/dev/shm/salloc.$SLURM_JOB_ID"}
 }
 
-// What the variables of commands begin with that are SBATCH_* of sbatch.
+// Prefixes of the variables of commands that sbatch reads as SBATCH_*.
 const (
 	sallocVariables = "SALLOC_"
 	srunVariables   = "SLURM_"

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// FuzzRead looks for scripts that are read wrongly: there is either a job or a mistake, the job
+// FuzzRead looks for scripts that are read wrongly. There is either a job or a mistake, the job
 // breaks no rule, and its script keeps the first line.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/scripts/*.sh")

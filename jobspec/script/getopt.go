@@ -11,7 +11,7 @@ import (
 // Takes says whether a value follows a flag.
 type Takes int
 
-// What may follow a flag.
+// Kinds of values that may follow a flag.
 const (
 	Nothing Takes = iota
 	Value         // --flag VALUE, --flag=VALUE, -fVALUE or -f VALUE
@@ -45,8 +45,9 @@ func (s setting) shown() string {
 	return "--" + s.spec.Name
 }
 
-// getopt reads words as getopt_long(3) does: values behind a letter, several letters in one word,
-// values behind = or in the next word, whole names or beginnings of them that fit one flag only.
+// getopt reads words as getopt_long(3) does. A value may follow a letter directly, several letters
+// may stand in one word, and a value may follow = or be the next word. A name may be cut to a
+// beginning that fits one flag only.
 type getopt struct {
 	specs []Spec
 	each  func(given string, spec *Spec, value string, has bool)

@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A heterogeneous job has components, each with its own nodes: in a script they are separated by lines
-// #SBATCH hetjob, on a command line by colons. They become groups that start together. The script runs on
-// the first node of the first one, and starts steps on all of them.
+// A heterogeneous job has components, each with its own nodes. In a script lines #SBATCH hetjob
+// separate them, on a command line colons. They become groups that start together. The script runs
+// on the first node of the first one, and starts steps on all of them.
 
 // everyComponent is the component of a flag that is for each of them, as variables are.
 const everyComponent = -1

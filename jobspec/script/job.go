@@ -42,8 +42,8 @@ func (a *request) group(s shape) jobspec.Group {
 	return g
 }
 
-// ownsNodes reports whether the job gets whole nodes. It says so if it was given one thing of a node
-// in two ways, or asks for no GPUs, which Slurm would give to it with --exclusive.
+// ownsNodes reports whether the job gets whole nodes. It adds a problem if one resource was given
+// in two ways, or if the job asks for no GPUs, which Slurm would give it with --exclusive.
 func (a *request) ownsNodes(s shape) bool {
 	if a.allMemory.spec != nil {
 		for _, other := range []*counted{&a.memPerCPU, &a.memPerGPU} {

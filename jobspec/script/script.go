@@ -2,9 +2,8 @@
 // #ROTA, the flags of a command line like that of sbatch, and the variables SBATCH_*. It is pure:
 // scripts, variables and the time come in as arguments.
 //
-// No flag is ignored in silence. A [Problem] says that something is not understood (a mistake),
-// that it is not supported (refused), or that it is left out or done in another way without harm (a
-// warning).
+// No flag is ignored in silence. A [Problem] says that something is not understood (a mistake) or
+// not supported (refused). A warning says that it is left out or done in another way without harm.
 //
 // A script runs once, as in Slurm, on the first worker of its job, and srun in it starts steps on all of
 // them. The components of a heterogeneous job become groups that start together.

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// launch says how the program of the task is started, and how many tasks each worker has room for. As in
-// Slurm, a batch script runs once. What it asks for its steps is in variables, which srun reads.
+// launch says how the program of the task is started, and how many tasks each worker has room for.
+// As in Slurm, a batch script runs once. Its requests for steps are in variables, which srun reads.
 func (a *request) launch(task *jobspec.Task, s shape) {
 	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: s.tasks}
 	set := func(name, value string) { task.Env = withVariable(task.Env, name, value) }

@@ -2,10 +2,10 @@
 // "run-${array.index}". A job file's engine writes such text, and the node daemon puts the values
 // in when it starts a task.
 //
-// A reference is written ${NAME}. Signs in front of something that looks like a reference are
-// doubled: an even number of them is half as many signs and plain text, an odd number is the
-// rounded half and a value. So $${job.id} is the text ${job.id}, and $$${job.id} is a $ and a
-// value. Everything else stands for itself: ${HOME}, $HOME and $$ need nothing.
+// A reference is written ${NAME}. An even number of signs stands for half as many signs and plain
+// text. An odd number stands for half as many, rounded down, and a value. So $${job.id} is the text
+// ${job.id}, and $$${job.id} is a $ and a value. Everything else stands for itself: ${HOME}, $HOME
+// and $$ need nothing.
 package template
 
 import (

@@ -7,8 +7,8 @@ import "fmt"
 // longer one is no typing error.
 const maxLength = 64
 
-// Nearest returns the known word that is most like the one that was written, the first of those
-// that are equally so, "" when none is near: a letter may differ, of longer words a third.
+// Nearest returns the known word that is most like word, the first of several equal ones, and "" if
+// none is near. One letter may differ, and a third of the letters of longer words.
 func Nearest(written string, known []string) string {
 	best, distance := "", 1+max(1, len(written)/3)
 	for _, word := range known {

@@ -70,8 +70,8 @@ const (
 	leftOut      = "..."
 )
 
-// LineAt returns the line of src that holds the byte at offset, without its end. What cannot be
-// printed is replaced.
+// LineAt returns the line of src that holds the byte at offset, without its end. Unprintable
+// characters are replaced.
 func LineAt(src []byte, offset int) string {
 	if offset > len(src) || len(src) == 0 {
 		return ""
@@ -122,8 +122,8 @@ func JSONPlace(src []byte, at hcl.Range) hcl.Range {
 	return at
 }
 
-// jsonPosition corrects a position in JSON: the parser of a template within a string knows neither
-// where lines end in the file nor which of its characters are written with more than one.
+// jsonPosition corrects a position in JSON. The parser of a template within a string knows neither
+// the line ends of the file nor its escaped characters.
 func jsonPosition(src []byte, at hcl.Pos) hcl.Pos {
 	if at.Line == 0 {
 		return at

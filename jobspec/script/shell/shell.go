@@ -143,8 +143,8 @@ func (r *reader) statements(parser *syntax.Parser, in *input, from int) (next in
 	return next, err
 }
 
-// endDocument makes an unclosed here-document end with the script, as the shell does: its text is
-// cut off, and the command that reads it reads a file instead.
+// endDocument makes an unclosed here-document end with the script, as the shell does. It cuts off
+// the text, and the command that reads it reads a file instead.
 func (r *reader) endDocument(at int) {
 	at += strings.Index(r.src[at:], "<<")
 	end := r.nextLine(at)

@@ -85,7 +85,7 @@ func (p *featureReader) expression(text string) ([][]string, *Error) {
 	return all, err
 }
 
-// either returns the clauses that hold if those of a or those of b do.
+// either returns the clauses that hold if a's or b's clauses do.
 func either(a, b [][]string) (both [][]string) {
 	for _, x := range a {
 		for _, y := range b {

@@ -53,8 +53,8 @@ func digits(text string, weight jobspec.Seconds) (jobspec.Seconds, bool) {
 	return jobspec.Seconds(n) * weight, err == nil
 }
 
-// Moment is a point in time as a user writes it. What was not written is zero. A moment is from
-// now, or it is a day with a time of day.
+// Moment is a point in time as a user writes it. Unwritten parts are zero. A moment is from now, or
+// it is a day with a time of day.
 type Moment struct {
 	FromNow              bool
 	Ahead                jobspec.Seconds // from now
