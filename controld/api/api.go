@@ -1,6 +1,6 @@
-// Package api is the contract between Rota's control daemon and every program that talks to it: the
-// JSON of every request and response, and a client. It holds no server and no OpenAPI library, so
-// that the command starts fast.
+// Package api is the contract between Rota's control daemon and all programs that talk to it. It
+// has the JSON of every request and response, and a client. It holds no server and no OpenAPI
+// library, so that the command starts fast.
 package api
 
 import (
@@ -95,12 +95,12 @@ type Job struct {
 	// uid of the user that asked for its cancellation; of an array job it was for tasks that had not begun,
 	// perhaps for some only. Without it none has asked.
 	CancelledBy *uint32 `json:"cancelled_by,omitempty"`
-	// with ?spec=true, and of a single job; as workdir, comment, metrics, what was bad of them, parameters and
-	// findings it is for the owner, coordinators and operators only
+	// with ?spec=true, and of a single job. Like workdir, comment, metrics, rejected metrics,
+	// parameters and findings, only the owner, coordinators and operators see it
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
-	// for how long the GPUs that it asks for did without it while it was suspended, in seconds of one
-	// GPU; none of that is in gpu_seconds or elapsed
+	// how long its requested GPUs did without it while it was suspended, in GPU seconds; not part
+	// of gpu_seconds or elapsed
 	SuspendedGPUSeconds int64 `json:"suspended_gpu_s,omitempty"`
 
 	Elastic      *Elastic     `json:"elastic,omitempty"` // of a job whose number of workers may change
@@ -205,8 +205,8 @@ type Attempt struct {
 	// the steps that have ended, in that order: of one job, and of a list if it is asked for them
 	Steps []Step `json:"steps,omitempty"`
 
-	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
-	// if it is still there
+	// of a job that had to leave: the job that gets the room, its user, and the instant at which
+	// this job is killed
 	For        model.JobID `json:"for,omitempty"`
 	ForUser    string      `json:"for_user,omitempty"`
 	ForAccount string      `json:"for_account,omitempty"`
@@ -251,8 +251,8 @@ type Usage struct {
 	Extern *ExternUsage `json:"extern,omitempty"` // the part of rota exec and rota shell; none: they used nothing
 }
 
-// ExternUsage is what processes have used that were started beside a job's tasks, which is a part of the
-// whole. What they have left behind is none of it.
+// ExternUsage is what processes have used that were started beside a job's tasks, which is a part
+// of the whole. Usage of processes that they have left behind does not count.
 type ExternUsage struct {
 	CPUSeconds    float64       `json:"cpu_s"`
 	SystemSeconds float64       `json:"system_s"`
@@ -322,7 +322,7 @@ type ControlRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// UpdateRequest is the body of POST /v1/jobs/{id}/update. What is left out stays as it is.
+// UpdateRequest is the body of POST /v1/jobs/{id}/update. Members that are left out stay unchanged.
 type UpdateRequest struct {
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // of each attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the time limit; negative takes away
@@ -473,8 +473,8 @@ type PlanResponse struct {
 	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
 
-	// the jobs that would be asked to leave for it when it would wait, and in how many seconds; an id
-	// is 0 if the caller may not see the job
+	// the jobs that would be asked to leave for it if it had to wait, and in how many seconds; an
+	// id is 0 if the caller may not see the job
 	Displaces      []Displacement `json:"displaces,omitempty"`
 	DisplacesAfter int64          `json:"displaces_after,omitempty"`
 	// an operator has paused that, or has a dry run on

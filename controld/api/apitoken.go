@@ -14,7 +14,7 @@ import (
 )
 
 // BearerToken is the text of an API token: its id, its secret, and the fingerprint of the cluster's
-// authority, by which a client knows the controllers. It is shown to the user once.
+// authority. A client knows the controllers by that fingerprint. It is shown to the user once.
 type BearerToken struct {
 	ID          string
 	secret      [32]byte
@@ -50,10 +50,10 @@ func (t BearerToken) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// What can be wrong with the text of a token. The text itself is never part of a message.
+// Errors in the text of a token. The text itself is never part of a message.
 var (
-	ErrTokenSpace = errors.New("the API token has white space in it: a line break may have come in when it was " +
-		"copied; paste it as one word, as rota token create printed it")
+	ErrTokenSpace = errors.New("the API token has white space in it, perhaps a line break from copying: paste it as " +
+		"one word, as rota token create printed it")
 	ErrTokenText = errors.New("this is not an API token: paste the whole word that rota token create printed, " +
 		"which begins with rota-api")
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTextsOfTokens: the text of a token is read as it was written, with white space around it; one
-// with white space in it, or of another form, is refused, and the message does not have the text.
+// TestTextsOfTokens: the text of a token may have white space around it. White space within it, or
+// another form, is an error, and the message does not repeat the text.
 func TestTextsOfTokens(t *testing.T) {
 	print := sha256.Sum256([]byte("authority"))
 	token := NewBearerToken(print[:])
@@ -63,9 +63,8 @@ func TestTextsOfTokens(t *testing.T) {
 	}
 }
 
-// TestAClientKeepsItsTokenFromOthers: it goes to no machine without TLS but this one, and to no
-// machine that is not of the cluster that the token names, such as one that has taken a
-// controller's address.
+// TestAClientKeepsItsTokenFromOthers: without TLS, a token goes to this machine only. It never goes
+// to a machine outside the token's cluster, such as one that has taken a controller's address.
 func TestAClientKeepsItsTokenFromOthers(t *testing.T) {
 	var got []string
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

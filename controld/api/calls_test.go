@@ -179,7 +179,7 @@ func errorOf[T any](_ T, err error) error          { return err }
 func errorOf2[A, B any](_ A, _ B, err error) error { return err }
 
 // TestEachCallAsksForItsRoute makes each call, and makes it again where the first answer says that
-// its outcome is unknown. What must not be done twice is not repeated.
+// its outcome is unknown. Requests that must not be carried out twice are not repeated.
 func TestEachCallAsksForItsRoute(t *testing.T) {
 	for _, c := range eachCall {
 		t.Run(c.name, func(t *testing.T) {

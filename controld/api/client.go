@@ -37,9 +37,9 @@ const (
 // devAddrFile is what `rota dev` leaves in its directory for the commands started beside it.
 const devAddrFile = ".rota/addr"
 
-// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else those of the
-// two sockets that are there, else the cluster that `rota dev` runs in the working directory or in one
-// above it, else DefaultSocket again, so that the error names it.
+// DefaultAddr is the address that a command uses by default: ROTA_ADDR, or else the two sockets if
+// they exist. Otherwise it is the cluster that `rota dev` runs in the working directory or in one
+// above it. If nothing is found it is DefaultSocket again, so that the error names it.
 func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
@@ -53,9 +53,9 @@ func DefaultAddr(getenv func(string) string) string {
 	return "unix:" + DefaultSocket
 }
 
-// devAddr is the address of the cluster that `rota dev` runs in the working directory, or else in the
-// nearest above it; "" if there is none. A file of another user's is passed over: it could lead jobs
-// anywhere.
+// devAddr is the address of the cluster that `rota dev` runs in the working directory, or else in
+// the nearest directory above it; "" if there is none. A file of another user's is passed over: it
+// could lead jobs anywhere.
 func devAddr() string {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -109,8 +109,8 @@ type Options struct {
 	// TLS, if set, says how https addresses are connected to; addresses without a scheme are https
 	// then.
 	TLS *tls.Config
-	// Any4xx has a request that a controller refuses sent to the next one too, for daemons: what one
-	// controller alone holds against them must not keep them from the others.
+	// Any4xx makes a daemon send a request that one controller refuses to the next one too. A fault
+	// in the records of one controller must not keep a daemon from the others.
 	Any4xx bool
 	// Token, if set, is shown with every request. It goes to no other machine without TLS.
 	Token *BearerToken
@@ -406,8 +406,8 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	return c.opts.RetryFor, q.repeat
 }
 
-// othersMay reports whether another controller may do what one has refused: one that does not know
-// the caller may be the only one, and has done nothing.
+// othersMay reports whether another controller may accept a request that this one refused. A
+// controller that does not know the caller may be the only such one, and has changed nothing.
 func (c *Client) othersMay(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) && (p.Code == CodeUnauthorised || p.Code == CodeGeneration ||

@@ -84,8 +84,9 @@ func TestWithoutAKeyNothingUncertainIsRepeated(t *testing.T) {
 	}
 }
 
-// TestALostAnswerIsToldFromARefusal notices a request that may have been carried out and is reported
-// like one that was not, and the other way round: the one must not be repeated unknowingly.
+// TestALostAnswerIsToldFromARefusal notices a request that may have been carried out but is
+// reported as refused, and the reverse. A request that may have been carried out must not be
+// repeated unknowingly.
 func TestALostAnswerIsToldFromARefusal(t *testing.T) {
 	noID := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ids":[]}`) }
 	html := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }

@@ -27,8 +27,8 @@ type AttachRequest struct {
 	From *int64 `json:"from,omitempty"`
 }
 
-// AttachBegun says where in the output the first frame that follows begins: later than where it was to
-// go on, if the output before is not kept any more.
+// AttachBegun says where in the output the next frame begins. That is later than requested if the
+// output before is not kept any more.
 type AttachBegun struct {
 	From int64 `json:"from"`
 }

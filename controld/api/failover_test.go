@@ -156,9 +156,9 @@ func poll(c *Client, ctx context.Context) error {
 	return errorOf(c.Allocs(ctx, "n1", "b", 4, 3*time.Second, Echo{}))
 }
 
-// TestHowLongACallIsRepeated plays a cluster in trouble, and says when the client asks and when it
-// gives up: after ever longer breaks, up to a tenth of a second, and never later than a break
-// after its time.
+// TestHowLongACallIsRepeated plays a cluster in trouble, and checks when the client asks and when
+// it gives up. Breaks grow up to a tenth of a second, and it gives up at most one break after its
+// time.
 func TestHowLongACallIsRepeated(t *testing.T) {
 	const ms = time.Millisecond
 	breaks := []time.Duration{0, 5 * ms, 15 * ms, 35 * ms, 75 * ms, 155 * ms, 255 * ms, 355 * ms, 455 * ms}

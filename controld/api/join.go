@@ -119,8 +119,8 @@ func (c *Client) RenewCertificate(ctx context.Context, request []byte) ([]byte, 
 // joinTimeout is how long a controller may take to let a machine join.
 const joinTimeout = 30 * time.Second
 
-// Join makes a machine a member of the cluster of a token: it asks the controller at addr,
-// host:port, and writes what it gets to dir.
+// Join makes a machine a member of the token's cluster. It asks the controller at addr (host:port),
+// and writes the certificate and keys to dir.
 func Join(ctx context.Context, addr string, token pki.Token, role pki.Role, name, dir string) (*pki.Grant, error) {
 	addr = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(addr), "https://"), "/")
 	if _, _, err := net.SplitHostPort(addr); err != nil {

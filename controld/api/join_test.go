@@ -18,8 +18,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 )
 
-// TestAMachineJoins asks a controller to join as an operator's command does: with an address as it
-// was typed, and again when the first answer is lost. It ends with a certificate on disk, or with a
+// TestAMachineJoins asks a controller to join as an operator's command does: with an address as
+// typed, and again when the first answer is lost. It ends with a certificate on disk, or with a
 // message that says what to do.
 func TestAMachineJoins(t *testing.T) {
 	ours := pkitest.New(t).First()

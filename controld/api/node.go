@@ -48,7 +48,7 @@ type RegisterResponse struct {
 	ClusterName string `json:"cluster_name"`
 }
 
-// NodeAllocs is everything that should exist on one node. What is not in it should not exist.
+// NodeAllocs is everything that should exist on one node. Anything else should not exist.
 type NodeAllocs struct {
 	Index uint64 `json:"index"`
 	// Generation is that of the leader; "" is generation 0
@@ -165,8 +165,8 @@ type Alloc struct {
 	// Submitted is the wall clock at which the job was submitted. It tells a node a job from another
 	// one that had its id before a restore.
 	Submitted model.UnixMS `json:"submitted"`
-	// Checkpoint is where the worker's folder is, of a job that keeps it on its nodes; nil: the worker
-	// never ran, or the node with its folder is down.
+	// Checkpoint is the place of the worker's folder, for a job that keeps it on its nodes. It is
+	// nil if the worker never ran, or if the node with its folder is down.
 	Checkpoint *CheckpointSource `json:"checkpoint,omitempty"`
 }
 

@@ -27,8 +27,8 @@ func Build() string {
 	return named + "+" + commit
 }
 
-// PreRelease reports whether this leads to the first release, which will not read its data. What was
-// not built as a package does so too.
+// PreRelease reports whether this leads to the first release, which will not read its data. So does
+// a build that is not a package.
 func PreRelease() bool {
 	return Release == firstRelease && (version == "" || strings.Contains(version, "~"))
 }

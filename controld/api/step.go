@@ -16,13 +16,14 @@ import (
 //
 // Controllers pass the same requests on to that node, below /v1/jobs/{id}.
 
-// StepRequest asks for a step. What is zero is the same as for the job.
+// StepRequest asks for a step. Zero fields mean the same as for the job.
 type StepRequest struct {
-	// Key names the request, by a word that is the client's own: when it is sent again because its connection
-	// was lost, it does not start a second step. Without one it does.
+	// Key names the request by a word of the client. A request that is sent again after a lost
+	// connection then does not start a second step; without a key it does. Without one it does.
 	Key string `json:"key,omitempty"`
-	// Acks: the client says how much of the output it has, by frames [stream.Ack] whose task is the index of
-	// a node of the step, so that nothing is lost with its connection.
+	// Acks: the client acknowledges the output that it has received, so that a lost connection
+	// loses nothing. It does so by frames [stream.Ack] whose task is the index of a node of the
+	// step.
 	Acks bool `json:"acks,omitempty"`
 
 	Name     string        `json:"name,omitempty"` // default: the command's
@@ -30,8 +31,8 @@ type StepRequest struct {
 	Env      []string      `json:"env"`            // NAME=VALUE
 	Workdir  string        `json:"workdir,omitempty"`
 
-	// Group is the number of the job's group that the step runs in, of several that start together. What the
-	// request says of nodes, tasks and amounts is about that group.
+	// Group is the number of the job's group that the step runs in, of several that start together.
+	// The request's nodes, tasks and amounts are about that group.
 	Group int `json:"group,omitempty"`
 	// More are parts of the step in other groups, whose tasks follow in number. Without Env they have that of
 	// the first. Only what each part can have for itself may be set: all fields down to Exact, but Overlap.
@@ -150,8 +151,8 @@ type StepEnd = stream.StepEnd
 // StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
 // client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of the output of each node was received, in their order: the sum of what the frames
-	// of its tasks count, see [stream.Frame.Counts]. Missing: nothing.
+	// From is how much of the output of each node was received, in the order of the nodes. It is
+	// the sum of the frames' counts, see [stream.Frame.Counts]. Missing: nothing.
 	From []int64 `json:"from,omitempty"`
 	Acks bool    `json:"acks,omitempty"` // as in [StepRequest]
 	// Watch looks on beside that client: at the last 64 KiB that the tasks have written, and at what comes.

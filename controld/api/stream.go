@@ -11,9 +11,9 @@ import (
 	"net/http"
 )
 
-// StreamJobs asks for a list of jobs of any length in one answer and returns it as it comes: a
-// List[Job] in JSON, each item on a line of its own. The caller closes it. Limit and Page of the
-// filter do not count.
+// StreamJobs asks for a list of jobs of any length in one answer and returns it as it arrives. The
+// answer is a List[Job] in JSON, each item on a line of its own. The caller closes it. Limit and
+// Page of the filter do not count.
 func (c *Client) StreamJobs(ctx context.Context, f JobFilter, read Read) (io.ReadCloser, Answer, error) {
 	q := call{method: http.MethodGet, path: "/v1/jobs", query: f.values(), repeat: true, stream: true}
 	read.into(&q)

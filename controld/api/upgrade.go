@@ -77,8 +77,9 @@ func AcceptStream(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 	return s, nil
 }
 
-// PassStream passes the stream that another daemon has answered with on to the client of a request, in
-// both directions, until one of them ends it or ctx ends. What one does not read holds the other back.
+// PassStream connects the stream that another daemon has answered with to the client of a request.
+// It passes data on in both directions, until one end closes it or ctx ends. Unread data at one end
+// holds the other end back.
 func PassStream(ctx context.Context, w http.ResponseWriter, resp *http.Response) error {
 	behind, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {

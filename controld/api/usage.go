@@ -104,8 +104,8 @@ func (u *Usage) OfExtern() *Usage {
 // UserCPU is the part of TotalCPU that the programs had, in seconds.
 func (u *Usage) UserCPU() float64 { return u.TotalCPU() - u.SystemCPU() }
 
-// TRESUsageInTot is what all workers have used, as sacct's field of that name has it; "" if nothing is
-// known, or the memory is not, as of a script beside steps.
+// TRESUsageInTot is the usage of all workers, in the form of sacct's field of that name. It is ""
+// if nothing is known, or if the memory is unknown, as of a script beside steps.
 func (u *Usage) TRESUsageInTot() string {
 	if u.MaxRSS() == 0 {
 		return ""

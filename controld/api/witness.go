@@ -37,7 +37,7 @@ type Echo struct {
 
 // WitnessAnswer is what a witness tells another node.
 type WitnessAnswer struct {
-	// SilentMS is for how long it has heard of no leader for sure, in milliseconds: since the last answer
-	// that a leader confirmed, or since its daemon started.
+	// SilentMS is how long it has certainly heard of no leader, in milliseconds. It counts from the
+	// last answer that a leader confirmed, or from the start of its daemon.
 	SilentMS int64 `json:"silent_ms"`
 }

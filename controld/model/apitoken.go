@@ -46,8 +46,8 @@ const (
 // Refusals about API tokens.
 var (
 	ErrNoAPIToken = errors.New("there is no such API token: rota token list shows yours")
-	ErrBadToken   = errors.New("an API token has an id that is not in use, a digest, a user, one of the scopes read, " +
-		"submit and all, and is valid for at most 365 days")
+	ErrBadToken   = errors.New("an API token has an unused id, a digest, a user, and scope read, submit or all; it is " +
+		"valid for at most 365 days")
 )
 
 // WellFormed reports whether a token has all that it must have.

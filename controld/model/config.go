@@ -37,9 +37,9 @@ type Config struct {
 	MaxProcessor  int `json:"max_processor,omitempty"`
 
 	// MaxSpecBytes bounds the bytes of job specifications (scripts, environments, parameters) of
-	// one user's jobs in the state, also for a while after their end; 0: [DefaultMaxSpecBytes].
-	// Operators and admins are not bound. MaxAllSpecBytes is the same for all users together, and
-	// binds everybody; 0: [DefaultMaxAllSpecBytes].
+	// one user's jobs in the state. Jobs count for a while after their end, too. 0:
+	// [DefaultMaxSpecBytes]. Operators and admins are not bound. MaxAllSpecBytes is the same for
+	// all users together, and binds everybody; 0: [DefaultMaxAllSpecBytes].
 	MaxSpecBytes    jobspec.Bytes `json:"max_spec_bytes,omitempty"`
 	MaxAllSpecBytes jobspec.Bytes `json:"max_all_spec_bytes,omitempty"`
 
@@ -125,7 +125,7 @@ type Policy struct {
 	// rota: GPUs that trial-and-error jobs of one account may hold at once, instead of TEAccountPM
 	TEAccountGPUs int64 `json:"te_account_gpus,omitempty"`
 	// rota: thousandths of the cluster that trial-and-error jobs of one account, and of one user,
-	// may hold at once, but always one job; negative: no more than one; from 1000 on: any number
+	// may hold at once. One job is always allowed; negative: only one; from 1000 on: no limit
 	TEAccountPM int64 `json:"te_account_pm,omitempty"`
 	TEUserPM    int64 `json:"te_user_pm,omitempty"`
 	// rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others;
@@ -221,8 +221,8 @@ func (c *Config) CheckAliases() error {
 	return nil
 }
 
-// MaxRequeues returns how often a job of a queue may ask for another attempt before it is held, and
-// the name of the setting that says so.
+// MaxRequeues returns how often a job of a queue may ask for another attempt before it is held. It
+// also returns the name of the setting that limits it.
 func (c *Config) MaxRequeues(queue string) (most int, setting string) {
 	if q := c.Queues[queue]; q.MaxRequeues != nil {
 		return *q.MaxRequeues, fmt.Sprintf("max_requeues of queue %q", queue)

@@ -13,9 +13,9 @@ func (j *Job) EndsAt(a *Attempt) (end Instant) {
 	return end
 }
 
-// EarlyAt returns the instant at which an attempt is to be told that its time runs out; 0: it need
-// not be told, or was told. A limit that was shortened since may make it an instant in the past. As
-// long as it is suspended, or about to be, it cannot be told.
+// EarlyAt returns the instant at which an attempt is to be told that its time runs out. It is 0 if
+// the attempt need not be told, or was told. A limit that was shortened since may make it an
+// instant in the past. As long as it is suspended, or about to be, it cannot be told.
 func (j *Job) EarlyAt(a *Attempt) Instant {
 	k, end := j.Spec.Checkpoint, j.EndsAt(a)
 	if k == nil || k.BeforeLimit <= 0 || end == 0 || a.Stop != nil || a.Early != 0 || a.Started == (Stamp{}) ||

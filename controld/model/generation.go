@@ -153,7 +153,6 @@ func (r *Recovery) Check() error {
 // Refusals about generations.
 var (
 	ErrGeneration = errors.New("another generation of the cluster")
-	ErrUnsettled  = errors.New("the cluster was recovered or restored, and a majority of its nodes has not accepted " +
-		"that yet: jobs can neither be submitted nor changed nor started until then; rota doctor says which nodes " +
-		"are missing")
+	ErrUnsettled  = errors.New("the cluster was recovered or restored: no job is submitted, changed or started until a " +
+		"majority of its nodes has accepted that; rota doctor names the missing nodes")
 )

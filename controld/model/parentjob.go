@@ -69,8 +69,8 @@ func (j *Job) Ready() Ranges {
 	return r
 }
 
-// Startable returns how many children of a parent may start now as far as the parent is concerned:
-// they wait, are not held, and max_parallel allows them.
+// Startable returns how many children of a parent may start now as far as the parent is concerned.
+// They are pending, not held, and within max_parallel.
 func (j *Job) Startable() int {
 	return min(j.Ready().Len(), j.Slots())
 }

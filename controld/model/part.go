@@ -152,8 +152,8 @@ func (v Vector) Times(n int64) Vector {
 }
 
 // Charged returns the amount that a worker is charged for while it holds its room. That is its
-// request, or for workers with a node of their own the whole node: one of them is charged until the
-// last has left.
+// request, or the whole node for workers with a node of their own. One of those workers is charged
+// until the last has left.
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -168,9 +168,9 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	return w.Whole
 }
 
-// Granted returns a worker's holdings on its node: its request, or for a worker with a node of its
-// own its part of the node's cores and memory. Workers of one node divide them evenly; the first
-// ones get the cores that are left over. GPUs are those that it asks for.
+// Granted returns a worker's holdings on its node. That is its request; a worker with a node of its
+// own has its part of the node's cores and memory. Workers of one node divide them evenly; the
+// first ones get the cores that are left over. GPUs are those that it asks for.
 func (j *Job) Granted(a *Attempt, worker int) Request {
 	r, w := j.RequestOf(worker), &a.Workers[worker]
 	if w.Whole == (Vector{}) {

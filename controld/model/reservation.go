@@ -48,7 +48,7 @@ func (j *Job) MayHaveReserved() bool {
 	return a != nil && a.Stop != nil
 }
 
-// What is remembered of a job's displacements: those of a day, and no more than any policy asks
+// Bounds of the record of a job's displacements: those of a day, and no more than any policy asks
 // about.
 const (
 	DisplacedFor = 24 * 3600 * 1000 // ms

@@ -32,7 +32,7 @@ func (w *Worker) IsJoining() bool { return w.Joined > 0 && Rank(w.State) < Rank(
 func (a *Attempt) Shrinking() bool { return a.Shrink != nil && a.Stop == nil }
 
 // StopOf returns the stop of one worker of an attempt: the whole attempt's, or its own if it leaves
-// alone and earlier; nil: the worker goes on.
+// alone and earlier. It is nil if the worker goes on.
 func (a *Attempt) StopOf(worker int) *Stop {
 	if a.Shrink != nil && a.Workers[worker].Leaving && (a.Stop == nil || a.Shrink.KillAt <= a.Stop.KillAt) {
 		return a.Shrink

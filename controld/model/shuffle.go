@@ -4,10 +4,9 @@ import (
 	"math/bits"
 )
 
-// shuffle is a permutation of the numbers below size. It looks random and follows from the seed
-// alone, on every machine and in every version, because the log names only the seed of an array's
-// order. It permutes the numbers of as many bits as size needs, and walks on from what falls
-// outside.
+// shuffle is a permutation of the numbers below size. It looks random but follows from the seed
+// alone, on every machine and in every version. The log names only the seed of an array's order. It
+// permutes the numbers of as many bits as size needs, and walks on from what falls outside.
 type shuffle struct {
 	size, mask uint64
 	shift      int

@@ -16,7 +16,7 @@ const (
 // has one command for all of them, and the switch is over when the last has acknowledged it.
 // A value is replaced and never changed.
 //
-// The clock of an attempt stands still while it is suspended: on resuming, its instants on the
+// The clock of an attempt stands still while it is suspended. On resuming, its instants on the
 // log's clock move by the length of the suspension. So its time limit, its service and what it has
 // not saved are worked out as if it had never been away. Wall-clock times stay as they were.
 type Switching struct {
@@ -46,16 +46,16 @@ type Switching struct {
 }
 
 // PauseWithin is the time in milliseconds in which a job is expected to reach a pause point and
-// give its room back: a mini-batch and the copy of its memory.
+// give its room back. It covers a mini-batch and the copy of its memory.
 const PauseWithin = 10_000
 
 // PauseLimit is the time in milliseconds after which a suspension is given up if a worker has not
 // acknowledged it. It is ten times the longest mini-batch in Gandiva's measurements.
 const PauseLimit = 60_000
 
-// CanSuspend reports whether a job can pause: it gives its GPUs back between two mini-batches,
-// keeps its state in memory, and goes on later on the same nodes. Nodes that a job has for itself
-// would not be free.
+// CanSuspend reports whether a job can pause. Such a job gives its GPUs back between two
+// mini-batches, keeps its state in memory, and later goes on on the same nodes. Nodes that a job
+// has for itself would not be free.
 func (j *Job) CanSuspend() bool {
 	p := j.Spec.Preemption
 	return p != nil && p.Mode == jobspec.PreemptSuspend && !j.Request.Exclusive &&
@@ -187,8 +187,8 @@ func (j *Job) FreedBySuspension(a *Attempt, worker int) Request {
 	return r.Minus(r.Suspended())
 }
 
-// Holds returns the holdings of a worker that has not ended: its whole request, a part of its GPU
-// if it shares the GPU, or its memory alone while it is suspended.
+// Holds returns the holdings of a worker that has not ended. That is its whole request, a part of
+// its GPU if it shares the GPU, or its memory alone while it is suspended.
 func (j *Job) Holds(a *Attempt, worker int) Request {
 	r := j.RequestOf(worker)
 	if a.Suspended() {

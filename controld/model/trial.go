@@ -15,8 +15,8 @@ type Trial struct {
 	What TrialKind `json:"what"`
 	With JobID     `json:"with,omitempty"` // the other job of [TrialPack]
 	At   Instant   `json:"at"`
-	// the rate of all jobs concerned in thousandths of what it was before: what the scheduler expected,
-	// 0 if it could not know, and what the nodes measured, 0 as long as they have not
+	// the new rate of all jobs concerned, in thousandths of their old rate: as the scheduler
+	// expected it (0: unknown), and as the nodes measured it (0: not yet)
 	Expected int64 `json:"expected,omitempty"`
 	Measured int64 `json:"measured,omitempty"`
 	Undone   bool  `json:"undone,omitempty"` // it brought nothing, and is not tried again

@@ -121,8 +121,7 @@ func (t *Trust) KnowsToken(digest string) bool {
 }
 
 // TokenFor returns the index in Tokens of the token with a digest, if the machine with this name,
-// key and role may join with it at this instant. Its error says why this token lets that machine
-// not join.
+// key and role may join with it now. Its error says why this token lets that machine not join.
 func (t *Trust) TokenFor(digest, role, name, key string, now Instant) (int, error) {
 	i := slices.IndexFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 	switch {

@@ -11,8 +11,9 @@ type Usage struct {
 	// memory at its peak, from its start in any case
 	PeakMemory jobspec.Bytes `json:"peak_memory,omitempty"`
 
-	// the parts of CPUMS and SystemMS that processes had which were started beside its tasks, as rota exec
-	// does, with their children that they have waited for; and the most memory that one of them had
+	// the parts of CPUMS and SystemMS of processes that were started beside its tasks, as by rota
+	// exec, with the children that they waited for. The last field is the largest memory of such a
+	// process
 	ExternCPUMS    int64         `json:"extern_cpu_ms,omitempty"`
 	ExternSystemMS int64         `json:"extern_system_ms,omitempty"`
 	ExternMemory   jobspec.Bytes `json:"extern_memory,omitempty"`
@@ -32,8 +33,8 @@ func (u *Usage) Possible() bool {
 		u.ExternCPUMS-u.ExternSystemMS) >= 0 && max(u.GPU, u.PeakGPU) <= 1000
 }
 
-// UsageSum is the usage of several workers together: the sums of processor time, cores and GPU
-// memory, the largest peak of memory, and the mean utilisation of their GPUs.
+// UsageSum is the usage of several workers together. It has the sums of processor time, cores and
+// GPU memory, the largest peak of memory, and the mean utilisation of the GPUs.
 type UsageSum struct {
 	Usage
 	Memory  jobspec.Bytes // of all of them, each at its own peak

@@ -22,8 +22,8 @@ type Request struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// MoveTowards moves an estimate towards a new value: up nine times as fast as down, so it rests
-// where one value of ten is above it.
+// MoveTowards moves an estimate towards a new value. It moves up nine times as fast as down, so
+// that it rests where one value in ten is above it.
 func (v Vector) MoveTowards(seen Vector) Vector {
 	step := func(have, want int64) int64 {
 		if want > have {

@@ -52,8 +52,8 @@ func finishAuthority(x *exchange) (*api.AuthorityChange, error) {
 	}
 	controllers, machines := x.s.Lacking(x.ctx(), x.view)
 	if len(controllers) > 0 {
-		return nil, problem.WrongState("%s has no certificate of the new authority yet, and could not reach the others "+
-			"without the old one: start it, or remove it for good with rota cluster remove", controllers[0])
+		return nil, problem.WrongState("%s has no certificate of the new authority yet, and needs the old one to reach the "+
+			"others: start it, or remove it for good with rota cluster remove", controllers[0])
 	}
 	if _, err := x.propose(fsm.AdvanceAuthority{Number: a.Number, Phase: a.Phase,
 		Gossip: fsm.RotateGossipKey{Text: rand.Text(), Authority: pki.NameOfNext(a.Succession)}}); err != nil {

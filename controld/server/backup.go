@@ -72,8 +72,8 @@ func (x *exchange) localRoot() error {
 			return nil
 		}
 	}
-	return problem.Denied("a backup has the scripts and environments of all users: only root of a controller gets it, " +
-		"by the controller's own socket; run the command there")
+	return problem.Denied("a backup has the scripts and environments of all users: only root may make one; run the " +
+		"command on a controller, which uses its socket")
 }
 
 // backupParts makes what the backup is written from.

@@ -15,8 +15,8 @@ import (
 // address the kernel tells the user of a connection, and a page in the user's browser connects as
 // that user.
 //
-//   - Host is an address of the listener, localhost, or the name that the daemon is known by: a
-//     page's own name that suddenly resolves to this machine (DNS rebinding) is none of these.
+//   - - Host is an address of the listener, localhost, or the name of the daemon. A page's own name
+//     that suddenly resolves to this machine (DNS rebinding) is none of these.
 //   - Origin is not set, and Sec-Fetch-Site names no other site. The programs that this API is for
 //     set neither. A preflight has an Origin.
 //   - A body is application/json. A page may send the types of forms anywhere, and this one only

@@ -94,8 +94,8 @@ func (x *exchange) checkGeneration() error {
 }
 
 // leftBehind says what to do with a controller of another generation than the nodes follow.
-const leftBehind = "if the other cluster is to go on, stop this controller, move its data directory away and have it " +
-	"join again; if this one is, stop the other one and run rota-controld recover on this one again"
+const leftBehind = "decide which cluster goes on. The other one: stop this controller, move its data directory away " +
+	"and join again. This one: stop the other cluster and run rota-controld recover here again"
 
 func (s *Server) noteGeneration(number int64) error {
 	if s.NoteGeneration == nil {

@@ -136,7 +136,7 @@ func revoke(x *exchange) (*api.Revocation, error) {
 	case role == string(pki.Controller) && x.takesPart(name):
 		return nil,
 			problem.Invalid("controller %s has a part in the log: stop it, and remove it with rota cluster remove %s; "+
-				"then revoke its certificates, and replace the authority, whose key it has, with rota cluster rotate-authority",
+				"then revoke its certificates and replace the authority (rota cluster rotate-authority), because it has its key",
 				name, name)
 	}
 	if _, err := x.propose(fsm.RevokeCertificates{Role: role, Name: name}); err != nil {

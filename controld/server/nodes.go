@@ -223,9 +223,9 @@ func (x *exchange) awaitUp(name string) error {
 	return err
 }
 
-// awaitNode waits for news of a node. It waits no longer than the leader allows a silent node, and
-// than a quarter of the time after which a witness reports no leader: round trips must follow
-// within half of it.
+// awaitNode waits for news of a node. It waits at most as long as the leader allows a silent node,
+// and at most a quarter of the time after which a witness reports no leader. Round trips must
+// follow within half of that time.
 func (x *exchange) awaitNode(name string) error {
 	after, wait := uint64(x.number("after", 0)), x.duration("wait")
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2

@@ -28,8 +28,8 @@ func createToken(x *exchange, req *api.TokenRequest) (*api.CreatedToken, error) 
 	case days < 1 || days > model.MaxAPITokenDays:
 		return nil, problem.Invalid("a token is valid for 1 to %d days, not %d", model.MaxAPITokenDays, days)
 	case req.Scope == model.ScopeAll && throughNode(x.caller):
-		return nil, problem.Denied("node %s runs jobs, so no API token with scope all is made through it: use a login "+
-			"node or a controller, or a scope of read or submit", x.caller.From)
+		return nil, problem.Denied("node %s runs jobs, so API tokens with scope all are not made through it: use a login "+
+			"node or a controller, or scope read or submit", x.caller.From)
 	}
 	text := api.NewBearerToken(x.s.fingerprint())
 	x.about.object = text.ID

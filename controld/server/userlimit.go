@@ -118,8 +118,8 @@ func (x *exchange) takeRead(now bool) error {
 	}
 	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
 		Detail: fmt.Sprintf("user %s has asked more than %d times a second", x.caller.User.User, most),
-		Hint: "wait for a change (rota wait; wait= and after= of the API), or ask for many jobs with one command; the " +
-			"limit is max_reads of the cluster's configuration"}
+		Hint: "wait for a change (rota wait; wait= and after= of the API), or read many jobs with one command; max_reads " +
+			"of the cluster's configuration sets the limit"}
 }
 
 // limited runs the request within the limits of its user.

@@ -1,6 +1,6 @@
-// Package clock is where every part of Rota reads a clock that matters to more than one machine:
-// the wall clock, and the clock that counts from the start of the machine. ROTA_CLOCK_OFFSET moves
-// the wall clock of one daemon, so that a test sees what a machine with a wrong clock does.
+// Package clock reads the two clocks that matter to several machines: the wall clock, and the clock
+// that counts from the start of the machine. ROTA_CLOCK_OFFSET moves the wall clock of one daemon,
+// so that a test sees what a machine with a wrong clock does.
 package clock
 
 import (

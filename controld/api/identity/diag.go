@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// What the kernel's socket monitoring speaks (linux/sock_diag.h, linux/inet_diag.h).
+// Constants of the kernel's socket monitoring (linux/sock_diag.h, linux/inet_diag.h).
 const (
 	netlinkSockDiag  = 4
 	sockDiagByFamily = 20
@@ -22,9 +22,9 @@ const (
 // errNoSocket says that the kernel has no such connection.
 var errNoSocket = errors.New("no such connection")
 
-// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and
-// writes as its owner 0, which is root: a process that closed it while its request waited would be
-// taken for root.
+// errClosed says that no process has a socket any more. The kernel still sends the data, and shows
+// owner 0, which is root. A process that closed its socket while its request waited would be
+// mistaken for root.
 var errClosed = errors.New("the connection has been closed at the other end")
 
 // diagOwner asks the kernel for the owner of one connected socket, by its own address and its

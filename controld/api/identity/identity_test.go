@@ -175,8 +175,8 @@ func TestAMemberThatShowsItsCertificateAlone(t *testing.T) {
 	}
 }
 
-// TestStrangersAreRefused: a caller that shows no certificate, one of another cluster, or one that
-// was revoked while its connection stood is refused, also on loopback and as root.
+// TestStrangersAreRefused: a caller is refused without a certificate, with one of another cluster,
+// or with one that was revoked on an open connection. This holds on loopback and as root, too.
 func TestStrangersAreRefused(t *testing.T) {
 	cluster := pkitest.New(t)
 	var revoked atomic.Bool

@@ -32,8 +32,8 @@ func message(typ uint16, body ...uint32) []byte {
 	return b.Bytes()
 }
 
-// TestWhatTheKernelSaysOfASocket reads answers of the kernel. What is not the owner of an open socket
-// is never taken for one: a word of zeros would be root.
+// TestWhatTheKernelSaysOfASocket reads answers of the kernel. Other answers are never mistaken for
+// the owner of an open socket: a word of zeros would be root.
 func TestWhatTheKernelSaysOfASocket(t *testing.T) {
 	socket := func(uid, inode uint32) []uint32 { // struct inet_diag_msg: the owner and the inode end it
 		return append(make([]uint32, 16), uid, inode)
@@ -195,7 +195,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestAUserOfManyGroups has a process connect that is in more groups than the first guess has room
-// for, and in none: a group too few denies a user their account, one too many opens another's.
+// for, and then in none. A missing group denies a user an account; an extra one opens another's.
 func TestAUserOfManyGroups(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root chooses the groups of a process")

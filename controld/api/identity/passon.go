@@ -16,8 +16,8 @@ const headerOrigin = "Rota-Origin"
 // NameOrigin has a controller say where a request came from that it passes on.
 func NameOrigin(h http.Header, origin string) { h.Set(headerOrigin, origin) }
 
-// PassOn has a controller vouch for the caller of a request that it passes on to another
-// controller: for the user, and for the member that the request came from.
+// PassOn makes a controller vouch for the caller of a request that it passes on to another
+// controller. It names the user, and the member that sent the request.
 func PassOn(h http.Header, c Caller) {
 	Unvouch(h)
 	switch {

@@ -1,7 +1,7 @@
 // Package identity identifies the other end of a connection, and lets machines vouch for their
 // users.
 //
-// A local user is known by the kernel: by SO_PEERCRED on a unix socket, and in rota dev by the owner
+// The kernel identifies a local user: by SO_PEERCRED on a unix socket, and in rota dev by the owner
 // of the other end of a loopback TCP connection. A machine is known by its certificate (package
 // pki), and may vouch for its users in headers; any other caller that tries is refused.
 package identity

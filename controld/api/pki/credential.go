@@ -143,8 +143,8 @@ func private(path string) error {
 		mode = 0o700
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s may be used by other accounts (mode %04o): if no other account can have read it, chmod "+
-			"%04o %s; otherwise join the cluster again, or make a new one", path, info.Mode().Perm(), mode, path)
+		return fmt.Errorf("%s is open to other accounts (mode %04o): if none of them can have read it, chmod "+
+			"%04o %s; otherwise join again, or make a new cluster", path, info.Mode().Perm(), mode, path)
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && sys.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("%s belongs to uid %d and not to the account of this daemon (uid %d)", path, sys.Uid, os.Geteuid())
@@ -189,8 +189,8 @@ func (c *Credential) Generation(r Role, name string) int64 {
 var ErrRevoked = errors.New("its certificate was revoked")
 
 // Verify returns the member at the other end of a connection, whose certificate the handshake has
-// verified when the connection was made. It looks again at what may have changed since then: the
-// certificate may have ended, or may have been revoked, or its authority may have been replaced.
+// verified when the connection was made. It checks for changes since then: the certificate may have
+// expired or been revoked, or its authority may have been replaced.
 func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	if s == nil || len(s.PeerCertificates) == 0 {
 		return Member{}, errors.New("it shows no certificate")
@@ -211,8 +211,8 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	return m, c.stillTrusted(m, s)
 }
 
-// NameOf returns the role and name of the member of this cluster at the other end of a connection, ""
-// if it shows no certificate that is good.
+// NameOf returns the role and name of the member of this cluster at the other end of a connection.
+// The name is "" without a valid certificate.
 func (c *Credential) NameOf(s *tls.ConnectionState) string {
 	m, err := c.Verify(s)
 	if err != nil {

@@ -64,9 +64,9 @@ func Explain(err error) error {
 	return err
 }
 
-// NotSent reports whether a request has certainly had no effect because the two ends did not
-// recognise each other or no connection was made: another machine may be asked. The other end may
-// refuse a certificate after the request has left, but before it reads it.
+// NotSent reports whether a request has certainly had no effect, so that another machine may be
+// asked. That is so if the two ends did not recognise each other, or no connection was made. The
+// other end may refuse a certificate after the request has left, but before it reads it.
 func NotSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error")

@@ -90,9 +90,9 @@ type NamedKey struct {
 	Authority string // of whose key it is derived
 }
 
-// GossipKeysOf returns the keys that the log names. Key 0, and one of an authority that was replaced, is the
-// key of this controller's file that is not one of the others; a controller that no longer has it goes on
-// without it.
+// GossipKeysOf returns the keys that the log names. Key 0, or a key of a replaced authority, is the
+// key in this controller's file that is not one of the others. A controller that no longer has it
+// goes on without it.
 func (c *Credential) GossipKeysOf(named []NamedKey) ([][]byte, error) {
 	first := -1
 	keys := make([][]byte, len(named))

@@ -1,11 +1,12 @@
-// Package pki holds what makes a machine a member of a cluster: the cluster's certificate
-// authority, a certificate for each member, the key of the gossip, and join tokens.
+// Package pki holds the parts of membership in a cluster: the certificate authority, a certificate
+// for each member, the gossip key, and join tokens.
 //
 // A cluster has one authority, made by `rota-controld init`. Its certificate carries the cluster's
-// id. Each member has a certificate of 30 days that names the cluster, its role and its name, and
-// renews it at two thirds of that time. Every controller has the authority's key, so that each of
-// them can let machines join and renew their certificates. [Authority] signs, [Credential] is what
-// one member has on disk and how it makes and takes connections, and [Token] lets a machine join.
+// id. Each member has a certificate that names the cluster, its role and its name. It is valid for
+// 30 days and renewed at two thirds of that time. Every controller has the authority's key, so that
+// each of them can let machines join and renew their certificates. [Authority] signs, [Credential]
+// is what one member has on disk and how it makes and takes connections, and [Token] lets a machine
+// join.
 package pki
 
 import (

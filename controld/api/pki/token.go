@@ -20,8 +20,8 @@ import (
 // TokenLife is how long a join token is valid, in hours.
 const TokenLife = 24
 
-// Token lets one machine join a cluster: a secret that is good once, and the fingerprint of the
-// cluster's authority, by which the machine knows the cluster.
+// Token lets one machine join a cluster. It has a secret that is good once, and the fingerprint of
+// the cluster's authority, by which the machine knows the cluster.
 type Token struct {
 	secret      [16]byte
 	fingerprint [sha256.Size]byte

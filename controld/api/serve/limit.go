@@ -13,9 +13,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 )
 
-// Limits of the connections to one listener. One more is closed at once, so that a caller takes
-// neither memory nor file descriptors from the others before it is known which caller it is. A
-// connection without a request takes some 20 KiB.
+// Limits of the connections to one listener. One more is closed at once: an unknown caller must
+// take neither memory nor file descriptors from the others. A connection without a request takes
+// some 20 KiB.
 const (
 	// MaxConnections of all peers that have shown no certificate, and of users of this machine.
 	MaxConnections = 32_768
@@ -38,8 +38,8 @@ type limited struct {
 	net.Listener
 	most  int            // of all peers
 	limit func(peer) int // of one
-	// evicts is set where peers are strangers until they show a certificate: then the oldest connection
-	// of a full peer is closed in place of the new one, which may be of a member.
+	// evicts is set if peers are strangers until they show a certificate. The oldest connection of
+	// a full peer is then closed instead of the new one, which may be a member's.
 	evicts bool
 
 	mu      sync.Mutex
@@ -171,8 +171,8 @@ func peerOf(c net.Conn) peer {
 	return peer(NetworkOf(c.RemoteAddr().String()))
 }
 
-// NetworkOf returns the network that one machine has for itself, from an address with a port: the
-// address of IPv4, and the first 64 bits of one of IPv6.
+// NetworkOf returns the network that one machine has for itself, from an address with a port. It is
+// the whole IPv4 address, or the first 64 bits of an IPv6 address.
 func NetworkOf(from string) string {
 	ap, err := netip.ParseAddrPort(from)
 	if err != nil {
@@ -205,9 +205,9 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// BelongsTo has a connection count for a member of the cluster, which has shown its certificate, in
-// place of the network that it comes from: many members may share one, and jobs share that of their
-// node. It is an error if the member has [MaxPeerConnections] already.
+// BelongsTo counts a connection for a member of the cluster that has shown its certificate, instead
+// of for its network. Many members may share a network, and jobs share their node's network. It is
+// an error if the member has [MaxPeerConnections] already.
 func (c *counted) BelongsTo(member string) error {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()

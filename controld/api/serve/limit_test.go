@@ -113,9 +113,9 @@ func TestTheDaemonsOwnAccountIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestMembersHaveTheirOwnRoom: connections of a member count for it alone, so that strangers at the
-// same address, or very many members of one network, take no room from it. Among strangers the
-// newest connection replaces the oldest.
+// TestMembersHaveTheirOwnRoom: connections of a member count for it alone. Strangers at the same
+// address, and very many members of one network, take no room from it. Among strangers the newest
+// connection replaces the oldest.
 func TestMembersHaveTheirOwnRoom(t *testing.T) {
 	const each = 5
 	l := limit(nil, 8, func(peer) int { return each })

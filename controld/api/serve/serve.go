@@ -109,8 +109,8 @@ func Loopback(addr string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// NewServer returns a server whose requests know the peer of their connection, with limits on the
-// size of headers and on how long clients may be slow. Its owner sets ReadTimeout and BaseContext
+// NewServer returns a server whose requests know the peer of their connection. It limits the size
+// of headers and the time that a slow client may take. Its owner sets ReadTimeout and BaseContext
 // as its routes need.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{

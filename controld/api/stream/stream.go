@@ -57,8 +57,8 @@ const AllTasks = 0xFFFFFFFF
 // MaxData is how many bytes the data of a frame may have.
 const MaxData = 64 << 10
 
-// Frame is one message. Numbers are sent with their highest byte first: the kind in one byte, the task
-// and the length of the data in four each, then the data.
+// Frame is one message. Numbers are sent with their highest byte first. The kind takes one byte,
+// and the task and the length of the data four bytes each; the data follows.
 type Frame struct {
 	Kind Kind
 	Task uint32
@@ -67,9 +67,9 @@ type Frame struct {
 
 const headBytes = 9
 
-// Counts returns how many bytes the frame counts in the output of programs: all of it, if it is of the
-// kinds Stdout, Stderr, Exit, Message or End, otherwise none. A reader that has lost its connection
-// says how much it has received.
+// Counts returns how many bytes the frame counts in the output of programs. Frames of the kinds
+// Stdout, Stderr, Exit, Message and End count whole, others not at all. A reader that has lost its
+// connection says how much it has received.
 func (f Frame) Counts() int64 {
 	switch f.Kind {
 	case Stdout, Stderr, Exit, Message, End:
@@ -139,9 +139,9 @@ func tooLong(kind Kind, n int) error {
 	return fmt.Errorf("frame %q has %d bytes of data, and at most %d are allowed", kind, n, MaxData)
 }
 
-// Conn is a connection that carries frames. One goroutine may read and several may write. At the end
-// of programs the one that reads must never wait for a write: what is read there is bounded, see
-// [MaxUnread], and signals come that way while output is held back.
+// Conn is a connection that carries frames. One goroutine may read and several may write. At the
+// end of programs the reader must never wait for a write, because signals come that way while
+// output is held back. The unread data is bounded, see [MaxUnread].
 type Conn struct {
 	conn   io.ReadWriteCloser
 	in     *bufio.Reader
@@ -173,9 +173,9 @@ func (w waiter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Of a connection that is kept alive: how often it sends something, and for how long nothing may come
-// before it is closed. What comes is looked at as often as something is sent, so that a dead peer is
-// noticed in 30 s.
+// Times of a connection that is kept alive: how often it sends something, and after how much
+// silence it is closed. Silence is checked each pingInterval, so that a dead peer is noticed in 30
+// s.
 const (
 	pingInterval = 5 * time.Second
 	maxSilence   = 25 * time.Second
@@ -184,13 +184,13 @@ const (
 // ErrSilent is why a connection was closed over which nothing came.
 var ErrSilent = errors.New("the other end of the connection has said nothing for 25 s, so that it is taken for dead")
 
-// KeepAlive has both ends notice when the other one is gone: it sends frames that say that this end is
-// there, and closes the connection when nothing comes while it is read. Both ends call it, and not
-// those that pass the stream on. The connection ends with ctx too.
+// KeepAlive lets both ends notice when the other one is gone. It sends frames that say that this
+// end is alive, and closes the connection if no frame arrives during a read. Both ends call it, and
+// not those that pass the stream on. The connection ends with ctx too.
 func (c *Conn) KeepAlive(ctx context.Context) { c.keepAlive(ctx, true) }
 
-// Announce is KeepAlive at an end that does not close the connection when nothing comes: the other one
-// is a process of this machine, which may be stopped for long, and whose end closes the connection.
+// Announce is KeepAlive at an end that keeps a silent connection open. The other end is a process
+// of this machine, which may be stopped for long, and which closes the connection itself.
 func (c *Conn) Announce(ctx context.Context) { c.keepAlive(ctx, false) }
 
 func (c *Conn) keepAlive(ctx context.Context, closes bool) {
@@ -276,7 +276,7 @@ func (c *Conn) WriteJSON(kind Kind, task uint32, value any) error {
 }
 
 // Join passes the frames of each of two connections on to the other one, until one ends, and closes
-// both. What is not read at one end holds the other back.
+// both. Unread data at one end holds the other end back.
 func Join(a, b *Conn) {
 	var both sync.WaitGroup
 	pass := func(to, from *Conn) {
@@ -293,9 +293,9 @@ func Join(a, b *Conn) {
 	both.Wait()
 }
 
-// Relay returns a connection that stands for conn, which leads to another machine: what passes the stream of a
-// process of this machine on there speaks for it. So the other end goes on while the process is stopped, and
-// hears that it is gone when the process has closed its own connection. It ends with ctx.
+// Relay returns a connection that stands for conn, which leads to another machine. It answers there
+// on behalf of a process of this machine. So the other end goes on while the process is stopped,
+// and hears that it is gone when the process has closed its own connection. It ends with ctx.
 func Relay(ctx context.Context, conn io.ReadWriteCloser) io.ReadWriteCloser {
 	near, far := net.Pipe()
 	process, other := New(far), New(conn)

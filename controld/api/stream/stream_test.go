@@ -147,8 +147,8 @@ func TestAStoppedEndIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestARelaySpeaksForAStoppedProcess notices a process that is taken for dead by another machine because it is
-// stopped, one whose end is not heard there, and frames that are lost.
+// TestARelaySpeaksForAStoppedProcess notices a stopped process that another machine believes dead,
+// an end that is not heard there, and lost frames.
 func TestARelaySpeaksForAStoppedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

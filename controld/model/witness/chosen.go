@@ -11,8 +11,8 @@ const (
 	// Fewest is how many nodes make a set: of two nodes neither outvotes the other.
 	Fewest = 3
 	// Most is the size of a set: 15 members may be gone. In an outage a node asks all members every
-	// twentieth part of a lease, a request or two a second for each member in a cluster of a
-	// thousand nodes.
+	// twentieth part of a lease. In a cluster of a thousand nodes each member gets a request or two
+	// a second.
 	Most = 31
 	// MostSets is how many sets nodes may have at once. Until the oldest is out of use no other is chosen.
 	MostSets = 32

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// The exhaustive model has three witnesses, a node X that holds a job and hears of no controller, and one
-// leader at a time. Its clock ticks; what happens within a tick may happen in any order. An adversary
-// chooses everything else: which answers arrive and how late, which are lost, when witnesses restart, when
-// a new leader takes over, when X asks, when witnesses look at the question, when X decides. The model
-// visits every state that can be reached, by the product's own functions, and looks for one in which a
-// leader may start the job while X still holds it.
+// The exhaustive model has three witnesses, a node X that holds a job and hears of no controller,
+// and one leader at a time. Its clock ticks; what happens within a tick may happen in any order. An
+// adversary chooses everything else. Answers may be late or lost, witnesses may restart, and a new
+// leader may take over. X may ask and decide at any time, and witnesses may look at the question at
+// any time. The model visits every reachable state by the product's own functions. It looks for a
+// state in which a leader may start the job while X still holds it.
 type small struct {
 	rules
 	fromReceipt                  bool     // X counts its extension from when the answers are there

@@ -16,8 +16,8 @@ func silentAt(h *Holder, s *Set, asked int64) {
 	}
 }
 
-// TestANodeAsksInAnOutageOnly: a node that hears its leader asks no witness; one that does not asks each twentieth
-// part of a lease, and one that has restarted soon.
+// TestANodeAsksInAnOutageOnly: a node that hears its leader asks no witness. A node that does not
+// asks each twentieth part of a lease, and sooner after a restart.
 func TestANodeAsksInAnOutageOnly(t *testing.T) {
 	s, h := setOf(1, "a", "b", "c"), &Holder{}
 	h.Hear(1000)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// large is the random model: nodes that are witnesses in sets of seven that change, one of which holds a
-// job; leaders that come and go; links that are cut in one direction or both, and slow; nodes that pause,
-// and daemons that restart. Time is in steps of a millisecond.
+// large is the random model. Its nodes are witnesses in sets of seven that change, and one node
+// holds a job. Leaders come and go, links are slow or cut in one direction or both, nodes pause,
+// and daemons restart. Time is in steps of a millisecond.
 type large struct {
 	*rand.Rand
 	rules

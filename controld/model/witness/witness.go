@@ -1,8 +1,8 @@
 // Package witness decides if jobs may go on at a node that hears of no controller. An outage of the
 // controllers then ends no job, and still no job runs twice. Some nodes are witnesses. A node whose
 // lease ends asks them: if a majority has had no leader's answer for a while, the node extends its
-// leases ([Set.Extend]). A leader starts a lost job again only after a span without doubt: it was
-// in touch with a majority of the same witnesses for longer than an extension lasts
+// leases ([Set.Extend]). A leader starts a lost job again only after a span without doubt. It was
+// then in touch with a majority of the same witnesses for longer than an extension lasts
 // ([Trips.MayStart]). docs/decisions has the proof, and the tests of this package check it.
 //
 // Times are in milliseconds of the CLOCK_BOOTTIME of the machine that reads them. They are never

@@ -87,8 +87,8 @@ func indices(a *jobspec.Array, members model.Ranges) string {
 	return a.Elements().Text(spans)
 }
 
-// groupStates lists the groups of a job with several: each with the state of the job that runs it
-// or, in a gang of all groups, with the job's own.
+// groupStates lists the groups of a job with several groups. Each has the state of the job that
+// runs it or, in a gang of all groups, the job's own state.
 func groupStates(out *api.Job, j *model.Job, v *state.View) []api.GroupState {
 	var list []api.GroupState
 	for i := range j.Spec.Groups {

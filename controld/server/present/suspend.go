@@ -56,9 +56,10 @@ func trial(t *model.Trial) api.Trial {
 	return api.Trial{What: t.What, With: t.With, ExpectedGain: t.Expected, MeasuredGain: t.Measured, Undone: t.Undone}
 }
 
-// addLoad fills in the requests of the jobs on a node, suspended ones included, relative to its
-// GPUs (height and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Jobs that are together
-// on a GPU count once, as the scheduler counts them. The node's jobs and GPUs are filled in before.
+// addLoad fills in the load of a node: the requests of its jobs, suspended ones included, relative
+// to its GPUs. These are the height and affinity of Gandiva (Xiao et al., OSDI 2018, section 4.1).
+// Jobs that are together on a GPU count once, as the scheduler counts them. The node's jobs and
+// GPUs are filled in before.
 func addLoad(out *api.Node, workers []state.DesiredWorker) {
 	var all int64
 	widths, sets := map[model.JobID]int64{}, map[model.JobID]bool{}

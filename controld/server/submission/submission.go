@@ -49,8 +49,8 @@ func (b *Body) Jobs() ([]*jobspec.Job, error) {
 const maxProblems = 100
 
 // Accept fills in defaults and makes arrays of workers that start one by one. It refuses jobs that
-// break a rule, that no node could run, that ask for something this cluster does not do, or whose
-// account the payer may not charge. It returns the account that is to be created, "" for none.
+// break a rule, that no node could run, that request unsupported things, or whose account the payer
+// may not charge. It returns the account that is to be created, "" for none.
 func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.Job) (create string, err error) {
 	if err := check(jobs); err != nil {
 		return "", err
@@ -220,8 +220,8 @@ func below(dir, root string) bool {
 	return dir == root || root == "/" || strings.HasPrefix(dir, root+"/")
 }
 
-// notHonoured finds requests of a job that this cluster would not honour: unknown nodes to avoid,
-// another user, or more time to stop than its queue allows.
+// notHonoured finds requests that this cluster would not honour: unknown nodes to avoid, another
+// user, or a longer grace period than the queue allows.
 func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.Job) {
 	f.misspelt(v, j)
 	name := v.Config().QueueName(j.Queue)
