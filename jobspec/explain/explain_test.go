@@ -138,8 +138,8 @@ func TestWrite(t *testing.T) {
 
 group.gang (attribute): bool
 
-  Start all workers in one decision, or none; with false each starts by itself, as an element of an
-  array whose index, array.index, is its number. Default: true.
+  Start all workers in one decision, or none. With false each worker starts by itself, as an array
+  element; array.index is its number. Default: true.
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", &b, want)
