@@ -129,7 +129,7 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 	a.Give("POST /v1/authority/finish", api.AuthorityChange{Number: 2, Lacking: []string{"node/n1", "node/n2"}, More: 3})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "rotate-authority")
-	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is trusted beside the old one; ") || got.Stderr != "" {
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is trusted beside the old one. ") || got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
 	got = s.Run("cluster", "rotate-authority", "--finish")
