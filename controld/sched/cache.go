@@ -12,11 +12,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Cache is the cycle cache: it runs cycles and keeps the memory of each for the next, so that the
-// next cycle need not begin with fresh memory, nor look again at what has not changed. On a large
-// cluster that, and the garbage collection, is most of what a decision costs. The plan does not
-// depend on it: it is that of [Cycle], whatever views the cache was used with before. The zero value
-// is ready for use. It is not for concurrent use.
+// Cache is the cycle cache. It runs cycles and keeps the memory of each for the next. So the next
+// cycle begins with memory that it can use, and need not look again at jobs that have not changed.
+// On a large cluster that, and the garbage collection, is most of what a decision costs. The plan
+// does not depend on it: it is that of [Cycle], whatever views the cache was used with before. The
+// zero value is ready for use. It is not for concurrent use.
 type Cache struct{ memory memory }
 
 // Cycle is the function [Cycle] with this cache.

@@ -14,13 +14,13 @@
 //
 // A job that does not fit lets later jobs pass, so that no GPU idles while a job could use it. The
 // first blocked job of each account is its queue head. So that it does not wait for ever, it gets a
-// reservation when it has waited for ReserveAfterMS or when MaxBypass starts have gone past it.
-// Only the first head without a reservation is counted. An account holds at most one reservation
-// and the cluster at most 16. Each start names the head that it goes past, and Apply counts it in
-// Job.Bypassed: the bound survives a change of leader and costs no log entry of its own. A
-// reservation binds all jobs, also those that arrive later and come first in the order. It ends
-// when its job starts, stops waiting, or ReserveHoldMS is over, and is then made again for the
-// nodes that are soonest at that time.
+// reservation after ReserveAfterMS, or when MaxBypass starts have gone past it. Only the first head
+// without a reservation is counted. An account holds at most one reservation and the cluster at
+// most 16. Each start names the head that it goes past, and Apply counts it in Job.Bypassed. So the
+// bound survives a change of leader and costs no log entry of its own. A reservation binds all
+// jobs, also those that arrive later and come first in the order. It ends when its job starts or
+// stops waiting, or after ReserveHoldMS. Then it is made again for the nodes that are soonest at
+// that time.
 //
 // # Policies
 //
@@ -62,10 +62,10 @@ import (
 )
 
 // Cycle decides what to do at now, given everything in v. The plan may be empty: see
-// [fsm.CommitPlan.Empty]. One without actions may still note that the service order was
-// checked, so that this is not done again at every event. The second result is the next instant,
-// later than now, at which another cycle could decide otherwise although nothing has changed by
-// then; 0 if there is none. To run many cycles, keep a [Cache].
+// [fsm.CommitPlan.Empty]. One without actions may still note that the service order was checked, so
+// that this is not done again at every event. The second result is the next instant at which
+// another cycle could decide otherwise although nothing has changed by then; 0 if there is none. To
+// run many cycles, keep a [Cache].
 func Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 	return planOf(v, now, p, new(memory))
 }
@@ -102,9 +102,9 @@ func decide(v *state.View, now model.Instant, p model.Policy, told *steering.Ste
 	// 4. Serve: start what fits, in order, and reserve room for blocked queue heads.
 	rules.Serve()
 
-	// 5. Resize: give elastic jobs that have just started more of the free room. If a start has
-	// freed room that was reserved, or the cycle has started as many jobs as it may, jobs that were
-	// not tried may fit in the next cycle: then nothing is taken from running jobs in this one.
+	// 5. Resize: give elastic jobs that have just started more of the free room. A cycle ends early if
+	// a start has freed reserved room, or if it has started as many jobs as it may. More jobs may fit
+	// in the next cycle, so nothing is taken from running jobs in this one.
 	rules.Resize()
 	if t.EndsEarly() {
 		return t, rules.Answers()

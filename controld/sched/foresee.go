@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// foreseeCycles is how many further cycles are looked at: policies check the order of service once
+// foreseeCycles is how many further cycles are looked at. Policies check the order of service once
 // a minute, and wait until a job has run for its least time.
 const foreseeCycles = 8
 

@@ -7,8 +7,8 @@ import (
 )
 
 // PartMost is the number of actions and places in one entry of the log. A place takes at most some
-// 300 bytes: so many are well below the log's limit, and a plan that fills a large idle cluster is
-// above it.
+// 300 bytes, so that a part stays well below the log's limit. A plan that fills a large idle
+// cluster exceeds it.
 const PartMost = 30_000
 
 // Parts divides a plan, in order, into numbered plans with at most so many actions and places each,

@@ -23,8 +23,8 @@ func planOf(v *state.View, now model.Instant, p model.Policy, m *memory) (fsm.Co
 }
 
 // withDryRun adds to a plan what the cycle would have done to running jobs if there were no dry
-// run. A second cycle on the same view finds that, and nothing else of it is used: so the plan
-// is the same as if displacements were paused, whatever the policy does with room that it expects.
+// run. A second cycle on the same view finds those, and nothing else of it is used. So the plan is
+// the same as if displacements were paused, whatever the policy does with room that it expects.
 // Only what is new is added, so that a cycle that finds the same again writes nothing into the log.
 func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p model.Policy,
 	m *memory) (fsm.CommitPlan, model.Instant) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// sharedRules is raised when the policies decide differently because of what they share: the phases
-// of a cycle, the grid, the queue, reservations, preemption, the state that they read.
+// sharedRules is raised when policies decide differently because of code that they share: phases,
+// grid, queue, reservations, preemption, or the state that they read.
 const sharedRules = 1
 
 // namedPolicy is a set of rules for scheduling, known by a name.

@@ -20,8 +20,8 @@ type Priority struct {
 	Reserved bool  // room is kept for it
 }
 
-// Priorities lists the jobs that wait in the order in which a cycle at now comes to them, and then
-// those that cannot start now: held, in back-off, or with open dependencies. Policies say what their
+// Priorities lists the jobs that wait in the order in which a cycle at now comes to them. Jobs that
+// cannot start now come last: held, in back-off, or with open dependencies. Policies say what their
 // terms are; without hooks of their own jobs are ordered by class, priority and age.
 func Priorities(v *state.View, now model.Instant, p model.Policy) []Priority {
 	t := scratch.New(v, now, p, new(fit.Room))

@@ -16,8 +16,8 @@ func Explain(v *state.View, now model.Instant, p model.Policy, id model.JobID) e
 }
 
 // Reasons returns a function that says why a job waits. It runs one cycle, and then looks once at
-// each distinct request that it is asked about, so that listing the whole queue costs little more
-// than listing its groups. Not for concurrent use.
+// each distinct request that it is asked about. So listing the whole queue costs little more than
+// listing its groups. Not for concurrent use.
 func Reasons(v *state.View, now model.Instant, p model.Policy) func(model.JobID) model.Reason {
 	return reasonsAt(v, now, p).Reason
 }

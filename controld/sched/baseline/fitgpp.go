@@ -98,8 +98,8 @@ func (p *FitGppPolicy) All() *preempt.Candidates {
 	return p.candidates
 }
 
-// Drains keeps room for a job on a node where enough is being freed already, the one that will be
-// ready first, and reports whether there is one: no victim is taken for it then.
+// Drains keeps room for a job on a node where enough is being freed already. It reports whether
+// there is one: then no victim is needed. Of several nodes it takes the one that is ready first.
 func (p *FitGppPolicy) Drains(j *model.Job, g *fit.Gang) bool {
 	if g.Size() > 1 {
 		return false

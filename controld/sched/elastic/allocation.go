@@ -11,11 +11,10 @@ import (
 
 const million = 1_000_000
 
-// Prospect is how much an elastic job still needs, as far as that can be told, and with how many
-// workers it should go on. No user is asked how long a job runs. The jobs of one user with one name
-// are taken to be alike, and those that have completed say what they took. Where none has, a job
-// that has had much is taken to need as much again, and those like it to need no less in all than
-// it does.
+// Prospect is how much service an elastic job still needs, by estimate, and with how many workers
+// it should go on. No user is asked how long a job runs. Jobs of one user with one name are taken
+// to be alike: a job needs as much as those that have completed took. If none has completed, a job
+// is taken to need as much again as it has had. Jobs like it are taken to need no less in all.
 type Prospect struct {
 	job   *model.Job
 	terms model.Elastic
@@ -26,10 +25,10 @@ type Prospect struct {
 	asks  model.Request
 }
 
-// Allocation says how the room that elastic jobs have and what is free would be divided best among
-// jobs that run and jobs that wait: first the minimum of each, in order, and then each further
-// worker to the job that it helps most for what it still needs. Short jobs first: the others lose
-// less by waiting for a short job than it loses by sharing with them.
+// Allocation divides free room, and the room that elastic jobs have, among those that run and those
+// that wait. Each gets its minimum first, in order. Then each further worker goes to the job that
+// gains most by it for its remaining service. So short jobs come first: other jobs lose less by
+// waiting for a short job than it would lose by sharing with them.
 //
 // The algorithm is greedy allocation by marginal gain (Fox, Discrete Optimization via Marginal
 // Analysis, 1966). It is optimal where speed grows ever more slowly with each worker. Measured
@@ -105,7 +104,7 @@ func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int
 	p.Of[j.ID] = o
 }
 
-// give lets a job have so many workers if the pool has room for them.
+// give lets a job have so many workers if the pool has room for them; else the job stays as it is.
 func (p *Allocation) give(o *Prospect, size int) {
 	if need := o.asks.Times(size - o.Size); fit.Within(need, p.pool) {
 		p.pool = p.pool.Minus(need)
@@ -113,14 +112,18 @@ func (p *Allocation) give(o *Prospect, size int) {
 	}
 }
 
-// offer finds the further workers that are worth most to a job, each.
+// offer finds the next size at which each further worker is worth most to a job, and puts it into
+// the list of offers. It costs O(sizes + log offers).
 func (p *Allocation) offer(o *Prospect) {
 	if o.Size == 0 {
 		return // there is no room for its least
 	}
+	// now is the speed at its size, one that of a single worker at its least size.
 	now, one := o.curve.At(o.Size), max(1, o.curve.At(o.terms.Min)/int64(o.terms.Min))
 	best := offer{to: o}
 	for n := o.Size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
+		// A size counts if the pool has room for it and the job is clearly faster. Its worth is the gain
+		// of each further worker, weighted by power, for each second that the job still needs.
 		then := o.curve.At(n)
 		if !fit.Within(o.asks.Times(n-o.Size), p.pool) {
 			break
@@ -133,15 +136,16 @@ func (p *Allocation) offer(o *Prospect) {
 			best.size, best.worth = n, worth
 		}
 	}
+	// The list of offers is sorted, the best one last.
 	if best.size > 0 {
 		at, _ := slices.BinarySearchFunc(p.offers, best, compareOffers)
 		p.offers = slices.Insert(p.offers, at, best)
 	}
 }
 
-// power returns how much it counts what further workers do, in millionths of what one does at best:
-// more than how much the job needs still. Workers that do little for a short job are missed by all
-// other jobs.
+// power returns the weight of the gain of each further worker, in millionths: the gain to the power
+// WorthPower. So the gain counts for more than the remaining service. Workers that add little to a
+// short job would be missed by all other jobs.
 func power(part int64) int64 {
 	all := int64(million)
 	for range tunables.WorthPower {
@@ -159,6 +163,8 @@ func compareOffers(a, b offer) int {
 
 // Left returns how much service a job still needs that has had some, as far as that can be told.
 func (p *Allocation) Left(j *model.Job, had int64) int64 {
+	// If no job like it has completed, it needs as much again as the longest of its kind has had. Some
+	// remainder is left in any case, since an estimate may be too low.
 	all := p.state.View.Statistics().MeanService(j)
 	if all == 0 {
 		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])

@@ -1,6 +1,6 @@
-// Package elastic computes with how many workers elastic jobs should run: which sizes are worth
-// their room by the speeds that were measured, how room is divided among jobs, and when a job may
-// change its size.
+// Package elastic computes with how many workers elastic jobs should run. It says which sizes are
+// worth their room by measured speeds, how room is divided among jobs, and when a job may change
+// its size.
 package elastic
 
 import (
@@ -76,9 +76,8 @@ func (f *Job) On(node int) int {
 }
 
 // stepRatesOf returns what was measured of a job's speed, by size. Of several measurements at one
-// size the last counts. An attempt that is resized while it runs keeps its last rate only, so of
-// such a job that counts which jobs like it had, the faster one if they were on one node and on
-// several.
+// size the last counts. An attempt that is resized while it runs keeps its last rate only. For such
+// a job the rates of jobs like it count, and of two rates at one size the faster one.
 func stepRatesOf(t *scratch.State, j *model.Job) (list []estimate.StepRate) {
 	terms, _ := j.Elastic()
 	rates := map[int]int64{}
@@ -98,8 +97,8 @@ func stepRatesOf(t *scratch.State, j *model.Job) (list []estimate.StepRate) {
 	return list
 }
 
-// tip returns the size beyond which a job has been seen to get hardly faster: the next greater one
-// that it has had was not faster by [gainPM]. Without such a measurement it is the most that the job
+// tip returns the size beyond which a job hardly gets faster. At the next greater size that was
+// measured it was not faster by [gainPM]. Without such a measurement it is the most that the job
 // may have.
 func tip(t *scratch.State, j *model.Job) int {
 	terms, _ := j.Elastic()
@@ -200,9 +199,9 @@ func (f *Job) DropOn(node int) bool {
 	return false
 }
 
-// Extend takes room for n more workers in the scratch state, on some nodes only: beside the workers
-// that the job has as far as possible, and else on as few nodes as possible. It reports whether there
-// is room for all, and allowed lets them have it; if not, nothing is taken.
+// Extend takes room for n more workers in the scratch state, on some nodes only. They go beside the
+// workers that the job has as far as possible, and else on as few nodes as possible. It reports
+// whether there is room for all and allowed agrees; if not, nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, nodes fit.NodeSet, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	more := g.Only(f.Terms.Part, n).Within(nodes)
@@ -262,8 +261,8 @@ func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
 	t.Resize(r)
 }
 
-// lastOn returns the room of up to n of the last workers, as far back as they are on the node of
-// the very last: a job that is resized while it runs gives up no others before them.
+// lastOn returns the room of up to n of the last workers, as far as they are on one node with the
+// very last. A job that is resized while it runs gives up its workers in this order.
 func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
 	for i := f.Size - 1; i >= f.Size-n && f.Nodes[i] == f.Nodes[f.Size-1] && !slices.Contains(f.Broken, i); i-- {
 		rooms = fit.AddRoom(rooms, f.Nodes[i], f.Request())
@@ -271,7 +270,8 @@ func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
 	return rooms
 }
 
-// SurplusOn returns what a job may give up on each of its nodes that others can use.
+// SurplusOn returns the room that a job may give up on each of its nodes, without GPUs that are
+// broken. Settled says that the workers that leave are chosen first, so that the rooms add up.
 func (f *Job) SurplusOn(settled bool) []estimate.NodeResources {
 	var rooms []estimate.NodeResources
 	n := f.Surplus()

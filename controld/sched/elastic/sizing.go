@@ -16,8 +16,8 @@ const (
 	IdleWorthPM = 650 // the same for workers that take room which is idle
 )
 
-// Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far
-// as it was measured, and estimated beyond.
+// Curve is the speed of jobs like one by their number of workers, on one node or on several. It is
+// measured where such jobs have run, and estimated beyond.
 type Curve struct {
 	near, apart speeds
 	Node        int // as many workers as one node could hold
@@ -37,8 +37,8 @@ func newSpeeds(known []estimate.StepRate) speeds {
 	return p
 }
 
-// CurveOf returns what is known of jobs of the same user and name. What a single worker does counts
-// for both: it is where either begins.
+// CurveOf returns what is known of jobs of the same user and name. The speed of a single worker is
+// the first point of both curves.
 func (z *Sizing) CurveOf(j *model.Job) Curve {
 	var near, apart []estimate.StepRate
 	for _, p := range z.state.View.Statistics().StepRatesOf(j) {
@@ -58,8 +58,8 @@ func (z *Sizing) CurveOf(j *model.Job) Curve {
 	return c
 }
 
-// At returns the speed with n workers as close together as they can be, in no unit of its own: only
-// the speeds of one curve compare.
+// At returns the speed with n workers as close together as they can be. It has no unit: only speeds
+// of one curve can be compared.
 func (c *Curve) At(n int) int64 { return c.Spread(n, n > c.Node) }
 
 // Spread returns the speed with n workers on one node or on several.
@@ -85,9 +85,10 @@ func (c *speeds) at(n int) int64 {
 	return between(c.known[i-1], c.known[i], n)
 }
 
-// between estimates the speed with n workers from those with fewer and with more (or as many): a
-// part of the time of each step is shared among the workers, the rest is not. A straight line
-// between the speeds would say too little, and sizes that were never tried never would be.
+// between estimates the speed with n workers from two measurements, with fewer and with at least as
+// many. It assumes that one part of each step's time is shared among the workers and the rest is
+// not. A straight line between the speeds would say too little, and sizes that were never tried
+// never would be.
 func between(a, b estimate.StepRate, n int) int64 {
 	shared, all := int64(b.Size)*int64(n-a.Size), int64(n)*int64(b.Size-a.Size)
 	if shared == 0 {
@@ -97,8 +98,8 @@ func between(a, b estimate.StepRate, n int) int64 {
 		a.Rate+model.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
-// Fitting returns with how many workers a job is worth its room: the most of which each does nearly
-// as much as it does at best, and with which the job is faster than with fewer.
+// Fitting returns with how many workers a job is worth its room. It is the greatest size at which
+// the job is faster than with fewer workers, and each does nearly as much as at best.
 func (z *Sizing) Fitting(j *model.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
 	most := max(terms.Min, min(terms.Max, z.mostWorkers(j, terms)))

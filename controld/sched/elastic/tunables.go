@@ -23,17 +23,18 @@ type Tunables struct {
 	// this. Reason: measurements differ by about as much. Evidence: a round number, chosen without
 	// measurement.
 	FasterPM int64
-	// ClusterPart, in parts of the cluster: one job grows to one part of the GPUs, or cores, at
-	// most, but to what one node holds in any case. Reason: leaves room to others. Evidence:
+	// ClusterPart, in parts of the cluster: one job grows to one part of the GPUs, or cores, at most.
+	// It may always grow to the size of one node. Reason: leaves room to others. Evidence:
 	// cmd/lab/papers.md, "Elastic jobs with measured speeds".
 	ClusterPart int64
 	// GainPM, in thousandths: a job must get faster by so much with more workers to keep them, if
 	// the policy block does not say. Reason: tipping point of the paper. Evidence:
 	// cmd/lab/papers.md, "Elastic jobs on Kubeflow".
 	GainPM int64
-	// UsualLoss, in millionths: each further worker costs all so much for a job whose speed is known
-	// at one size only: n workers are as fast as n/(1+c(n-1)) of one. Reason: usual scaling of
-	// data-parallel training. Evidence: a round number, chosen without measurement.
+	// UsualLoss, in millionths: the loss c by which each further worker slows all others, for a job
+	// whose speed is known at one size only. Then n workers are n/(1+c(n-1)) times as fast as one.
+	// Reason: usual scaling of data-parallel training. Evidence: a round number, chosen without
+	// measurement.
 	UsualLoss int64
 	// RestartMS, in ms: a job stands still for so long when it is restarted, as long as that was
 	// never measured. Reason: containers start in seconds, frameworks in tens of seconds. Evidence:

@@ -147,8 +147,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	return known
 }
 
-// suspended says for which job one has paused, and what is missing for it to go on on the first of its
-// nodes that lacks something.
+// suspended says for which job a job has paused, and what it lacks to go on, on the first of its
+// nodes that lacks anything.
 func (r *Reasons) suspended(j *model.Job) model.Reason {
 	a, v := j.Live(), r.before.View
 	why := model.Reason{Code: model.ReasonSuspended, For: a.Switch.For}
@@ -176,8 +176,8 @@ func (r *Reasons) suspended(j *model.Job) model.Reason {
 	return why
 }
 
-// needsItsGPUs says that a suspended job waits for the GPUs of a node that it had, and what to do if one
-// of them is broken: then it may wait for ever.
+// needsItsGPUs says that a suspended job waits for the GPUs of a node that it had. If one of them
+// is broken it may wait for ever, so the text says what to do.
 func needsItsGPUs(id model.JobID, node *model.Node, had []int) string {
 	text := fmt.Sprintf("it needs the GPUs that it had: %v", had)
 	for _, g := range had {
@@ -237,8 +237,8 @@ type sieve struct {
 	pass func(node int) bool
 }
 
-// sift counts for a part. What follows from no condition of the job's is left out, and
-// that GPUs have to work where all do.
+// sift counts for a part. Sieves that follow from no condition of the job are left out, and so is
+// the one for broken GPUs if all GPUs work.
 func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
 	need, room := p.Request, t.Room
 	sieves := []sieve{

@@ -41,9 +41,9 @@ func (r *Reasons) spared(j *model.Job) bool {
 	return !r.before.Room.Fits(&g)
 }
 
-// leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there
-// is none and others free the room anyway; and when the last one is killed, as far as has been
-// announced, 0 if no job has been told yet.
+// leaving returns the first job that was asked to leave for the holder of a reservation; 0 if
+// others free the room anyway. It also returns when the last of them is killed; 0 if no job has
+// been told yet.
 func (r *Reasons) leaving(own *model.Reservation) (first model.JobID, over model.Instant) {
 	nodes := map[string]bool{}
 	for _, c := range own.Claims {

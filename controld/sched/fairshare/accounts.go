@@ -21,11 +21,11 @@ import (
 type Accounts struct {
 	state *scratch.State
 	order *queue.Order
-	// room kept for any blocked head comes after what accounts are entitled to, and without a quota
-	// of its own a node is entitled only to what is worth it
+	// Entitlements come before reservations of blocked heads. A node without a quota of its own gets
+	// an equal part only where displacing a job for it is worth it.
 	QuotaOnly bool
-	// whether a running job is worth displacing for a job whose account or user has no quota, only
-	// an equal part; nil: none is
+	// Worth reports whether a running job is worth displacing for a job whose account or user has an
+	// equal part but no quota. nil: none is.
 	Worth  func(waiting, running *model.Job, a *model.Attempt, pauses bool) bool
 	Tree   *drf.Tree
 	Models []string // told apart, in the order of their amounts

@@ -77,8 +77,8 @@ func ExplainShare(v *state.View, now model.Instant, p model.Policy, account stri
 	return e
 }
 
-// sameOutcome reports whether, where the ways of two accounts part, the taker's side is within what
-// it is entitled to and the other's above its share, or the reverse.
+// sameOutcome looks at the level where two accounts part. It reports whether the taker is within
+// its entitlement there and the other above its share, or the reverse.
 func sameOutcome(mine, theirs, n, o *drf.Node) bool {
 	if reclaims(n) > 0 && over(o) > 0 {
 		return reclaims(mine) > 0 && over(theirs) > 0

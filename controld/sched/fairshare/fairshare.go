@@ -12,11 +12,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// New returns policy fairshare for one cycle. It serves trial-and-error jobs before best-effort jobs.
-// Within a class, the account comes first that would be least saturated with its next job, and within
-// it the user for which that is so. The jobs of a user are served by priority and age. Accounts and
-// users below their entitlement get room back from those that hold more than their share: see
-// reclaim.go.
+// New returns policy fairshare for one cycle. It serves trial-and-error jobs before best-effort
+// jobs. Within a class, the account comes first that would be least saturated with its next job.
+// Within the account the same holds for users. The jobs of a user are served by priority and age.
+// Accounts and users below their entitlement get room back from those that hold more than their
+// share: see reclaim.go.
 func New(t *scratch.State) policy.Policy {
 	return newPolicy(NewAccounts(&queue.Order{State: t}))
 }

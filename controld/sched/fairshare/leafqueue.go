@@ -12,7 +12,7 @@ import (
 
 // leafQueue is waiting jobs by leaf of the account tree, for each a heap in the order of compare.
 // The next job at or below a node is kept until a line there or what is held there changes.
-// Siblings are a heap in the order of their turns, so that a turn costs one way up the tree and not
+// Siblings are a heap in the order of their turns. So a turn costs one way up the tree rather than
 // a look at all leaves.
 type leafQueue struct {
 	f    *Accounts

@@ -19,8 +19,8 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }
 
-// SparedByShare returns the rule of reclaim that spares a running job from leaving for another one
-// whose account or user is below its entitlement, "" if none does.
+// SparedByShare returns the rule of reclaim that spares a running job from leaving for a job of an
+// account below its entitlement; "" if none does.
 func (f *Accounts) SparedByShare(j, running *model.Job) string {
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(running.Association()))
 	switch {

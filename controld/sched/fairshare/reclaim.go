@@ -18,18 +18,18 @@ import (
 // # Reclaim
 //
 // A waiting job whose account, or user within an account, is below its entitlement gets room from
-// accounts over their share. Which jobs leave is found by trying: running jobs are taken away on a
-// copy of the room, one by one, until the waiting job can be placed; then those that turned out not
-// to be needed are put back. Only if the job is placed in the end is anything done: the others are
-// asked to leave, and their room is kept for the job in the log.
+// accounts over their share. The search tries jobs out on a copy of the room. It takes running jobs
+// away, one by one, until the waiting job can be placed. Then it puts back those that turned out to
+// be needless. If the job is placed in the end, the others are asked to leave, and their room is
+// kept for the job in the log. If not, nothing is done.
 //
 // The algorithm is a greedy search with reverse deletion, as in preemption by kube-scheduler: it tries
 // each node by itself first, then the whole cluster. For one waiting job it costs
 // O(nodes x victims x (victims + placement)); MaxReclaims and MaxTaken bound it.
 //
 // At the level of the account tree where the two accounts differ, the taker with its job must be
-// within its entitlement. The other account must be above its share, and so must all nodes down to
-// the job's user, each time before one of its jobs is taken; its usage ratio must be the greater
+// within its entitlement. Each time before one of its jobs is taken, the other account must be
+// above its share. So must all nodes down to the job's user. Its usage ratio must be the greater
 // one. Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error
 // jobs.
 
@@ -44,6 +44,8 @@ func (f *Accounts) Reclaim() {
 	if starved == nil {
 		return
 	}
+	// The account that is least saturated with its next job comes first. Each pass makes room for one
+	// job at most, and may line up the next job of the same leaf.
 	r := f.newReclaimer()
 	for range tunables.MaxReclaims {
 		c, leaf := starved.best()
@@ -90,10 +92,11 @@ func (f *Accounts) newReclaimer() *reclaimer {
 }
 
 // doubted returns the holders of reservations whose room may never come: it is kept in case a job
-// ends, as for any blocked head. An account's entitlement comes before that, so they are lined up
-// with jobs without a reservation. Not in doubt is room that is free, being freed, or that other
-// jobs are to leave for the holder.
+// ends, as for any blocked head. An account's entitlement comes before such a reservation, so its
+// holder is lined up with jobs that have none. Room is not in doubt if it is free or being freed,
+// or if other jobs leave it for the holder.
 func (f *Accounts) doubted() []*model.Job {
+	// 1. Reservations in force. Only those of blocked heads can be in doubt.
 	var inForce []*model.Reservation
 	heads := false
 	for id, r := range f.state.Holders {
@@ -105,6 +108,7 @@ func (f *Accounts) doubted() []*model.Job {
 		return nil
 	}
 	slices.SortFunc(inForce, precedence)
+	// 2. Cover them in order of precedence: room that one can count on is lost for those after it.
 	p := reserve.NewProspects(f.state)
 	var list []*model.Job
 	for _, r := range inForce {
@@ -116,7 +120,7 @@ func (f *Accounts) doubted() []*model.Job {
 	return list
 }
 
-// precedence orders reservations: see [model.Reservation.Before].
+// precedence orders reservations: see [model.Reservation.Precedes].
 func precedence(a, b *model.Reservation) int {
 	switch {
 	case a.Precedes(b):
@@ -127,8 +131,8 @@ func precedence(a, b *model.Reservation) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
 }
 
-// starved lines up the first waiting job of every leaf for which no room is kept, and those whose
-// room is in doubt; nil if there is none.
+// starved lines up the first waiting job of each leaf that has no room reserved, and the jobs whose
+// reserved room is in doubt; nil if there are none.
 func (f *Accounts) starved() *leafQueue {
 	var q *leafQueue
 	add := func(leaf *drf.Node, c *queue.Contender) {
@@ -183,10 +187,11 @@ func (f *Accounts) oldestStarved() map[*drf.Node]*model.Job {
 	return first
 }
 
-// firstStarved returns the first job of a group for which no room is kept, nil if there is none. It
-// does not matter how the job stands in line: a job that was lined up apart because it has waited
-// for long is entitled to as much as others.
+// firstStarved returns the first job of a group for which no room is kept, nil if there is none.
+// The place in line does not matter: a job that was lined up apart after a long wait is entitled to
+// as much as others.
 func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
+	// Jobs of a group are alike, so that the first one that still needs room stands for them.
 	for _, j := range g.Jobs {
 		if f.state.Started[j.ID] == 0 && !f.counts(f.state.Holders[j.ID]) && f.order.Startable(j) {
 			return j
@@ -196,8 +201,8 @@ func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
 }
 
 // counts reports whether the holder of a reservation counts as started, so that no job has to leave
-// for it: under policy rota not if room is kept for it as for any blocked head, which comes after
-// what an account deserves.
+// for it. Under policy rota a reservation for a blocked head does not count, because it comes after
+// the quotas of accounts.
 func (f *Accounts) counts(r *model.Reservation) bool {
 	return r != nil && (r.ForPreemptor || r.Guaranteed || !f.QuotaOnly)
 }
@@ -209,6 +214,7 @@ func (f *Accounts) emptied() *fit.Room {
 	if f.QuotaOnly {
 		room.DropUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
+	// Jobs that pause keep their memory.
 	for j := range f.state.View.Live() {
 		switch a := j.Live(); {
 		case a.Stop != nil:
@@ -224,32 +230,37 @@ func (f *Accounts) emptied() *fit.Room {
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
-	// The job counts as not there while others are weighed against it, and room that is kept for it in
-	// case other jobs end is no obstacle to it.
+	// 1. The job itself must not count as holding room while its account is weighed against others.
 	by := beneficiary{c.Job, leaf, r.accounts.Asks(c.Job)}
 	if r.accounts.unanticipate(c.Job.ID) {
 		defer r.accounts.anticipate(c.Job.ID)
 	}
+	// 2. A limit or an exhausted entitlement ends the search at once.
 	if r.accounts.Limited(leaf, c.Job) || !r.accounts.Entitled(leaf, by.asks) {
 		return
 	}
+	// 3. Room that is reserved for the job itself, or for blocked heads, is used before any job has to
+	// leave.
 	g := c.Gang(r.state)
 	own := r.unkeep(c.Job.ID)
 	defer r.keepAgain(own)
-	// what is kept for accounts over their share is taken before any job has to leave
 	lifted := r.room.LiftUnguaranteed()
 	defer lifted.Restore()
-	if spots, ok := r.room.Place(g); ok { // room is on its way
+	// 4. If the job fits already when all have left that are leaving, no job has to leave for it.
+	if spots, ok := r.room.Place(g); ok {
 		if !r.onItsWay(c, spots) && r.accounts.promised(leaf) { // else it is kept free for others
 			r.commit(c, spots, nil)
 		}
 		return
 	}
+	// 5. Find the jobs to take. If there are none, the next try waits, since each one is costly.
 	best := r.cheapest(g, by, r.reclaimables)
 	if best == nil {
 		r.state.WakeAt(r.state.Now + tunables.ReconsiderMS)
 		return
 	}
+	// 6. They count as gone for the jobs that come after this one, and their room is kept for this
+	// one.
 	for _, v := range best.taken {
 		r.free(&v)
 		r.reclaimables = slices.DeleteFunc(r.reclaimables, func(o reclaimable) bool { return o.job == v.job })
@@ -257,8 +268,8 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	r.commit(c, best.spots, best.taken)
 }
 
-// unkeep takes the reservation of a job off the room in which the search tries things out, and
-// returns it; nil if the job has none.
+// unkeep takes the reservation of a job off the room of the search and returns it; nil if the job
+// has none.
 func (r *reclaimer) unkeep(id model.JobID) *model.Reservation {
 	own := r.state.Holders[id]
 	if own != nil {
@@ -280,8 +291,8 @@ func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.state, c.Gang(r.state), spots))
 }
 
-// Entitled reports whether a leaf or anything above it is with the job within what it is entitled
-// to.
+// Entitled reports whether a leaf, or any account above it, stays within its entitlement with the
+// job.
 func (f *Accounts) Entitled(leaf *drf.Node, asks drf.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
 		if f.mayReclaim(n) && (n.Within(asks) || f.indivisible(n, asks)) {
@@ -328,6 +339,7 @@ func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Ins
 		}
 		by = max(by, r.state.Now+model.Instant(grace))
 	}
+	// Jobs that are leaving the same nodes already may take longer.
 	for j := range r.state.View.Live() {
 		a := j.Live()
 		if a.Stop == nil || a.Stop.KillAt <= by {

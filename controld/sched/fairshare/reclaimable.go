@@ -14,9 +14,9 @@ import (
 
 // # Which jobs leave
 //
-// Of accounts over their share the search takes one job after another until the waiting job can be
-// placed: from the account furthest above its share first, and of its jobs the one that loses
-// least. Then jobs that turned out not to be needed are put back, the dearest first.
+// The search takes one job after another from accounts over their share until the waiting job can
+// be placed. It takes from the account furthest above its share, and of its jobs the one that loses
+// least. Then jobs that turned out to be needless are put back, the dearest first.
 
 // beneficiary is the account tree's leaf of a job that others leave for, and what the job asks for.
 type beneficiary struct {
@@ -34,12 +34,12 @@ type reclaimable struct {
 	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
 	since   model.Instant
 
-	// It can be suspended in place of being stopped, and costs as much as that unless its memory turns
-	// out to be in the way: then it costs so much.
+	// A job that can be suspended costs as much as its suspension. If its memory turns out to be in the
+	// way, it is stopped in place of that, and costs more.
 	mayPause bool
-	stopped  int64
-	pauses   bool // it is to be suspended
-	wasteful bool // it would lose too much by being stopped
+	stopped  int64 // cost of a stop
+	pauses   bool  // it is to be suspended
+	wasteful bool  // it would lose too much by being stopped
 }
 
 // reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
@@ -48,6 +48,9 @@ func (f *Accounts) reclaimables() []reclaimable {
 	var list []reclaimable
 	for j := range f.state.View.Live() {
 		a := j.Live()
+		// Trial-and-error jobs, jobs that are leaving or suspended, and jobs that have just begun stay.
+		// Of a job that can pause the lesser cost counts; one that would lose too much by a stop may only
+		// pause.
 		switch {
 		case a.Stop != nil || a.Shrinking() || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 ||
 			a.Started.At == 0 || ending[j.ID]:
@@ -105,16 +108,18 @@ type reclaimSet struct {
 	cost  int64
 }
 
-// cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
+// cheapest finds the jobs to take: the cheapest set on one node, else a set on any nodes. Nil:
+// there is none.
 func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaimable) *reclaimSet {
+	// Most jobs are ruled out before any is tried: by shares, and by what displacing them is worth.
 	reclaimables = slices.DeleteFunc(slices.Clone(reclaimables), func(v reclaimable) bool {
 		return !r.mayTake(by, &v) || !r.worth(by, &v)
 	})
 	if len(reclaimables) == 0 {
 		return nil
 	}
-	// A gang that fits one node is tried on each node with the jobs of that node alone: that takes the
-	// fewest jobs, and no job leaves a node on which the gang does not run.
+	// A gang that fits one node is tried on each node, with the jobs of that node alone. That takes
+	// few jobs, and no job leaves a node on which the gang does not run.
 	var best *reclaimSet
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := r.byNode(reclaimables)
@@ -219,9 +224,10 @@ func (v *reclaimable) after(o *reclaimable) bool {
 }
 
 // mayTake reports whether a job may be taken now for another. Two accounts or users that cannot
-// have their parts at once take turns: then the one that has had its turn need not be above its
-// share.
+// have their parts at once take turns. The one that has had its turn need not be above its share
+// then.
 func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
+	// mine and theirs are the ancestors of the two jobs at the level where their accounts part.
 	mine, theirs := drf.Part(by.leaf, v.leaf)
 	if mine == nil || !r.accounts.mayReclaim(mine) {
 		return false
@@ -232,6 +238,8 @@ func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
 	if !drf.HasUsedLess(mine, theirs) {
 		return false
 	}
+	// The other account, and all nodes down to its user, must be above their shares even now, after
+	// the jobs that were taken before.
 	for n := v.leaf; n != theirs.Parent(); n = n.Parent() {
 		if !n.Above() {
 			return false
@@ -240,8 +248,9 @@ func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
 	return true
 }
 
-// indivisible reports whether a job asks for more than its account or user, which holds nothing, is
-// entitled to, but for no more than twice as much: it can never have its part at once with others.
+// indivisible reports whether a job alone exceeds the entitlement of its account or user, which
+// holds nothing, but by no more than twice. Such an account can never have its part at once with
+// others.
 func (f *Accounts) indivisible(n *drf.Node, asks drf.Amount) bool {
 	if f.Worth == nil || n.Guaranteed() || n.Holding(nil).Sign() > 0 {
 		return false
@@ -249,9 +258,9 @@ func (f *Accounts) indivisible(n *drf.Node, asks drf.Amount) bool {
 	return n.Holding(asks).Cmp(n.Due().Plus(n.Due())) <= 0
 }
 
-// worth reports whether a job is worth displacing for another. What is promised to the other's
-// account is. For an equal part the other waits first for as long as jobs run undisturbed: room may
-// come free by itself.
+// worth reports whether a job is worth displacing for another. It is if the other's account has a
+// quota for it. For an equal part the other job first waits for as long as jobs run undisturbed,
+// since room may come free by itself.
 func (r *reclaimer) worth(by beneficiary, v *reclaimable) bool {
 	mine, _ := drf.Part(by.leaf, v.leaf)
 	if r.accounts.promised(mine) {
@@ -281,8 +290,8 @@ func (r *reclaimer) prune(taken []reclaimable, place func() ([]fit.Spot, bool)) 
 	return needed
 }
 
-// suspend has those of some jobs that were taken keep their memory that can pause, as far as place
-// succeeds nevertheless: of the others those first that lose most by being stopped.
+// suspend lets jobs that were taken pause in place of being stopped, as far as place succeeds
+// although they keep their memory. Jobs that would lose most by a stop are tried first.
 func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)) []reclaimable {
 	byLoss := make([]int, 0, len(taken))
 	for i := range taken {
@@ -293,6 +302,7 @@ func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)
 	slices.SortStableFunc(byLoss, func(a, b int) int { return cmp.Compare(taken[b].stopped, taken[a].stopped) })
 	for _, i := range byLoss {
 		v := &taken[i]
+		// Try the job as paused. If the gang does not fit then, the job is stopped, at the cost of that.
 		r.accounts.putBack(r.room, v.job, v.attempt)
 		v.pauses = true
 		r.free(v)

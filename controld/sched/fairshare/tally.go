@@ -43,8 +43,9 @@ func (f *Accounts) Foresee() {
 	}
 }
 
-// CatchUp brings holdings up to the actions of this cycle: what has started, for which jobs room
-// was taken from others, and, if jobs that are leaving count as gone, which were asked to leave.
+// CatchUp brings holdings up to the actions of this cycle. Jobs that have started count, and jobs
+// for which room was taken from others. If leaving jobs count as gone, so do those that were asked
+// to leave.
 func (f *Accounts) CatchUp() {
 	for ; f.counted < len(f.state.Actions); f.counted++ {
 		switch a := &f.state.Actions[f.counted]; {

@@ -13,10 +13,9 @@ type Tunables struct {
 	// has happened. Reason: usage and running times have grown. Evidence: a round number, chosen
 	// without measurement.
 	ReconsiderMS model.Instant
-	// MinRuntimeMS, in ms: a job runs undisturbed for so long, if the policy block does not say;
-	// under policy rota a trial-and-error job takes the room of one that has run for less if
-	// nothing else helps. Reason: most short jobs end by then. Evidence: cmd/lab/papers.md, "Fair
-	// share".
+	// MinRuntimeMS, in ms: a job runs undisturbed for so long, if the policy block does not say. Under
+	// policy rota a trial-and-error job may take the room of a job that has run for less, if nothing
+	// else helps. Reason: most short jobs end by then. Evidence: cmd/lab/papers.md, "Fair share".
 	MinRuntimeMS int64
 	// MaxTaken, in jobs: so many leave for one at most. Reason: bounds the time of a cycle.
 	// Evidence: a round number, chosen without measurement.

@@ -109,8 +109,8 @@ func (r *Room) Empty(node int) bool { return r.grid.Workers(node) == 0 }
 // Claimed returns what reservations claim of a node, those that were lifted left out.
 func (r *Room) Claimed(node int) model.Vector { return r.grid.Claimed(node) }
 
-// Open returns the free room on a node that counts for a part: none where others have the node for
-// themselves, or where it would have to have it for itself and cannot.
+// Open returns the free room on a node that counts for a part. It is none if others have the node
+// for themselves, or if the part needs the node for itself and it is not empty.
 func (r *Room) Open(node int, p *Part) model.Request {
 	if r.grid.Exclusive(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
 		return model.Request{}

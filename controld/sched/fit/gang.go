@@ -95,8 +95,9 @@ func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {
 	}
 }
 
-// Hardest returns the positions of the parts, the one that is hardest to place first: by GPUs of a
-// worker, then of all workers, then by cores and memory of a worker.
+// Hardest returns the positions of the parts, the one that is hardest to place first. Parts with
+// more GPUs for each worker come first. Then GPUs of all workers decide, then cores and memory of a
+// worker.
 func (g *Gang) Hardest() []int {
 	order := make([]int, g.Parts())
 	for i := range order {

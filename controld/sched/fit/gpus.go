@@ -1,8 +1,9 @@
 package fit
 
-// pick chooses n of the free GPUs of a node, given by ascending index: the shortest unbroken run
-// that is long enough, so that long runs stay whole for jobs that need them and neighbours, which
-// tend to share a switch, stay together; without one, the lowest. Nil if fewer than n are free.
+// pick chooses n of the free GPUs of a node, given by ascending index; nil if fewer are free. It
+// takes them from the shortest unbroken run that is long enough. So long runs stay whole for jobs
+// that need them, and neighbours, which tend to share a switch, stay together. If no run is long
+// enough, it takes the lowest.
 func pick(free []int, n int) []int {
 	if n <= 0 || len(free) < n {
 		return nil

@@ -1,11 +1,11 @@
 // Package fit finds room for gangs on the grid of nodes and GPUs.
 //
 // A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may
-// share. A node must meet the job's constraints. Of those that do, the job's preferences decide,
-// and then best fit: the node with the fewest free GPUs that still suffice, and of those the first
-// by name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and
-// an empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
-// which Apply checks the plan again.
+// share. A node must meet the job's constraints. Of these nodes the job's preferences decide, and
+// then best fit: the node with the fewest free GPUs that still suffice. Of equal nodes the first by
+// name wins. A worker that asks for a part of a GPU gets it where least of the GPU is left over. It
+// gets an empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone,
+// with which Apply checks the plan again.
 package fit
 
 import (
@@ -73,8 +73,8 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 	return nil, false
 }
 
-// Reach returns how many workers of a gang of several parts find room before one of its parts does
-// not, and which part that is; -1: all do.
+// Reach returns how many workers of a gang of several parts find room, and the first part that
+// finds none; -1: all parts find room.
 func (r *Room) Reach(g *Gang) (workers, missing int) {
 	lifted := r.Lift(g.For)
 	defer lifted.Restore()
@@ -89,6 +89,8 @@ func (r *Room) Reach(g *Gang) (workers, missing int) {
 // that finds no room behind others goes before them the next time, so that what only it can use is
 // not given away. It returns the spots of each part that it came to, and the part that found no room, -1 if all did.
 func (r *Room) placeParts(g *Gang) (spots [][]Spot, missing int) {
+	// A part that fails moves to the front, and all are placed again, at most once for each part. If
+	// the first part fails, no order helps.
 	order := g.Hardest()
 	for tries := g.Parts(); ; tries-- {
 		found, failed := r.placeInOrder(g, order)
@@ -116,6 +118,7 @@ func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 			}
 		}
 	}()
+	// ask counts the ports that the workers placed so far will take.
 	ask := func(node int) {
 		if r.grid.Node(node).PortMin > 0 {
 			asked[node]++
@@ -140,8 +143,9 @@ func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 }
 
 // Take takes the room of spots that Place has returned and lifts the gang's reservation. It returns
-// the port at which the gang meets on its first node, 0 for a single worker where none is left and
-// on nodes without a range. The workers of a gang of several parts get ports of their own.
+// the port at which the gang meets on its first node. The port is 0 on nodes without a range, and
+// for a single worker if none is left. The workers of a gang of several parts get ports of their
+// own.
 func (r *Room) Take(g *Gang, spots []Spot) int {
 	r.Unclaim(g.For)
 	for s, part := range g.Seated(spots) {

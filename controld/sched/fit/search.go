@@ -54,6 +54,7 @@ func (f *search) findFromPort() bool {
 		if !p.Wants(node) || slices.Contains(f.exclude, node) {
 			continue
 		}
+		// As many workers as possible on the node with the port, so that the others need few nodes.
 		w := min(p.PerNode, p.Workers)
 		if p.Request.Share() == 0 {
 			w = Capacity(p, f.room.Free(node))
@@ -120,6 +121,7 @@ func (f *search) stretchesOn(w, n int, among NodeSet) int {
 	if share := p.Request.Share(); share > 0 {
 		return f.sharedStretches(w, n, among, share)
 	}
+	// Nodes come in order of their empty GPUs, the fewest that suffice first: that is best fit.
 	need, found := p.Request.Times(w), 0
 	others := len(f.used) > 0 // one pass meets no node twice
 	for _, node := range f.room.byEmptyGPUs(int(need.Active.GPUs/1000), p.Nodes, among) {
@@ -150,8 +152,8 @@ func (f *search) takes(node int, worker model.Request, workers int) bool {
 		(f.asked == nil || f.portsFor(node, workers))
 }
 
-// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or
-// none at all to give.
+// meets reports whether a gang can meet on a node with some of its workers. The node must have a
+// port left, or no range of ports.
 func (f *search) meets(node, workers int) bool {
 	if f.asked != nil {
 		return f.portsFor(node, workers+1)
@@ -163,8 +165,8 @@ func (f *search) meets(node, workers int) bool {
 	return ok
 }
 
-// portsFor reports whether a node has so many ports left beside those that are asked for, or none
-// at all to give.
+// portsFor reports whether a node has so many ports left beside those that are asked for, or has no
+// range of ports.
 func (f *search) portsFor(node, n int) bool {
 	name, taken := f.room.grid.Node(node).Name, slices.Clone(f.room.ports[node])
 	if f.room.grid.Node(node).PortMin == 0 {
@@ -180,8 +182,8 @@ func (f *search) portsFor(node, n int) bool {
 	return true
 }
 
-// option is a node for workers that share GPUs, and how much of a GPU the first of them finds
-// there: less is a tighter fit.
+// option is a node for workers that share GPUs, and how much of a GPU the first worker finds there.
+// Less is a tighter fit.
 type option struct {
 	node int
 	left int64
@@ -189,6 +191,8 @@ type option struct {
 
 // sharedStretches is stretchesOn for workers that ask for a part of a GPU.
 func (f *search) sharedStretches(w, n int, among NodeSet, share int64) int {
+	// Where GPUs are shared, the number of empty GPUs does not say how tight a node fits. So all nodes
+	// are rated. If only one is sought, nodes that fit no tighter than the best so far are skipped.
 	f.options = f.options[:0]
 	others := len(f.used) > 0
 	for empty, node := range f.room.byEmptyGPUs(0, f.part.Nodes, among) {
@@ -215,8 +219,9 @@ func (f *search) sharedStretches(w, n int, among NodeSet, share int64) int {
 	return found
 }
 
-// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
-// is more the more there are of these on its node, and 0 says that there is no such GPU.
+// tightness returns how much is free of the GPU of a node on which a share leaves least. If only
+// empty GPUs will do, it is the sum of all of them, so that nodes with few empty GPUs fit tighter.
+// 0: the node has no GPU for the share.
 func (f *search) tightness(node, empty int, share int64) int64 {
 	if f.room.grid.SharedGPUs(node) != 0 {
 		if n := f.room.grid.BestFitGPU(node, share); n >= 0 && f.room.grid.FreeShare(node, n) < gpu {

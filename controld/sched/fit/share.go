@@ -17,6 +17,7 @@ const gpu = model.WholeGPU
 func (r *Room) shareOut(spots []Spot, s stretch, share int64) []Spot {
 	left := r.Left(s.node)
 	for range s.workers {
+		// The GPU on which the share leaves least, so that other GPUs stay empty.
 		best := -1
 		for n, free := range left {
 			if free >= share && (best < 0 || free < left[best]) {
@@ -41,8 +42,8 @@ func (r *Room) LeftIn(node int, left []int64) []int64 {
 	return left
 }
 
-// AddWorking adds so many thousandths of some GPUs to what is left of each GPU of a node, unless
-// they are broken: that is of no use to others.
+// AddWorking adds so many thousandths of some GPUs to what is left of each GPU of a node. Broken
+// GPUs are left out, since they are of no use to others.
 func (r *Room) AddWorking(left []int64, node int, gpus []int, each int64) {
 	for _, i := range gpus {
 		if r.grid.Node(node).GPUs[i].Healthy {
@@ -62,8 +63,8 @@ func (r *Room) ForPreemptors() *Room {
 	return c
 }
 
-// PreemptorClaims returns how many thousandths of GPUs the reservations of preemptors other than a
-// job claim of a node, the greatest first: of workers that ask for parts of GPUs one by one.
+// PreemptorClaims returns how many thousandths of a node's GPUs other preemptors than a job have
+// reserved, the greatest first. Workers that ask for parts of GPUs are listed one by one.
 func (r *Room) PreemptorClaims(node int, id model.JobID) []int64 {
 	var list []int64
 	for _, v := range r.reservations {
@@ -135,9 +136,9 @@ func (r *Room) FirstEmpty(node int) int {
 	return bits.TrailingZeros64(free)
 }
 
-// gpusFor returns how much of the free GPUs of a node counts for a part: for workers that get
-// theirs as a whole only those that are empty; for workers that share, as many thousandths as
-// [Capacity] makes the number of workers of that have room.
+// gpusFor returns how much of the free GPUs of a node counts for a part. For workers with whole
+// GPUs, only empty GPUs count. For workers that share, it returns so many thousandths that
+// [Capacity] finds the number of workers that really fit.
 func (r *Room) gpusFor(node int, p *Part) int64 {
 	shared := r.grid.SharedGPUs(node)
 	if shared == 0 || p.Request.Active.GPUs == 0 {

@@ -34,6 +34,8 @@ func (w Suspended) find(free uint64) ([]int, bool) {
 func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 	gpus := make([][]int, len(workers))
 	for i, w := range workers {
+		// The worker gives back what it keeps and takes what it needs. If one worker finds no room, all
+		// before it are undone.
 		r.grid.Release(w.Node, w.Keeps, []int{})
 		if found, ok := w.find(r.grid.FreeGPUs(w.Node)); ok &&
 			r.grid.ObstacleAgain(w.Node, w.Needs, nil) == model.ReasonNone {

@@ -21,6 +21,7 @@ func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64
 	defer lifted.Restore()
 	best, least := -1, 0.0
 	for node := range r.grid.Len() {
+		// The measure rates the rest of the node; the least rest wins, the first of equal nodes.
 		need, ok := r.wholeOn(g, node)
 		if !ok {
 			continue
@@ -32,8 +33,8 @@ func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64
 	return best
 }
 
-// wholeOn returns what a gang needs if all of it is on one node, and whether the node has that and
-// may have all of it.
+// wholeOn returns the room that a gang needs if all of it is on one node. It reports whether the
+// node has that room and may hold the gang.
 func (r *Room) wholeOn(g *Gang, node int) (model.Request, bool) {
 	var need model.Request
 	for i := range g.Parts() {

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
-// begin starts the jobs for which others have paused, once their room is free, whatever stands in
-// front of them in the queue: that is how a new job soon shows whether it learns.
+// begin starts the jobs for which others have paused, once their room is free. They need not wait
+// for the jobs before them in the queue, so that a new job soon shows whether it learns.
 func (s *Sharing) begin() {
 	cfg := s.state.View.Config()
 	for _, r := range s.state.View.Reservations() {
@@ -19,6 +19,8 @@ func (s *Sharing) begin() {
 		if s.state.Holders[r.Job] != r || !r.ForPreemptor || len(r.Claims) != 1 || !joins(cfg, j) || !s.state.Startable(j) {
 			continue
 		}
+		// Only jobs on one node that take turns begin in this way. Others start in the order of the
+		// queue.
 		c := queue.NewContender(nil, j)
 		_, node := s.state.View.Node(r.Claims[0].Node)
 		if node < 0 {
@@ -33,14 +35,15 @@ func (s *Sharing) begin() {
 	}
 }
 
-// relieve makes room for blocked heads that have waited for so long that room is kept for them:
-// what runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out
-// for ever.
+// relieve makes room for blocked heads that have waited for so long that they hold a reservation.
+// The units that take turns on the reserved nodes pause for them. Else jobs that take turns would
+// keep them out for ever.
 func (s *Sharing) relieve() {
 	for _, r := range s.state.View.Reservations() {
 		if s.state.Holders[r.Job] != r || r.ForPreemptor || s.state.Started[r.Job] > 0 || s.state.AwaitsVictims(r.Job) {
 			continue
 		}
+		// The reservation becomes one for which others leave, so that the room goes to its holder alone.
 		if victims := s.onNodesOf(r); len(victims) > 0 {
 			next := s.state.NewReservation(r.Job, r.Claims, s.state.Now+model.PauseWithin)
 			next.ForPreemptor = true
@@ -64,6 +67,7 @@ func (s *Sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
 		if node < 0 || !s.state.Room.Up(node) {
 			return nil
 		}
+		// The free room of the node includes the reservation itself, which is for this job.
 		s.state.Room.Unclaim(r.Job)
 		free := s.state.Room.Free(node)
 		s.state.Room.Claim(r)
@@ -74,6 +78,7 @@ func (s *Sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
 		if n == nil || c.Resources.Memory > free.Resident.Memory {
 			return nil
 		}
+		// Units with the most service pause first.
 		for _, u := range slices.Backward(n.active) {
 			if c.Resources.Within(free.Active) {
 				break
@@ -191,6 +196,7 @@ type setOnNode struct {
 
 // loads returns the load of every node that is up, in order of the nodes.
 func (s *Sharing) loads() []*load {
+	// 1. A load for each node that is up and has GPUs.
 	nodes := s.state.View.Nodes()
 	at := make([]*load, len(nodes))
 	list := make([]*load, 0, len(nodes))
@@ -205,6 +211,8 @@ func (s *Sharing) loads() []*load {
 			at[node].add(gpus)
 		}
 	}
+	// 2. Jobs that run or are suspended there. A set on one GPU counts once, because it takes turns as
+	// one.
 	sets := map[setOnNode]bool{}
 	for run := range s.state.View.LiveAttempts() {
 		a := run.Attempt
@@ -221,6 +229,7 @@ func (s *Sharing) loads() []*load {
 			}
 		}
 	}
+	// 3. Jobs that this cycle starts.
 	for _, a := range s.state.Actions {
 		if a.Start != nil {
 			for i, p := range a.Start.Places {
@@ -228,6 +237,7 @@ func (s *Sharing) loads() []*load {
 			}
 		}
 	}
+	// 4. Jobs for which others leave.
 	for _, r := range s.state.Holders {
 		if r.ForPreemptor && s.state.Started[r.Job] == 0 {
 			for _, c := range r.Claims {
@@ -238,12 +248,15 @@ func (s *Sharing) loads() []*load {
 	return list
 }
 
-// choose returns the node on which a job begins although it has no free room, and the units that
-// pause for it there; nil if there is none. A node with jobs of the same width is preferred, so
-// that narrow jobs do not spread over the nodes that wide ones need.
+// choose returns a node on which a job begins although it finds no free room, and the units that
+// pause for it there; nil if none will do. It costs O(nodes log nodes + units). A node with jobs of
+// the same width is preferred, so that narrow jobs do not spread over the nodes that wide ones
+// need.
 func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
 	most := int64(s.state.View.Config().SharingOf(j).Oversubscribe)
 	needs := j.Request.Active.GPUs
+	// Nodes that may take on one more job: below the height that the configuration allows, and with no
+	// room that is kept for another job.
 	able := make([]*load, 0, len(loads))
 	for _, l := range loads {
 		if l.gpus+needs <= most*l.all && needs <= l.all && s.state.Room.Usable(l.node, &g.Part, g.Exclude) &&
@@ -251,8 +264,9 @@ func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 			able = append(able, l)
 		}
 	}
-	// The least loaded node; but a node with jobs of the same width if it is no more than one whole
-	// node's load behind; and before both the node where room is kept for the job.
+	// The least loaded node comes first. A node with jobs of the same width goes before it if their
+	// loads differ by less than one whole node. The node where room is kept for the job goes before
+	// both.
 	slices.SortFunc(able, (*load).compare)
 	if i := slices.IndexFunc(able, func(l *load) bool { return l.width == needs }); i > 0 &&
 		able[i].gpus*able[0].all < (able[0].gpus+able[0].all)*able[i].all {
@@ -277,8 +291,8 @@ func (s *Sharing) isFor(node int, j *model.Job) int {
 	return 0
 }
 
-// pausing returns the units of a node that have to pause for a job of one worker to fit there:
-// those that have had the most service. Nil: it does not fit.
+// pausing returns the units that pause so that a job of one worker fits on a node: those that have
+// had the most service. Nil: the job does not fit.
 func (s *Sharing) pausing(j *model.Job, node int) []*unit {
 	n := s.survey()[node]
 	if n == nil {

@@ -21,14 +21,15 @@ type Seat struct {
 	Stays   bool          // it cannot move, or not now
 }
 
-// EvenOut returns the next job that moves so that nodes have as many jobs for their size, and the
+// EvenOut returns the next job that moves so that nodes have equal loads for their sizes, and the
 // node to which it moves; nil if none moves. Sizes are those of the nodes, in thousandths of a GPU,
-// 0 of one that takes no job. Where nodes and jobs are alike it moves jobs while a node has two
-// more than the one with the fewest: that is the rebalancing of SpeCon (Mao et al., 2020),
-// corrected.
+// 0 of one that takes no job. The algorithm is the rebalancing of SpeCon (Mao et al., 2020),
+// corrected: greedy, one move at a time from the fullest node to the emptiest. Where nodes and jobs
+// are alike, jobs move while a node has two more than the one with the fewest. It costs O(nodes^2 x
+// seats).
 //
-// The class of a job decides nothing but which one of its account moves: the one that has converged
-// last, since the longest work is still before it. Node, target and account follow from loads and
+// The class of a job decides only which job of an account moves. It is the job that has converged
+// last, since it has the longest work before it. Node, target and account follow from loads and
 // costs, so that a job which claims to have converged changes nothing for other accounts (A11).
 func EvenOut(sizes []int64, seats []Seat, takes func(s *Seat, node int) bool) (move *Seat, to int) {
 	loads := make([]int64, len(sizes))
@@ -45,6 +46,8 @@ func EvenOut(sizes []int64, seats []Seat, takes func(s *Seat, node int) bool) (m
 	slices.SortStableFunc(nodes, fuller)
 	donors := slices.Clone(nodes)
 	slices.SortStableFunc(donors, func(a, b int) int { return fuller(b, a) })
+	// From the fullest node to the emptiest that takes a job. A move must leave the target no fuller
+	// than the donor was, so that the moves come to an end.
 	for _, from := range donors {
 		if loads[from] <= sizes[from] {
 			break // its jobs do not get in each other's way
@@ -64,8 +67,8 @@ func EvenOut(sizes []int64, seats []Seat, takes func(s *Seat, node int) bool) (m
 	return nil, -1
 }
 
-// pick returns the job that moves of those that may: of the account of the cheapest one the one
-// that has converged last, else the cheapest.
+// pick returns which of the jobs that may move does. The cheapest job decides on the account; of
+// that account the job that has converged last moves, if any has converged.
 func pick(seats []Seat, may func(*Seat) bool) (best *Seat) {
 	var able []*Seat
 	for i := range seats {
@@ -76,6 +79,7 @@ func pick(seats []Seat, may func(*Seat) bool) (best *Seat) {
 	if len(able) == 0 {
 		return nil
 	}
+	// The account is decided by cost alone, before classes are looked at.
 	cheapest := slices.MinFunc(able, func(a, b *Seat) int {
 		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Job, a.Job))
 	})

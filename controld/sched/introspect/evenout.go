@@ -13,8 +13,8 @@ import (
 // # Moves
 //
 // Where jobs take turns on one node while another has fewer, one of them moves there: see
-// [EvenOut]. It is told to leave with cause migrate, and room is kept for it on the other node,
-// where it begins in free room or takes its turn. It must be able to save its state, and have run
+// [EvenOut]. It is told to leave with cause migrate, and room is kept for it on the other node.
+// There it begins in free room or takes its turn. It must be able to save its state, and have run
 // for several times as long as a move takes it.
 
 // evenOut has jobs that take turns move to nodes where there are fewer.
@@ -26,6 +26,7 @@ func (s *Sharing) evenOut() {
 		gangs: map[model.JobID]*movable{},
 		sets:  map[setOnNode]bool{}}
 	e.survey()
+	// One move at a time: each changes the loads on which the next one depends.
 	for range min(Limits.EvenPerCycle, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
 		if seat == nil {
@@ -59,7 +60,7 @@ func (s *Sharing) planned() (n int) {
 	return n
 }
 
-// evening is what is known while jobs are evened out.
+// evening is one run of evenOut: the loads of all nodes, with the moves that it has planned so far.
 type evening struct {
 	state   *scratch.State
 	sharing *Sharing
@@ -79,6 +80,7 @@ type movable struct {
 
 // survey lists what each node has, and what is to come there.
 func (e *evening) survey() {
+	// 1. The size of each node; a node that is not up takes no job.
 	for i, n := range e.state.View.Nodes() {
 		size := int64(len(n.GPUs)) * model.WholeGPU
 		if !e.state.Room.Up(i) {
@@ -86,11 +88,13 @@ func (e *evening) survey() {
 		}
 		e.sizes = append(e.sizes, size)
 	}
+	// 2. Jobs that are there, suspended ones included.
 	for run := range e.state.View.LiveAttempts() {
 		if run.Attempt.Stop == nil {
 			e.sit(run)
 		}
 	}
+	// 3. Jobs that this cycle starts.
 	for i := range e.state.Actions {
 		if a := e.state.Actions[i].Start; a != nil {
 			for k, p := range a.Places {
@@ -98,6 +102,7 @@ func (e *evening) survey() {
 			}
 		}
 	}
+	// 4. Jobs that are on their way: they move, or others leave room for them.
 	for _, r := range e.state.View.Reservations() {
 		if e.state.View.Job(r.Job).Moving() && e.state.Holders[r.Job] == nil {
 			e.expectReserved(r)
@@ -108,7 +113,7 @@ func (e *evening) survey() {
 	}
 }
 
-// sit notes an attempt on its nodes.
+// sit adds an attempt to the seats of its nodes. A set that shares a GPU takes one seat.
 func (e *evening) sit(run *estimate.LiveAttempt) {
 	j, a := run.Job, run.Attempt
 	since, may := e.mayMove(run)
@@ -135,7 +140,7 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 	}
 }
 
-// expect notes a job that is to come to a node.
+// expect adds a seat for a job that is on its way to a node. Such a job does not move again.
 func (e *evening) expect(id model.JobID, name string, gpus int64) {
 	if _, node := e.state.View.Node(name); node >= 0 && gpus > 0 {
 		e.seats = append(e.seats, Seat{Job: id, Node: node, Load: gpus, Stays: true})
@@ -154,8 +159,8 @@ func (e *evening) expectReserved(r *model.Reservation) {
 	}
 }
 
-// mayMove reports whether a job may move, and from when on: it has run for many times as long as
-// that costs, and has not moved just now.
+// mayMove reports whether a job may move, and from when on. It must have run for many times as long
+// as a move costs, and must not have moved a short while ago.
 func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may bool) {
 	j, a := run.Job, run.Attempt
 	cfg := e.state.View.Config()
@@ -208,12 +213,15 @@ func (e *evening) takes(seat *Seat, node int) bool {
 			load += o.Load
 		}
 	}
+	// The node must be allowed to take on so many jobs, and must have memory for one more, because
+	// suspended jobs keep theirs.
 	g := e.state.Gang(j)
 	most := int64(e.state.View.Config().SharingOf(j).Oversubscribe)
 	if load > most*e.sizes[node] || !e.state.Room.Usable(node, &g.Part, g.Exclude) ||
 		e.state.Room.Claimant(node, j.ID) != 0 || g.Request.Resident.Memory > e.state.Room.Free(node).Resident.Memory {
 		return false
 	}
+	// The job begins in free room, or others pause for it.
 	_, free := e.state.Room.PlaceOn(&g, node)
 	return free || e.sharing.pausing(j, node) != nil
 }
@@ -228,6 +236,8 @@ func (e *evening) move(seat *Seat, to int) {
 
 // wake has the cycle run again when jobs may move that do not yet, if any of them would.
 func (e *evening) wake() {
+	// Try again as if all jobs that must stay for some time yet could move now. If one would, the
+	// cycle runs when the first of them may.
 	for i := range e.seats {
 		s := &e.seats[i]
 		if m := e.gangs[s.Job]; m != nil && m.since > e.state.Now {
@@ -252,6 +262,8 @@ func (s *Sharing) weight(u *unit) int {
 	if !Limits.Weigh || len(u.runs) > 1 || slices.ContainsFunc(u.nodes, func(at int) bool { return at != u.nodes[0] }) {
 		return 0 // a set, or a gang on several nodes
 	}
+	// 1. The jobs of the account that take turns on the node, this one first, and the weight that the
+	// others have now.
 	jobs := []Taker{{GPUs: needsOn(u, u.nodes[0]).GPUs, Class: a.Class}}
 	others := int64(0)
 	for _, id := range s.state.View.JobsOnNode(nil, u.nodes[0]) {
@@ -275,6 +287,8 @@ func (s *Sharing) weight(u *unit) int {
 	if len(jobs) == 1 || jobs[0].GPUs == 0 {
 		return 0
 	}
+	// 2. The weight that this job should have, but no more than the others leave of the account's
+	// total. Their weights may be old, and the account must not get more than its part meanwhile.
 	total := int64(0)
 	for _, t := range jobs {
 		total += usualWeight * t.GPUs

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Sharing is the phases of this package in one cycle, beside those of any policy: jobs that can be
-// suspended go on, take turns and move, as far as the configuration and the state ask for them.
+// Sharing is the phases of this package in one cycle, beside those of any policy. In them jobs that
+// can be suspended go on, take turns and move, as far as the configuration lets them.
 type Sharing struct {
 	state *scratch.State
 	order *queue.Order
@@ -167,6 +167,7 @@ func (u *unit) single() *estimate.LiveAttempt {
 
 func (s *Sharing) enter(run *estimate.LiveAttempt) {
 	a := run.Attempt
+	// 1. The nodes of its workers, by number. Each node is entered once.
 	at := make([]int, len(a.Workers))
 	for i := range a.Workers {
 		_, at[i] = s.state.View.Node(a.Workers[i].Node)
@@ -180,6 +181,7 @@ func (s *Sharing) enter(run *estimate.LiveAttempt) {
 			n = &shared{}
 			s.nodes[node] = n
 		}
+		// 2. While an attempt changes its state, no job is packed on its GPUs.
 		if a.Stop != nil || a.Suspending() || a.Resuming() || a.Late() {
 			for k := range a.Workers {
 				for _, gpu := range a.Workers[k].GPUs {
@@ -189,6 +191,9 @@ func (s *Sharing) enter(run *estimate.LiveAttempt) {
 				}
 			}
 		}
+		// 3. By its state it is suspended, pausing, about to go on, or active. Only attempts on one node
+		// are active units, since a gang on several nodes cannot pause for the jobs of one of them.
+		// Members of a set on one GPU form one unit.
 		switch {
 		case a.Stop != nil:
 		case a.Suspended():
@@ -229,8 +234,9 @@ func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 }
 
 // resume has suspended units go on where there is room, those first that have had the least
-// service, before other jobs of their class start. What others leave for a waiting job is not theirs,
-// nor what an account is entitled to; what is kept for blocked heads is.
+// service, before other jobs of their class start. They may take room that is kept for blocked
+// heads. They may not take room that others leave for a waiting job, or that an account is entitled
+// to.
 func (s *Sharing) resume() {
 	if !s.state.View.AnySuspended() {
 		return
@@ -255,8 +261,8 @@ func (s *Sharing) resume() {
 	}
 }
 
-// besideTE returns the room that the trial-and-error jobs leave that wait and find room, nil if there
-// are none: it is what best-effort units may take.
+// besideTE returns the room that is left when all waiting trial-and-error jobs that fit have
+// started: best-effort units may take that. It is nil if no such job waits.
 func (s *Sharing) besideTE() (room *fit.Room) {
 	for at, head := range s.state.View.QueueHeads() {
 		if head.Held || !head.TE {
@@ -283,9 +289,10 @@ func (s *Sharing) besideTE() (room *fit.Room) {
 	return room
 }
 
-// collect keeps what is free for units that paused for another job and have waited for as long as a
-// blocked head does until it gets a reservation: jobs that start past them would keep them from going
-// on, and they cannot go on elsewhere. It holds for this cycle, and is found again by the next.
+// collect keeps free room for units that paused for another job and have waited for ReserveAfterMS,
+// as blocked heads do for a reservation. Without that, jobs that start past them could keep them
+// from going on for ever, since they cannot go on elsewhere. The claims hold for this cycle; the
+// next one makes them again.
 func (s *Sharing) collect() {
 	for node, n := range s.survey() {
 		if n == nil {
@@ -296,11 +303,13 @@ func (s *Sharing) collect() {
 			if u.nodes[0] != node || !last.Cause.Preempts() || s.anyLimited(u) {
 				continue
 			}
+			// It waits like a blocked head first: room may come free by itself.
 			due := last.Since + model.Instant(s.state.Policy.ReserveAfterMS)
 			if s.state.WakeAt(due); due > s.state.Now {
 				continue
 			}
 			r := &model.Reservation{Job: u.id(), At: due, Until: s.state.Now + 1}
+			// A claim on each of its nodes for all that it lacks there.
 			for i, at := range u.nodes {
 				if at >= 0 && !slices.Contains(u.nodes[:i], at) {
 					needs := needsOn(u, at)
@@ -328,6 +337,8 @@ func (s *Sharing) anyLimited(u *unit) bool {
 
 // mayGoOn reports whether a unit leaves to others on its nodes what units pause for.
 func (s *Sharing) mayGoOn(u *unit) bool {
+	// On each node, room that units pause for belongs to the unit that they pause for. A unit that
+	// still waits for such room does not start with a part of it.
 	for i, node := range u.nodes {
 		if slices.Contains(u.nodes[:i], node) {
 			continue
@@ -383,6 +394,8 @@ func needsOn(u *unit, node int) (needs model.Vector) {
 // which is the room that waiting trial-and-error jobs leave; nil: none waits.
 func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
+	// 1. Each worker has room that it keeps while suspended, and room that it needs to run. On nodes
+	// that pin GPUs it must get the GPUs that it had.
 	workers := make([]fit.Suspended, 0, len(a.Workers))
 	at := make([]int, 0, len(a.Workers))
 	for i := range a.Workers {
@@ -395,11 +408,13 @@ func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 			at = append(at, i)
 		}
 	}
+	// 2. Beside the trial-and-error jobs that will start in this cycle.
 	if spare != nil && queue.ClassRank(j.Class) > 0 {
 		if _, ok := spare.Resume(workers); !ok {
 			return false
 		}
 	}
+	// 3. Take the room, all or nothing.
 	found, ok := s.state.Room.Resume(workers)
 	if !ok {
 		return false
@@ -410,6 +425,7 @@ func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 	}
 	s.state.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
 	s.state.Revision++
+	// 4. The other members of its set follow on the same GPU, if what they need besides is free.
 	for _, run := range u.runs[1:] {
 		s.putBeside(run, u.nodes[0], u.runs[0], 0)
 	}

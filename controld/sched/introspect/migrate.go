@@ -15,16 +15,16 @@ import (
 
 // # Moves
 //
-// A job that can save its state moves to other nodes where its queue or account lets it. It does so
-// in free room that no other job wants, when what it gains or still needs is many times what moving
-// costs: its grace, its restart as that was measured, and the work that it has not saved. What is
-// not known is not guessed: such a job stays.
+// A job that can save its state moves to other nodes where its queue or account lets it. It moves
+// into free room that no other job wants, when its gain or its remaining time is many times the
+// cost of moving. That cost is its grace, its restart as measured, and the work that it has not
+// saved. Nothing is guessed: a job whose gain or remaining time is unknown stays.
 //
-//   - A suspended job that gets no turn where it is, because all others there are of a higher class or
-//     because it has missed its share, moves to free room, or to a node where it would get turns.
+//   - A suspended job that gets no turn where it is moves to free room, or to a node where it would
+//     get turns. Either all others there are of a higher class, or it has missed several rounds.
 //   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster so.
-//   - The jobs of the node with the most free GPUs move to fuller nodes, if a job waits that needs
-//     more of one node than is free on any (as Gandiva does in the background).
+//   - If a job waits that needs more GPUs than any node has free, jobs move to fuller nodes, away from
+//     the node with the most free GPUs. Gandiva does so in the background.
 //
 // A job moves a few times a day at most, and all together sixty times an hour. A move that was to
 // make a gang faster and did not is remembered for a day, in which the job does not move again.
@@ -50,6 +50,7 @@ func (s *Sharing) move() {
 	for id := range s.state.Stopping {
 		m.ending[id] = true
 	}
+	// The most pressing moves come first, since all share one hourly limit.
 	m.moveSuspended()
 	m.gatherGangs()
 	m.emptyNode()
@@ -67,8 +68,9 @@ func (s *Sharing) movesLeft() int {
 	return max(0, most-n)
 }
 
-// movable reports whether an attempt may go on elsewhere: its queue or account lets it, it can save
-// its state, it has run here for long enough, and has not moved too often or in vain.
+// movable reports whether an attempt may go on elsewhere. Its queue or account must let it, and it
+// must be able to save its state. It must have run here for long enough, and not have moved too
+// often or in vain.
 func (m *mover) movable(run *estimate.LiveAttempt) bool {
 	j, a := run.Job, run.Attempt
 	_, elastic := j.Elastic()
@@ -93,8 +95,9 @@ func (s *Sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
 	return restartOf(j) + preempt.UnsavedMS(j, a, s.state.Now) + preempt.ExpectedGrace(s.state, j)
 }
 
-// restartOf returns for how long a job stands still when it is started again, as it was measured
-// the last time: until its commands run, and until they make progress if that is known.
+// restartOf returns for how long a job stands still when it is started again, in ms, as it was
+// measured the last time. It is the time until its commands run, or until they make progress if
+// that is known.
 func restartOf(j *model.Job) int64 {
 	var first int64
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
@@ -114,8 +117,8 @@ func restartOf(j *model.Job) int64 {
 	return max(first, Limits.RestartMS)
 }
 
-// remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or
-// by the steps that it declares and its rate. False: that is not known.
+// remaining returns how long a job still needs to run, in ms. It goes by the runtimes of jobs like
+// it, else by the steps that the job declares and its rate. False: neither is known.
 func (m *mover) remaining(j *model.Job, a *model.Attempt) (int64, bool) {
 	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.state.Now))
 	if left, known := m.state.View.Statistics().PredictRemaining(j, ran); known {
@@ -147,6 +150,8 @@ func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 // for.
 func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gang, spots []fit.Spot,
 	expected int64) bool {
+	// The policy is asked on a copy, since the move must leave free what is kept for trial-and-error
+	// jobs.
 	room := m.state.Room.Copy()
 	room.Take(more, spots)
 	if m.left == 0 || m.sharing.keeps != nil && !m.sharing.keeps(room) {
@@ -176,6 +181,7 @@ func (m *mover) moveSuspended() {
 	if !m.state.View.AnySuspended() {
 		return
 	}
+	// A node on which something changes anyway is left alone: its suspended jobs may soon go on there.
 	for node, n := range m.sharing.survey() {
 		if n == nil || n.busy || len(n.leaving) > 0 {
 			continue
@@ -190,10 +196,11 @@ func (m *mover) moveSuspended() {
 	}
 }
 
-// outranked reports whether a suspended job can have no turn on its node, whatever those do that
-// pause there for it, and has waited for longer than moving takes it.
+// outranked reports whether a suspended job can get no turn on its node, even if all units pause
+// that may. It must also have waited for longer than a move takes.
 func (m *mover) outranked(u *unit, n *shared, node int) bool {
 	room, open, own := m.state.Room.Free(node).Active, m.state.Room.FreeGPUs(node), m.sharing.ownGPUs(u, node)
+	// Assume that all units of its class and of lower classes pause.
 	for _, v := range n.active {
 		if v.rank >= u.rank {
 			room, open = room.Plus(freed(v)), open|heldGPUs(v)
@@ -207,8 +214,8 @@ func (m *mover) outranked(u *unit, n *shared, node int) bool {
 	return at <= m.state.Now
 }
 
-// missedTurns reports whether a job has been suspended for much longer than a round of its node
-// takes.
+// missedTurns reports whether a job has been suspended for many rounds of its node. A round lasts
+// one slice for each job that shares a GPU there.
 func (m *mover) missedTurns(u *unit, node int) bool {
 	l := m.loadOf(node)
 	if l == nil {
@@ -220,8 +227,8 @@ func (m *mover) missedTurns(u *unit, node int) bool {
 	return at <= m.state.Now
 }
 
-// moveElsewhere moves a suspended job of one worker into free room, or has it leave for a node with
-// less load where others pause for it.
+// moveElsewhere moves a suspended job of one worker into free room, or to a node with less load
+// where others pause for it. It reports whether the job moves.
 func (m *mover) moveElsewhere(u *unit, node int) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	g := m.state.Gang(j)
@@ -232,6 +239,8 @@ func (m *mover) moveElsewhere(u *unit, node int) bool {
 	if !joins(m.state.View.Config(), j) {
 		return false
 	}
+	// No free room anywhere. The job takes turns on another node if the load there is less than here,
+	// even with the job.
 	here := m.loadOf(node)
 	to, _ := m.sharing.choose(j, &g, m.loads)
 	if to == nil || here == nil || to == here || (to.gpus+j.Request.Active.GPUs)*here.all > here.gpus*to.all {
@@ -244,8 +253,8 @@ func (m *mover) moveElsewhere(u *unit, node int) bool {
 	return true
 }
 
-// sendTo tells a job of one worker to go on on another node, and keeps room for it there, where it
-// begins in free room or takes its turn.
+// sendTo tells a job of one worker to leave for another node, and keeps room for it there. On that
+// node it begins in free room or takes its turn.
 func (s *Sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
 	s.state.Stop(j, a, model.CauseMigrate, 0)
 	g := s.state.Gang(j)
@@ -267,8 +276,9 @@ func (m *mover) loadOf(node int) *load {
 	return nil
 }
 
-// gatherGangs moves gangs together that are on more nodes than they need, if that makes them faster
-// by as much as gangs like them were measured.
+// gatherGangs moves gangs together that are on more nodes than they need, if gangs like them were
+// measured to be faster so. For each gang the smallest number of nodes that is worth the move wins.
+// It costs O(gangs x nodes of each x nodes log nodes).
 func (m *mover) gatherGangs() {
 	for run := range m.state.View.LiveAttempts() {
 		j, a := run.Job, run.Attempt
@@ -278,6 +288,7 @@ func (m *mover) gatherGangs() {
 		if j.Workers < 2 || a.Rate == 0 || len(run.Holds) < 2 || a.Suspended() || !m.movable(run) {
 			continue
 		}
+		// The time that the gang saves by the move must be many times its cost.
 		left, known := m.remaining(j, a)
 		if !known {
 			continue
@@ -301,11 +312,14 @@ type seat struct {
 	most int   // so many could be
 }
 
-// gather moves a gang to so many nodes, if there is room: rather to its own, and else to those that
-// are filled best by it.
+// gather moves a gang to so many nodes, if there is room, and reports whether it moves. The
+// algorithm is greedy: the nodes that can hold the most of its workers, of equal ones those where
+// it has most already. It costs O(nodes log nodes + nodes x workers).
 func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 	j, a := run.Job, run.Attempt
 	g := m.state.Gang(j)
+	// 1. How many workers of the gang each node could hold: those that are there, and those that fit
+	// beside them.
 	var seats []seat
 	for node := range m.state.View.Nodes() {
 		if !m.state.Room.Usable(node, &g.Part, g.Exclude) || m.state.Room.Whole(node) {
@@ -322,11 +336,16 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 			seats = append(seats, s)
 		}
 	}
+	// 2. Nodes that hold the most workers come first, so that few nodes are needed. Among these the
+	// node with most workers of the gang comes first, so that few workers move. Then the one with
+	// least free room does, so that large gaps stay.
 	slices.SortFunc(seats, func(a, b seat) int {
 		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(len(b.own), len(a.own)),
 			cmp.Compare(m.state.Room.Available(a.node).Active.GPUs, m.state.Room.Available(b.node).Active.GPUs),
 			cmp.Compare(a.node, b.node))
 	})
+	// 3. Fill these nodes in order. Workers that are there stay as far as they are needed; others are
+	// placed on a copy of the room.
 	stay, more := map[int]bool{}, g.Only(0, 0)
 	room, left := m.state.Room.Copy(), j.Workers
 	var spots []fit.Spot
@@ -347,6 +366,7 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 		room.Take(one, found)
 		spots = append(spots, found...)
 	}
+	// 4. All other workers leave. The move counts only if every worker of the gang has its place.
 	var leave []int
 	for i := range a.Workers {
 		if !stay[i] {
@@ -357,14 +377,18 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 	return left == 0 && len(spots) > 0 && m.carry(j, a, leave, more, spots, gain)
 }
 
-// emptyNode has jobs of the node with the most free GPUs move to fuller nodes, if a job waits that
-// needs more GPUs of one node than any has free.
+// emptyNode frees GPUs of one node for a waiting job that needs more than any has free. Jobs of
+// that node move to fuller ones. The nodes with the most free GPUs are tried first, since the
+// fewest jobs have to move there. It costs O(MaxDonors x (nodes + attempts)), and a placement for
+// each job.
 func (m *mover) emptyNode() {
 	j := m.missing()
 	if j == nil || m.left == 0 {
 		return
 	}
 	want, g := j.Request.Active.GPUs, m.state.Gang(j)
+	// 1. Nodes that could hold the job if enough of their jobs left, and on which no job waits for its
+	// turn.
 	var donors []int
 	for node := range m.state.View.Nodes() {
 		if n := m.sharing.survey()[node]; m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Empty(node) &&
@@ -373,6 +397,7 @@ func (m *mover) emptyNode() {
 			donors = append(donors, node)
 		}
 	}
+	// 2. The nodes that lack least come first.
 	free := func(node int) int64 { return m.state.Room.Free(node).Active.GPUs }
 	slices.SortStableFunc(donors, func(a, b int) int { return cmp.Compare(free(b), free(a)) })
 	for _, node := range donors[:min(len(donors), Limits.MaxDonors)] {
@@ -382,13 +407,14 @@ func (m *mover) emptyNode() {
 	}
 }
 
-// missing returns the least demanding of the waiting jobs that need more GPUs of one node than any
-// has free on which they may run, nil if there is none.
+// missing returns a waiting job for which no node that it may use has enough free GPUs: of several
+// the one that needs fewest. Nil: there is none.
 func (m *mover) missing() (least *model.Job) {
 	for at, head := range m.state.View.QueueHeads() {
 		if head.Held {
 			continue
 		}
+		// The first job of a group stands for all: they ask for the same.
 		j := m.state.View.QueueGroupAt(at).Jobs[0]
 		if least != nil && j.Request.Active.GPUs >= least.Request.Active.GPUs || m.state.AwaitsVictims(j.ID) ||
 			!m.sharing.order.Startable(j) || m.sharing.limited(j) {
@@ -412,14 +438,16 @@ func (m *mover) anyFree(j *model.Job) bool {
 	return false
 }
 
-// giveAway moves as few jobs of a node as possible to others that have no more free until it has so
-// much free. It moves none if that does not do.
+// giveAway moves jobs from a node to fuller ones until it has so many GPUs free, and reports
+// whether it could. It moves as few jobs as possible, and none if that is not enough.
 func (m *mover) giveAway(donor int, want int64) bool {
 	type gift struct {
 		run   *estimate.LiveAttempt
 		gang  fit.Gang
 		spots []fit.Spot
 	}
+	// 1. Nodes that may take the jobs. A node with more free room would be a better donor, and an
+	// empty node is worth more as it is.
 	var fuller []int
 	mine := m.state.Room.Free(donor).Active.GPUs
 	for node := range m.state.View.Nodes() {
@@ -428,6 +456,7 @@ func (m *mover) giveAway(donor int, want int64) bool {
 			fuller = append(fuller, node)
 		}
 	}
+	// 2. Jobs of one worker on the donor that may move and go on for long enough for it.
 	var list []gift
 	for run := range m.state.View.LiveAttempts() {
 		if len(run.Attempt.Workers) == 1 && len(run.Holds) == 1 && run.Holds[0].Node == donor && !run.Attempt.Suspended() &&
@@ -439,6 +468,7 @@ func (m *mover) giveAway(donor int, want int64) bool {
 	slices.SortStableFunc(list, func(a, b gift) int {
 		return cmp.Compare(b.run.Job.Request.Active.GPUs, a.run.Job.Request.Active.GPUs)
 	})
+	// 3. Place them on a copy of the room until the donor has enough free.
 	room := m.state.Room.Copy()
 	going := list[:0]
 	for i := range list {
@@ -455,6 +485,7 @@ func (m *mover) giveAway(donor int, want int64) bool {
 		mine += x.run.Job.Request.Active.GPUs
 		going = append(going, x)
 	}
+	// 4. All or nothing: a few moves that do not let the waiting job start would be in vain.
 	if mine < want || m.sharing.keeps != nil && !m.sharing.keeps(room) {
 		return false
 	}

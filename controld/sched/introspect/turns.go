@@ -7,8 +7,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// rotate has units pause whose time is over, for those that have had less service: least attained
-// service as in Gandiva's time slicing (Xiao et al., 2018). It costs O(suspended x active) units.
+// rotate has units pause whose time is over, for units that have had less service. The algorithm is
+// least attained service, as in Gandiva's time slicing (Xiao et al., 2018). It costs O(suspended x
+// active) units.
 func (s *Sharing) rotate(node int, n *shared) {
 	if len(n.leaving) > 0 || n.busy || s.promised(node) {
 		return
@@ -86,9 +87,10 @@ func (s *Sharing) promised(node int) bool {
 	return false
 }
 
-// due picks units that have had their time and more service than another one, so that what they give
-// back covers what it lacks: those first that have had the most. If it must have certain GPUs, own,
-// only these count. It also wakes the cycle when the time of the next one is over.
+// due picks units that have had their time and more service than a suspended one, until they give
+// back all that it lacks. Units with the most service are picked first. If the suspended unit must
+// have certain GPUs, own, only these count. It also wakes the cycle when the time of the next one
+// is over.
 func (s *Sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (victims []*unit, gain model.Vector) {
 	for _, v := range slices.Backward(active) {
 		held := heldGPUs(v)

@@ -6,9 +6,9 @@ import (
 
 // # Weights
 //
-// Among jobs of one account on one node, those that still learn get longer turns than those that
-// have converged: 2, 1.5 and 1, as SpeCon weighs classes. What the account gets stays as it was, so
-// that a class changes nothing for other accounts (A11).
+// Among jobs of one account on one node, jobs that still learn get longer turns than jobs that have
+// converged. The weights are 2, 1.5 and 1, as in SpeCon. The sum for the account stays as it was,
+// so that a class changes nothing for other accounts (A11).
 
 // usualWeight is the weight of a job without regard to its class, in hundredths.
 const usualWeight = 100

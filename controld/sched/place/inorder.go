@@ -21,8 +21,8 @@ type Rules struct {
 }
 
 // InOrder starts what fits, in order, and protects blocked heads from being passed without bound.
-// It ends early when a start has freed room, because jobs that failed before may fit then, and after
-// as many starts as one cycle may have.
+// It ends after as many starts as one cycle may have. It also ends when a start has freed room,
+// because jobs that failed before may fit then.
 func InOrder(r *Rules) {
 	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
 	for !r.Order.State.EndsEarly() {

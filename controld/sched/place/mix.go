@@ -8,8 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// Mix is what jobs usually ask for, and how much of the free GPUs of each node is of no use to
-// them: the measure of FGD (ATC'23), in thousandths of a GPU times the workers that are known.
+// Mix is the requests that are usual, and how much of the free GPUs of each node is of no use to
+// them. That is the measure of FGD (ATC'23), in thousandths of a GPU times the workers that are
+// known.
 type Mix struct {
 	Kinds  []estimate.RequestCount
 	shares bool    // some ask for a part of a GPU

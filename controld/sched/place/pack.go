@@ -11,8 +11,8 @@ import (
 const PackNodes = 2048
 
 // scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer
-// what is left over on a node. Twice as scarce is four times as dear: what there is plenty of must
-// not decide where the last of something else goes.
+// it is. Twice as scarce is four times as dear, so that a plentiful resource does not decide where
+// the last of a scarce one goes.
 type scarcity struct {
 	cores, memory, gpus int64
 }
@@ -43,8 +43,8 @@ func dearness(free, all int64) int64 {
 	return scale / (part * part)
 }
 
-// left rates what is left over on a node, in ten-thousandths of what it has of each resource times
-// how dear that is: less is better.
+// left rates the rest of a node, in ten-thousandths of each resource of the node times its
+// dearness. Less is better.
 func (s *scarcity) left(v, of model.Vector) int64 {
 	rate := func(weight, left, all int64) int64 {
 		if all <= 0 {

@@ -30,9 +30,9 @@ func (c *nodeChoice) better(o *nodeChoice) bool {
 // all: those that are fullest.
 const mixCandidates = 512
 
-// LeaveUsable puts a worker where it makes least of the free GPUs useless to what is usually asked
-// for, false if it has no room anywhere. Of equal places it takes that where least is left. If it
-// is to spare the headroom that comes first.
+// LeaveUsable puts a worker where it makes the least of the free GPUs useless to usual requests;
+// false if it has no room anywhere. Of equal places it takes that where least is left. If it is to
+// spare the headroom that comes first.
 func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker model.Request) int) ([]fit.Spot, bool) {
 	best := t.mostUsable(g, lost)
 	switch {

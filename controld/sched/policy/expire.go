@@ -9,13 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline, and
-// tells those that asked for it that their limit comes.
-// It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
-// waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a
-// pause point, and reservations for room that does not come, or of jobs whose licences others have
-// taken. What it stops still holds its room:
-// that is freed by reports, not by hope.
+// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline,
+// and tells those that asked for it that their limit comes. It ends attempts on nodes that were
+// silent until their shims must have stopped them. It gives up waiting jobs that can no longer end
+// by their deadline, and suspensions of jobs that reach no pause point. It also gives up
+// reservations for room that does not come, or of jobs whose licences others have taken. Jobs that
+// it stops hold their room until nodes report that they have ended.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstDue) {
@@ -56,8 +55,8 @@ func hasLicenses(t *scratch.State, id model.JobID) bool {
 	return t.LacksLicenses(t.View.Job(id)).Code == model.ReasonNone
 }
 
-// withdrawLate takes back the suspensions that have not been acknowledged in time. What counted on
-// that room is decided anew in the next cycle.
+// withdrawLate takes back the suspensions that have not been acknowledged in time. Jobs that
+// counted on that room are decided anew in the next cycle.
 func withdrawLate(t *scratch.State) {
 	if !t.View.AnySuspended() {
 		return
@@ -77,8 +76,8 @@ func withdrawLate(t *scratch.State) {
 	}
 }
 
-// firstDue returns when the first time limit or deadline of some attempts is over, or the first of
-// them is to be told that its limit comes; 0 if there is nothing of the kind.
+// firstDue returns the earliest instant at which something is due for some attempts; 0 if nothing
+// is. It may be a time limit, a deadline, or a notice that a limit comes.
 func firstDue(p state.AttemptPage) (first model.Instant) {
 	for r := range p.Runs {
 		for _, due := range []model.Instant{r.Ends, r.Early} {
@@ -129,8 +128,8 @@ func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *m
 }
 
 // stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its
-// workers ran, and tells it before if the job asks for that. An attempt that is being stopped already
-// is left alone: its grace is never restarted.
+// workers ran. It tells the attempt before if the job asks for that. An attempt that is being
+// stopped already is left alone: its grace is never restarted.
 func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
 	if r.Ends != 0 && r.Ends <= t.Now {
 		t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: model.CauseTimeout}})

@@ -1,5 +1,5 @@
-// Package policy says what a scheduling policy is: [Policy], the phases that it adds to a cycle, and
-// [Answers], what it tells users about its decisions. The phases that are the same under every
+// Package policy says what a scheduling policy is. [Policy] is the phases that it adds to a cycle,
+// and [Answers] is how it explains its decisions to users. The phases that are the same under every
 // policy are [Expire] and those of package introspect.
 package policy
 
@@ -72,7 +72,7 @@ type Answers struct {
 	Limit  func(*model.Job) model.Reason
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
 	Advice func(*model.Job) string               // what else a user should know, "" if nothing
-	// why the policy spares a running job from leaving for one that waits, by the rule for a cause, ""
-	// if it does not: only rules that do not hold under every policy
+	// Spares returns which of the policy's own rules spares a running job from leaving, for a cause, for
+	// a job that waits; "" if none does.
 	Spares func(waiting *model.Job, running *estimate.LiveAttempt, by model.Cause) string
 }

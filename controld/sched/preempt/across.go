@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// cover is candidates that leave together, for a part of a gang that is spread over nodes, and how
-// many of its workers then find room.
+// cover is a set of candidates that leave together for a part of a gang, and how many workers of
+// the part find room then.
 type cover struct {
 	search  *search
 	part    *fit.Part
@@ -16,8 +16,8 @@ type cover struct {
 	workers int   // on all nodes
 }
 
-// across returns candidates that together leave enough room for a part, on whatever nodes they are.
-// Nil: there is none, or too many would have to be looked at.
+// across returns candidates on any nodes that together leave enough room for a part. Nil: there are
+// none, or more than MaxAcross candidates would have to be looked at.
 //
 // The algorithm is greedy set cover (Chvatal, A Greedy Heuristic for the Set-Covering Problem, 1979)
 // with reverse deletion. It takes the candidate with the least cost for each worker that finds room,
@@ -58,8 +58,8 @@ func (s *search) across(p *fit.Part) []int32 {
 	return needed
 }
 
-// candidates returns those where some worker finds room when they leave, in order of what each
-// costs for each such worker.
+// candidates returns the candidates that make room for at least one worker when they leave, in
+// order of their cost for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32
 	price := make([]int64, len(c.search.candidates.List))
@@ -100,7 +100,7 @@ func (c *cover) lookAt(i int32) {
 	}
 }
 
-// look counts anew how many workers find room on a node.
+// look counts again how many workers find room on a node, and corrects the sum.
 func (c *cover) look(node int) {
 	n := 0
 	if c.search.state.Room.Usable(node, c.part, c.search.question.Gang.Exclude) && !c.search.state.Room.Whole(node) {

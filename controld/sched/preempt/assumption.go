@@ -59,8 +59,8 @@ func (s *search) draining(node int) model.Request {
 	return room.Plus(s.assumed.room[node])
 }
 
-// coming returns what a node will have for a part when all jobs have left that are asked or assumed
-// to, less what others claim, as far as it counts for the search. It can be negative.
+// coming returns the room that a node will have for a part when all jobs have left that are asked
+// or assumed to, less what others claim. It can be negative.
 func (s *search) coming(node int, p *fit.Part) model.Request {
 	return s.state.Room.AvailableTo(node, p).Plus(s.draining(node))
 }

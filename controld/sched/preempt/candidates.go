@@ -39,8 +39,8 @@ type Candidate struct {
 	Pauses      bool         // it is suspended where it is, and keeps its memory; false: it is stopped
 }
 
-// facts is what of a run matters for its price, side by side: in a large cluster it takes longer to
-// fetch each run from memory than to price it.
+// facts is a copy of those fields of a run that matter for its price, side by side. In a large
+// cluster, fetching each run from memory takes longer than pricing it.
 type facts struct {
 	Since, Started model.Instant
 	Saves          int64         // as in the run
@@ -79,16 +79,16 @@ type Candidates struct {
 	longest    int64   // grace, in ms
 	greatest   float64 // size
 
-	returning []estimate.NodeResources // of what drains: what goes back to its holders, as the takers are gone
+	returning []estimate.NodeResources // draining room that goes back to its holders, since its takers are gone
 
 	Asked map[model.JobID]model.Instant // when a job was last stopped for this one, of those that are still leaving
 
 	Accounts, queues numbering
 
-	// What is kept from cycle to cycle.
+	// Kept from cycle to cycle:
 	known    scratch.Pages[sheet]
 	before   []Candidate // of the last cycle, while this one's is being made
-	repeated int         // pages of which this one has what that one had
+	repeated int         // pages that were taken over from the last cycle
 	count    []int32     // see list
 	array    []int32
 }
@@ -99,15 +99,19 @@ type sheet struct {
 	leaving  []*estimate.LiveAttempt // asked to stop
 }
 
-// NewCandidates looks at every live attempt once. What has been started in this cycle is not among
-// them: it would be displaced by a later one.
+// NewCandidates lists the jobs that could be asked to leave, and the room that others are leaving.
+// Jobs that were started in this cycle are not among them. It looks at every live attempt, but
+// takes over pages of attempts that have not changed since the last cycle.
 func NewCandidates(t *scratch.State, cache *Cache) *Candidates { return newCandidates(t, cache, false) }
 
 // newCandidates is NewCandidates; pauses says that jobs may be suspended in place of being stopped.
 func newCandidates(t *scratch.State, cache *Cache, pauses bool) *Candidates {
+	// 1. Begin anew in the memory of the last cycle.
 	r := cache.take()
 	r.begin(t)
 	ending := t.Ending()
+	// 2. List the attempts page by page. A page that has not changed, and from which nothing ends now,
+	// is taken over from the last cycle.
 	for p := range t.View.AttemptPages {
 		if anyOn(p, ending) {
 			r.enter(t, p, ending)
@@ -123,6 +127,8 @@ func newCandidates(t *scratch.State, cache *Cache, pauses bool) *Candidates {
 	}
 	r.known.End()
 	clear(r.before)
+	// 3. Jobs that can pause get a second entry for that. Then index all entries by node, and correct
+	// what does not hold for the whole run: broken GPUs, and grace periods as they were measured.
 	if pauses {
 		r.offerPauses(t)
 	}
@@ -152,6 +158,8 @@ func (r *Candidates) discount(t *scratch.State) {
 		}
 		for _, id := range t.View.JobsOnNode(nil, node) {
 			run := t.View.LiveAttempt(id)
+			// Each entry of the job on this node, or the room that it is leaving, gets smaller by its broken
+			// GPUs.
 			lost := scratch.BrokenOf(run, t.View.Nodes()[node])
 			switch i := r.candidateOn(node, id); {
 			case lost == 0:
@@ -210,6 +218,8 @@ func (r *Candidates) begin(t *scratch.State) {
 			largest = largest.Most(t.Room.Total(i))
 		}
 	}
+	// Sizes are relative to the largest node, and names have numbers. If either begins anew, no page
+	// can be taken over.
 	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
 		r.largest, r.Accounts, r.queues = largest, numbering{}, numbering{}
 		r.known.Forget()
@@ -270,6 +280,7 @@ func (r *Candidates) list() {
 			all++
 		}
 	}
+	// One array is cut into a list for each node, by the numbers just counted.
 	r.array = slices.Grow(r.array[:0], all)[:all]
 	array := r.array
 	for node := range r.On {

@@ -6,7 +6,8 @@ import (
 )
 
 // Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
-// another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
+// another are no GPU. The functions of this file check a set that was found by amounts again, GPU
+// by GPU.
 
 // Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
 // Where GPUs are shared, the search by amounts proves nothing for a gang of several workers. Its
@@ -42,8 +43,8 @@ func sharesGPU(j *model.Job) bool {
 	return false
 }
 
-// proven reports whether a set makes room for a gang. What it claims of each node becomes what the
-// gang finds there, GPU by GPU.
+// proven reports whether a set makes room for a gang, GPU by GPU. If it does, the claims of the set
+// become the places that the gang finds.
 func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	spots, ok := m.freed(set, g)
 	if !ok || g.Request.Exclusive {
@@ -60,8 +61,8 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 // freed finds a gang's spots on the nodes of a set when all have left that are asked to.
 // Reservations that are not for preemptors are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
-	// A copy of the room without all that is leaving, then without the victims: what is left over must
-	// hold the gang, GPU by GPU, on the nodes of the set.
+	// On a copy of the room all leave that are asked to, and then the victims. The rest must hold the
+	// gang, GPU by GPU, on the nodes of the set.
 	room := m.state.Room.ForPreemptors()
 	leave := func(j *model.Job, pauses bool) {
 		a := j.Live()

@@ -14,8 +14,8 @@ import (
 // MuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const MuchUnsaved = 24 * 3600 * 1000
 
-// price says what each candidate costs, before any has been taken: its size and its grace as parts
-// of the greatest, and the work that would be lost.
+// price computes what each candidate costs, before any has been taken. The cost is the sum of its
+// size and its grace, each as a part of the greatest, and the work that would be lost.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
@@ -57,8 +57,8 @@ func (r *Candidates) lossPrice(unsaved int64) int64 {
 	return one * r.lossWeight / 1000 * log2Hours(unsaved) / 1024
 }
 
-// priceOf is what a candidate costs that gives up some of its room and is started again: its size
-// is that of what it gives up, its grace and its loss are whole.
+// priceOf is the cost of a candidate that gives up some of its room and is started again. Only the
+// room that it gives up counts as its size, but its whole grace and its whole loss count.
 func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
 	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + r.lossPrice(v.Unsaved)
 }
@@ -76,8 +76,8 @@ func gracesOf(t *scratch.State, queues []string) []int64 {
 	return list
 }
 
-// UsualGrace returns in what time nearly all jobs of a queue had left that were asked to leave, in
-// ms; false if there were too few of them.
+// UsualGrace returns the 95th percentile of the time that jobs of a queue took to leave, in ms;
+// false if too few were asked to.
 func UsualGrace(t *scratch.State, queue string) (ms int64, known bool) {
 	if l := t.View.Statistics(); l != nil {
 		took := l.StopDurations[queue]
@@ -86,8 +86,8 @@ func UsualGrace(t *scratch.State, queue string) (ms int64, known bool) {
 	return 0, false
 }
 
-// UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves
-// when it is asked to leave, else that since the last time it may have saved.
+// UnsavedWork returns how much work is lost with an attempt, in ms of one GPU. A job that saves
+// when it is asked to leave loses none; others lose the work since their last save.
 func UnsavedWork(t *scratch.State, r *estimate.LiveAttempt) int64 {
 	f := factsOf(r)
 	return f.unsavedAt(t.Now)

@@ -5,20 +5,24 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// WastePart is the part of what it held within a day that a job which saves its state loses at most
-// because it is displaced: one in so many.
+// WastePart bounds how much a job that saves its state loses by being displaced. Its loss is one in
+// so many parts, at most, of the time for which it held its room within a day.
 const WastePart = 5
 
 // Wasteful reports whether a job that saves its state would have lost too much if it were displaced
-// now: work since it saved last, and restarts after it was displaced or moved, of what it has held
-// within a day. One that never saves loses all its work, which is what makes it dear. The cycle
-// looks again when that is over.
+// now. Two things count as lost: work since the last save, and restarts after the job was displaced
+// or moved. Both are compared with the time for which it held its room within a day. A job that
+// never saves is not judged: losing all its work makes it dear already. The cycle looks again when
+// the job has saved.
 func Wasteful(t *scratch.State, j *model.Job) bool {
 	if j.Spec.Checkpoint == nil {
 		return false
 	}
 	var held, lost int64
 	from, again := t.Now-scratch.Day, false
+	// Add up over the attempts of the last day: the time for which each held its room, its restart
+	// after a displacement, and its unsaved work when it left. The live attempt counts as if it left
+	// now.
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
 		displaced := a.Cause.Preempts() || a.Cause == model.CauseMigrate
@@ -63,8 +67,8 @@ func restartOf(a *model.Attempt, from, end model.Instant) int64 {
 	return max(0, int64(began-max(a.Assigned.At, from)))
 }
 
-// UnsavedMS returns for how long an attempt had run when it was asked to leave, or has run now,
-// since it saved its state last, in ms.
+// UnsavedMS returns for how long an attempt has run since its last save, in ms, until now or until
+// it was asked to leave.
 func UnsavedMS(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 	if a.Started.At == 0 || j.Spec.Checkpoint.Interval == 0 {
 		return 0 // it saves when it is asked to leave

@@ -12,11 +12,10 @@ import (
 
 // # What an elastic job may lose
 //
-// Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or
-// all of it. A job that gives up workers is stopped and started again once, however many they are:
-// so the first costs its whole grace and what it has not saved, and the others nothing more. The
-// partial and the full preemption are both candidates while the search lasts. Each excludes the
-// other.
+// An elastic job can lose nothing, workers beyond its least, or all its room. A job that gives up
+// workers is stopped and started again once, however many leave. So the first worker costs its
+// whole grace and all unsaved work, and further workers cost nothing more. The partial and the full
+// preemption are both candidates while the search lasts. Each excludes the other.
 
 // OfferPartial adds to the candidates what elastic jobs have beyond their least, for the searches of
 // one question, which it completes with their reluctance. It returns how many candidates there were
@@ -29,11 +28,14 @@ func (m *Preemptor) OfferPartial(q *Question, reluctance func(*Candidate) int) (
 		func(p fit.Part) bool { return p.Request.Exclusive }) {
 		return before
 	}
+	// A gang may need workers of one job on several nodes: then it is settled beforehand which leave.
 	settled := g.Size() > 1
 	for _, f := range Unchanged(m.Elastic) {
 		if f.Job.Class != jobspec.BE || f.Surplus() == 0 {
 			continue
 		}
+		// The new entry is a copy of the job's whole entry, with the surplus as its room. Each excludes
+		// the other.
 		i := slices.IndexFunc(r.List[:before], func(v Candidate) bool { return v.Job.ID == f.Job.ID })
 		if i < 0 || r.List[i].Taken {
 			continue
@@ -79,13 +81,13 @@ func (v *Candidate) leaving(node int) int {
 	return n
 }
 
-// LeavingWorkers is the workers that elastic jobs of a set give up, by candidate: each by its number
-// from the first elastic worker of its job.
+// LeavingWorkers is the workers that elastic jobs of a set give up, by candidate. Workers are
+// numbered from the first elastic worker of their job.
 type LeavingWorkers map[int32][]int
 
-// ChooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need
-// beside what others free, and as many more as their sizes demand. The claims must be lifted that
-// were lifted for the search.
+// ChooseWorkers names the workers that elastic jobs of a set give up. They are no more than the
+// claims need beside the room of other victims, rounded up to a legal size of each job. The claims
+// must be lifted that were lifted for the search.
 func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
 	r := m.All()
 	partial := map[int32]*elastic.Job{} // copies: the jobs themselves stay as they are
@@ -98,6 +100,8 @@ func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
 	if len(partial) == 0 {
 		return nil
 	}
+	// On each node: what the claim lacks when all whole victims have left is taken from the elastic
+	// jobs, worker by worker.
 	for _, c := range set.Claims {
 		have := m.state.Room.AvailableTo(c.Node, &q.Gang.Part).Plus(q.draining(r, c.Node))
 		missing := c.Room.Minus(have)

@@ -10,16 +10,15 @@ import (
 
 // # Suspension in place of preemption
 //
-// Of a job that can pause the search for victims has three choices: nothing, all of its room but its
-// memory, or all of its room. A job that pauses gives its GPUs back within [model.PauseWithin] and
-// loses no work, so it costs less than one that is stopped; but its memory stays. Both are
-// candidates, and each excludes the other: which of them is in the cheapest set says whether the job
-// is suspended or stopped. Where GPUs are shared, and where a job needs nodes for itself, jobs are
-// stopped.
+// A job that can pause can lose nothing, all its room but its memory, or all its room. If it
+// pauses, it gives its GPUs back within [model.PauseWithin] and loses no work. So that costs less
+// than a stop, but its memory stays. Both are candidates, and each excludes the other: which of
+// them is in the cheapest set says whether the job is suspended or stopped. Where GPUs are shared,
+// and where a job needs nodes for itself, jobs are stopped.
 
-// MayPause reports whether an attempt can be suspended now: the job can pause and all its nodes can
-// do it, it runs as a whole, and no other switch is under way. An elastic job gives up workers
-// instead.
+// MayPause reports whether an attempt can be suspended now. The job and all its nodes must be able
+// to, all its workers must run, and no other switch may be under way. An elastic job gives up
+// workers instead.
 func MayPause(t *scratch.State, run *estimate.LiveAttempt) bool {
 	a := run.Attempt
 	if run.Stopping || run.Paused || run.Job.State != model.Running || a.AnyFinal() || a.Switch != nil && !a.Switched() {

@@ -1,10 +1,10 @@
 // Package preempt finds the running jobs that leave so that another job can start.
 //
-// [Candidates] are the jobs that could be asked, each with a cost: its size, its grace period, the
-// work that would be lost and how often it was preempted of late. The search finds the cheapest set
-// of them that frees enough room. An elastic job may give up workers instead of all its room: that
-// is a partial preemption, an entry of its own. Where GPUs are shared, the search looks at each GPU
-// by itself.
+// [Candidates] are the jobs that could be asked, each with its cost: size, grace period, and the
+// work that would be lost. A [Question] says which of them may leave for one job. The search finds
+// the cheapest set of them that frees enough room. An elastic job may give up workers instead of
+// all its room: that is a partial preemption, an entry of its own. Where GPUs are shared, the
+// search looks at each GPU by itself.
 package preempt
 
 import (

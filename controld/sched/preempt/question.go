@@ -37,8 +37,8 @@ func (m *Preemptor) Ask(g *fit.Gang, reluctance func(*Candidate) int) Question {
 	return q
 }
 
-// WithoutReturning returns the question without the room that goes back to the jobs that are leaving
-// it: only jobs before them in the queue may count on that room.
+// WithoutReturning returns the question without the room that goes back to the jobs that are
+// leaving it. Only jobs before them in the queue may count on that room.
 func (m *Preemptor) WithoutReturning(q Question) Question {
 	q.returning = map[int]model.Request{}
 	for _, s := range m.All().returning {

@@ -32,17 +32,17 @@ func (s *Set) sortClaims() {
 //  1. On each node, for each number of workers k, the cheapest candidates whose room holds k workers.
 //     That is a knapsack of several resources (cores, memory, GPUs), turned around: cover what is
 //     missing at the least cost. cheapest solves it with the list algorithm of Nemhauser and Ullmann
-//     (Discrete Dynamic Programming and Capital Allocation, 1969): it grows a list of sets and drops
+//     (Discrete Dynamic Programming and Capital Allocation, 1969). It grows a list of sets and drops
 //     each set that another one dominates. Cost: O(items x states x states) for each k; both are
 //     bounded (MaxItems, MaxStates).
 //  2. Across nodes, how many workers go to which node. That is a knapsack with choices: each node
 //     offers one of several (workers, cost) pairs. divide solves it exactly by dynamic programming in
 //     O(nodes x workers x workers per node).
 //
-// Stage 2 adds up the nodes, so that a candidate on several nodes counts with its whole cost on each
-// of them. To make up for that the cheapest few such candidates are tried as given, one at a time, and
-// then as many together as it takes (across.go). All the room that those leave counts, and their cost
-// counts once. The result is the true minimum unless cut is set.
+// Stage 2 adds up the nodes, so that a candidate on several nodes counts with its whole cost on
+// each of them. To make up for that, the search runs again with each of the cheapest such
+// candidates given, and once with a set of them that across.go finds. All the room that those leave
+// counts, and their cost counts once. The result is the true minimum unless cut is set.
 type search struct {
 	state      *scratch.State
 	candidates *Candidates
@@ -121,8 +121,8 @@ func (s *search) may(i int32) bool {
 	return s.question.mayTake(s.candidates, i) && !s.assumed.excludes(s.candidates, i)
 }
 
-// parts looks for room for the parts of a gang one after another, the hardest first. What one part
-// gets, the next cannot have.
+// parts looks for room for the parts of a gang one after another, the hardest first. Each part
+// takes room from the next ones.
 func (s *search) parts() *Set {
 	all := &Set{}
 	next := s.assuming(nil) // each part assumes what the parts before it take
@@ -221,8 +221,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 	return list
 }
 
-// shut reports whether no worker finds room on a node unless a job is asked to leave, as far as the
-// number of its GPUs tells.
+// shut reports whether a node has too few GPUs for a worker unless a job is asked to leave. It is a
+// quick check before the node is looked at closely.
 func (s *search) shut(node int, p *fit.Part) bool {
 	return !p.Request.Exclusive &&
 		s.state.Room.Free(node).Active.GPUs+s.draining(node).Active.GPUs < p.Request.Active.GPUs
@@ -238,7 +238,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
-	// First the numbers of workers for which no job has to leave: they cost nothing if the room is
+	// First the numbers of workers for which no job has to leave. They cost nothing if the room is
 	// free now, and a wait if jobs are leaving already.
 	workers := min(p.Workers, p.PerNode)
 	o := onNode{node: node, choices: make([]choice, 1, min(workers, usualOnNode)+1)}
@@ -253,8 +253,8 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	if free >= workers {
 		return o, true
 	}
-	// Then one worker more at a time, each with the cheapest victims for what is missing. What k
-	// workers cost k+1 cost at least, so that the first number beyond the bound ends the row.
+	// Then one worker more at a time, each with the cheapest victims for what is missing. The cost
+	// grows with the number of workers, so that the first number beyond the bound ends the row.
 	if o.items = s.items(node, bound); len(o.items) == 0 {
 		return o, len(o.choices) > 1
 	}
@@ -284,8 +284,8 @@ func overdrawn(r model.Request) bool {
 	return r.Active.Negative() || r.Resident.Memory < 0 || r.Resident.GPUs < 0
 }
 
-// offerWhole is offer for a part whose workers need nodes for themselves: all must leave, and if
-// one of them may not be asked to there is no way.
+// offerWhole is offer for a part whose workers need nodes for themselves. All jobs of the node must
+// leave, so that the node offers nothing if one of them may not be asked to.
 func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
 	// memory that stays would be in the way
@@ -344,8 +344,8 @@ type partialChoice struct {
 }
 
 // cheapest finds the cheapest set of items on a node that frees what is missing: stage 1 of the
-// search. Of two sets that are built up in the same order, the one that costs more and frees no more
-// is dropped, because whatever completes it completes the other at less cost.
+// search. Items are added in one order. A set that costs more than another and frees no more is
+// dropped: any items that complete it complete the other at less cost.
 func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
 	// states are the sets of the items so far that no other set dominates; the empty set is the first.
 	best := choice{cost: bound}
@@ -374,8 +374,8 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 	return best
 }
 
-// with adds to states what becomes of some of them with one item more, as far as that may be of
-// use, and what frees enough to best.
+// with adds one item to some of the states. A result that frees enough becomes the best set; any
+// other that frees more than before becomes a new state. Results that cost too much are dropped.
 func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, best *choice) []partialChoice {
 	room := v.At(node)
 	for i := range from {
@@ -419,10 +419,10 @@ func prune(states []partialChoice, bound int64) []partialChoice {
 	return kept
 }
 
-// divide divides the workers of a part among nodes at the least cost, each node beyond the first at
-// a price: stage 2 of the search, a knapsack with choices in O(nodes x workers x workers per node)
-// time and O(nodes x workers) memory. At equal cost the room that is there sooner is taken, then the
-// node that comes first.
+// divide divides the workers of a part among nodes at the least cost, with a price for each node
+// beyond the first. It is stage 2 of the search, a knapsack with choices. It takes O(nodes x
+// workers x workers per node) time and O(nodes x workers) memory. At equal cost the room that is
+// there sooner is taken, then the node that comes first.
 func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	// cost[n] is the least cost of n workers on the nodes so far.
 	perNode := one * tunables.NodeWeight / 1000

@@ -9,12 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// Where GPUs are shared, the search for victims looks at each GPU by itself: only jobs that hold
-// something of it can empty it, or make enough room on it. It is a greedy search with reverse
-// deletion. On every node it takes the cheapest holders of each GPU. It takes more jobs for cores and
-// memory until the worker fits, and gives back jobs that turn out needless. It is for one worker on
-// one node and costs O(GPUs x holders x log holders) for each node. The set need not be the cheapest:
-// a job that would free both a GPU and the cores may be passed over for a cheaper holder.
+// Where GPUs are shared, the search for victims looks at each GPU by itself. Only the holders of a
+// GPU can empty it, or make enough room on it. It is a greedy search with reverse deletion. On
+// every node it takes the cheapest holders of each GPU. It takes more jobs for cores and memory
+// until the worker fits, and gives back jobs that turn out needless. It is for one worker on one
+// node and costs O(GPUs x holders x log holders) for each node. The set need not be the cheapest.
+// The search may prefer a cheap holder to a job that would free both a GPU and the cores.
 
 // holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
 // for that. Room that is kept for an attempt to come has none.
@@ -34,6 +34,7 @@ func (m *Preemptor) holdersOn(node int) []holder {
 		return m.holders[node]
 	}
 	list := []holder{}
+	// Every worker that has GPUs there, whether it may be asked to leave or not.
 	for _, d := range m.state.View.Desired(m.state.View.Nodes()[node].Name) {
 		a := d.Job.Live()
 		w := &a.Workers[d.Worker]
@@ -106,6 +107,7 @@ type sharedSearch struct {
 
 // node tries one node.
 func (s *sharedSearch) node(node int) {
+	// 1. The rest of each GPU when all have left that are asked to, less what others were promised.
 	s.left = s.preemptor.state.Room.LeftIn(node, s.left)
 	for _, t := range s.preemptor.holdersOn(node) {
 		if t.leaves || t.candidate >= 0 && s.preemptor.Candidates.List[t.candidate].Taken {
@@ -113,6 +115,7 @@ func (s *sharedSearch) node(node int) {
 		}
 	}
 	s.setAside(node)
+	// 2. Try each set of GPUs on which the worker could be put, and keep the cheapest set of victims.
 	have := s.preemptor.state.Room.Available(node).Plus(s.draining(node))
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
@@ -121,8 +124,8 @@ func (s *sharedSearch) node(node int) {
 	}
 }
 
-// setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
-// it leaves least, or of the freest ones.
+// setAside takes the parts that other jobs were promised off the GPUs of a node. Each part comes
+// off the GPU on which it leaves least; if it fits none, off the freest one.
 func (s *sharedSearch) setAside(node int) {
 	for _, claimed := range s.preemptor.state.Room.PreemptorClaims(node, s.question.Gang.For) {
 		for ; claimed > 0; claimed -= model.WholeGPU {
@@ -149,6 +152,8 @@ func (s *sharedSearch) targets(node int) [][]int {
 			s.order = append(s.order, n)
 		}
 	}
+	// One GPU for a share. For whole GPUs only the cheapest ones are tried: all sets would be too
+	// many.
 	order, need := s.order, s.question.Gang.Request.Devices()
 	switch {
 	case need > len(order):
@@ -226,8 +231,8 @@ func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32,
 	return s.clearRest(node, set, have)
 }
 
-// clearRest adds victims until there are enough cores and enough memory too, the cheapest first,
-// and leaves out those that turn out not to be needed.
+// clearRest adds victims, the cheapest first, until there are enough cores and enough memory too.
+// Then it gives back those that turn out to be needless.
 func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]int32, bool) {
 	need := s.question.Gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0

@@ -21,10 +21,13 @@ type ShrinkPlan struct {
 
 // PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or
 // nothing. A job that gives up workers is stopped once, however many they are, so its price is paid
-// with the first of them. What leaves already counts as free, unless it goes back to its holder, and
-// so does what jobs of running give up in this cycle. Nothing is planned yet. Nil: there is no way.
+// with the first of them. Room that jobs are leaving counts as free, unless it goes back to its
+// holder. So does room that jobs of running give up in this cycle. Nothing is planned yet. Nil:
+// there is no way.
 func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 	price func(*elastic.Job) int64) *ShrinkPlan {
+	// First with the freedom to choose workers on each node. If the set asks one job for too many
+	// workers over several nodes, search again with its workers chosen beforehand.
 	for _, settled := range []bool{false, true} {
 		r := surplusCandidates(t, running, list, price, settled)
 		set := NewSearch(t, r, Question{Gang: g}).Best()
@@ -39,14 +42,16 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 	return nil
 }
 
-// surplusCandidates are candidates for what elastic jobs have beyond their least. On each
-// node a job may give up as much as it could at all; settled says that it is decided beforehand
-// which workers those are, so that what several nodes give adds up.
+// surplusCandidates are candidates for what elastic jobs have beyond their least. If it is not
+// settled, a job offers on each node as many workers as it could give up in all, which may be too
+// many together. If it is settled, the workers that leave are chosen beforehand, so that the offers
+// of its nodes add up.
 func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64,
 	settled bool) *Candidates {
 	n := len(t.View.Nodes())
 	r := &Candidates{On: make([][]int32, n), Draining: make([]model.Request, n), Over: make([]model.Instant, n),
 		Asked: map[model.JobID]model.Instant{}}
+	// 1. Room that is being left, in earlier cycles and in this one.
 	for run := range t.View.LiveAttempts() {
 		if run.Stopping && !t.Returns(run) {
 			r.leave(t, run)
@@ -61,6 +66,7 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 			r.drain(estimate.NodeResources{Node: f.Nodes[i], Room: f.Request()}, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 		}
 	}
+	// 2. The surplus of each job as a candidate.
 	for i, f := range list {
 		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.LiveAttempt(f.Job.ID), Rooms: f.SurplusOn(settled),
 			Grace: scratch.GraceOf(f.Job), Score: price(f)}
@@ -82,6 +88,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		try := *list[i]
 		tries[k], left[k] = &try, try.Surplus()
 	}
+	// 1. On each node workers leave until nothing is missing there.
 	for _, c := range set.Claims {
 		missing := c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])).Positive()
 		missing.Resident.Cores = 0
@@ -94,9 +101,11 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 			return false
 		}
 	}
+	// 2. Workers stay after all that were chosen before others which turned out to be enough.
 	for _, c := range set.Claims {
 		spareNeedless(tries, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
 	}
+	// 3. Round each job up to a legal size, and note when the last worker will have left.
 	for k, f := range tries {
 		if len(f.Leave) == 0 {
 			continue
@@ -167,8 +176,8 @@ func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) in
 	return func(f *elastic.Job) int64 { return Ratio(standstill(t, f), most) }
 }
 
-// standstill is what a resize costs: the grace of a job and what it loses of its work, times what
-// it holds, in ms of one GPU.
+// standstill is the cost of a resize, in ms of one GPU: grace and restart for all room of the job,
+// and its unsaved work.
 func standstill(t *scratch.State, f *elastic.Job) int64 {
 	if f.Terms.Signal {
 		return 0

@@ -11,9 +11,9 @@ import (
 
 // # How much trial-and-error jobs hold at once
 //
-// Trial-and-error jobs start before all others and take their room. So that a user that labels all
-// jobs so gains little by it, an account and a user hold only a part of the cluster in them at
-// once. A job with GPUs counts by its GPUs, and one without by its cores: both against the same
+// Trial-and-error jobs start before all others and take their room. An account and a user hold only
+// a part of the cluster in such jobs at once. So labelling all jobs as trial and error gains
+// little. A job with GPUs counts by its GPUs, and one without by its cores: both against the same
 // part. One job is always allowed, since the smallest part of a small cluster holds none.
 
 // wholeCluster is a part, in thousandths, from which on there is no cap.
@@ -143,6 +143,7 @@ func (c *TECaps) countAll() {
 			c.add(o)
 		}
 	}
+	// Jobs that were promised room by preemption count as if they ran.
 	for id, r := range c.state.Holders {
 		if o := c.state.View.Job(id); r.ForPreemptor && o.Class == jobspec.TE {
 			c.add(o)

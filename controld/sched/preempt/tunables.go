@@ -35,8 +35,8 @@ type Tunables struct {
 	// MaxNumbered, in names: so many are numbered before all are forgotten. Reason: they may not be
 	// in use any more. Evidence: a round number, chosen without measurement.
 	MaxNumbered int
-	// TEAccountPM, in thousandths of the cluster: the trial-and-error jobs of one account hold so
-	// much at once, if the policy block does not say, but always one job. Reason: all jobs of a
+	// TEAccountPM, in thousandths of the cluster: trial-and-error jobs of one account hold at most so
+	// much at once, if the policy block does not say. One job is always allowed. Reason: all jobs of a
 	// group that are labelled so must not put out those of others. Evidence: a round number, chosen
 	// without measurement.
 	TEAccountPM int64

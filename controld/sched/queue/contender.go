@@ -35,8 +35,8 @@ func NewContenderFor(o *Order, j *model.Job, g *fit.Gang) *Contender {
 	return &Contender{order: o, Job: j, request: *g}
 }
 
-// Start starts the job, or the next task of the array, at the spots that were found for it, and reports
-// whether it could, see [scratch.State.Start].
+// Start starts the job, or the next task of the array, at the spots that were found for it. It
+// reports whether it could: see [scratch.State.Start].
 func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) bool {
 	return t.Start(c.Job, c.taskNumber(), c.Gang(t), spots, past)
 }

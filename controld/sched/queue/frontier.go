@@ -116,8 +116,8 @@ func (f *Frontier) add(g *fit.Gang) {
 }
 
 // atLeast reports whether a gang is as hard to place as b in every respect, so that it fails where
-// b does. Of a gang of several parts b nothing follows but for others with the same further parts;
-// a fails as a whole with any part that is as hard as b.
+// b does. If b has several parts, only gangs with the same further parts are compared with it. If b
+// has one part, a fails as a whole with any part that is as hard as b.
 func atLeast(a, b *fit.Gang) bool {
 	if len(b.More) > 0 {
 		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Part, &b.Part)

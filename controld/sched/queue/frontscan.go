@@ -9,7 +9,7 @@ import (
 
 // FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of
 // their groups alone. That is possible where the first job of a group may start and only its sort
-// key counts; where blocked jobs are sought, its shape must also be known not to fit. All other
+// key counts. Where blocked jobs are sought, its shape must also be known not to fit. All other
 // groups have to be looked at, so that a plan does not depend on it.
 type FrontScan struct {
 	order *Order
@@ -27,8 +27,8 @@ type leafKey struct {
 	first *Key
 }
 
-// NewFrontScan returns a front scan. keyFor says where the key of a group's first job goes, nil if
-// the group has to be looked at; with seen, only blocked jobs are sought.
+// NewFrontScan returns a front scan. keyFor says where the key of a group's first job goes; nil if
+// the group has to be looked at. With seen, only blocked jobs are sought.
 func NewFrontScan(o *Order, seen *Frontier, keyFor func(*groups.Group) *Key) *FrontScan {
 	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
 	for id := range o.State.Holders {

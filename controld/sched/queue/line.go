@@ -26,8 +26,8 @@ type Line struct {
 	seen  Frontier
 }
 
-// NewLine forms the line. Every group is looked at once. Every distinct request is searched for at
-// most once, and not at all if it asks for at least as much as one that has failed.
+// NewLine forms the line. Every group is looked at once. Each distinct request is searched for at
+// most once. It is not searched for at all if it asks for at least as much as one that has failed.
 func NewLine(o *Order) *Line {
 	l := &Line{state: o.State, order: o, first: Firsts[string]{}}
 	l.form(l.frontScan())
@@ -105,7 +105,7 @@ func (l *Line) Top() *Contender { return l.open[0] }
 // Some returns the first n open entries, the best one first and the others in no order.
 func (l *Line) Some(n int) []*Contender { return l.open[:min(n, len(l.open))] }
 
-// Lead returns the best open entry. What has started since may have put others before it.
+// Lead returns the best open entry. Jobs that have started since may have put others before it.
 func (l *Line) Lead() *Contender {
 	for c := l.open[0]; len(l.open) > 1 && c.excessOf == c.Job.ID; c = l.open[0] {
 		if !c.refresh() {
@@ -116,9 +116,9 @@ func (l *Line) Lead() *Contender {
 	return l.open[0]
 }
 
-// Fail takes the best open entry, which was just found not to fit, out of the line, and with it all
-// that ask for no less. Doing this at once keeps the heap free of groups that would be tried in
-// vain one by one. A job that avoids nodes fails for itself alone, so the next one of its group
+// Fail takes the best open entry out of the line, which was just found not to fit. All entries that
+// ask for no less go with it. Doing this at once keeps the heap free of groups that would be tried
+// in vain one by one. A job that avoids nodes fails for itself alone, so the next one of its group
 // takes its place.
 func (l *Line) Fail() {
 	c := l.open[0]
@@ -180,7 +180,7 @@ func (l *Line) drop(c *Contender) {
 }
 
 // NextHead takes out and returns the first head, if it comes before the first open entry by class,
-// priority and age. What decides otherwise among jobs does not count here: it could delay a job
+// priority and age. The other rules of the order do not count here, because they could delay a job
 // without bound.
 func (l *Line) NextHead() *Contender {
 	for len(l.heads) > 0 {

@@ -14,8 +14,9 @@ type Order struct {
 	State    *scratch.State
 	MayStart func(*model.Job) bool // the policy allows the start
 	Level    func(*model.Job) int  // service level, which decides before age: lower first
-	// which of its accounts hold what they are entitled to, or more: a bit for each level, from the top
-	// of the account tree down; -1: the job comes first. It decides before anything else.
+	// Excess returns which of a job's accounts hold all that they are entitled to, or more, as bits
+	// for the levels of the account tree from the top down. -1: the job comes first. Excess decides
+	// before anything else.
 	Excess    func(*model.Job) int
 	HoldsBack func(*model.Job) bool
 	Bounded   func(*groups.Group) bool // a limit applies to the group's user or account

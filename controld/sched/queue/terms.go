@@ -12,8 +12,8 @@ import (
 type Terms struct {
 	Class   jobspec.Class // te before be
 	OwnRoom bool          // it left its room to a job that did not want it: it goes first in its class
-	// levels of the account tree at which its accounts hold as much as they are entitled to, a bit each
-	// from the top down; and whether its user does
+	// The levels of the account tree at which its accounts hold all that they are entitled to, as bits
+	// from the top down. UserOver says the same of its user.
 	AccountsOver int
 	UserOver     bool
 	Priority     int

@@ -1,5 +1,5 @@
-// Package reserve keeps room for jobs that wait: reservations for queue heads, which bound how
-// often they are passed, and checks whether the room of a reservation will come.
+// Package reserve keeps room for jobs that wait. Reservations for queue heads bound how often these
+// are passed. Other functions check whether the room of a reservation will come.
 //
 // [Forecast] says when room comes free if every attempt runs to its time limit. [Bypass] counts
 // starts that pass a head.
@@ -80,8 +80,9 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
 }
 
-// replaceable returns the job whose reservation a head within quota may replace: of its own
-// account, for which no job leaves, and not within quota itself; of several the oldest job. 0 if there is none.
+// replaceable returns the job whose reservation a head within quota may replace. It is of the
+// head's account and not within quota itself, and no job leaves for it; of several it is the
+// oldest. 0 if there is none.
 func (b *Bypass) replaceable(h *queue.Contender) (oldest model.JobID) {
 	for id, r := range b.state.Holders {
 		if !r.ForPreemptor && !r.Guaranteed && b.state.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
@@ -154,8 +155,8 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 	}
 }
 
-// firstBefore reports whether a job of the same class comes first because it left its room to
-// another that did not use it, unless h does so as well.
+// firstBefore reports whether a job of the same class comes before h because it left its room to
+// another job that did not use it. It does not if h comes first for the same reason.
 func (b *Bypass) firstBefore(h *model.Job) bool {
 	if h.OwnRoomFirst {
 		return false

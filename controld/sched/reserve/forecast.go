@@ -41,12 +41,14 @@ type Forecast struct {
 // NewForecast returns a forecast for one cycle, which is computed when it is first needed.
 func NewForecast(t *scratch.State) *Forecast { return &Forecast{State: t} }
 
-// Soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers
-// first if every attempt runs to its time limit. Attempts that are being stopped count until they
-// are killed, those that have not started yet as starting now, those without a limit as running
-// longest. Nodes do not count that the gang avoids or does not want, that are not up, or whose room
-// others claim. At equal times the node that comes first by name is taken. The part that is hardest
-// to place chooses first. Nil: no set of nodes could hold the gang.
+// Soonest returns claims on the nodes that can hold a gang first if every attempt runs to its time
+// limit; nil if none ever can. Attempts that are being stopped count until they are killed.
+// Attempts that have not started count as starting now, and those without a limit as running
+// longest. The algorithm is greedy: for each part, the earliest slots win. It costs O(nodes x
+// workers per node + slots log slots) for each part. Nodes do not count that the gang avoids or
+// does not want, that are not up, or whose room others claim. At equal times the node that comes
+// first by name is taken. The part that is hardest to place chooses first. Nil: no set of nodes
+// could hold the gang.
 func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 	if !EverHolds(f.State, g) {
 		return nil
@@ -82,8 +84,8 @@ func (b *booking) add(node int, p *fit.Part) {
 	b.whole[node] = p.Request.Exclusive
 }
 
-// Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
-// as far as that can be seen quickly.
+// Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty.
+// It is a quick look, see [EverHolds].
 func Holdable(t *scratch.State, group *groups.Group) bool {
 	g := t.Gang(group.Jobs[0])
 	g.Exclude = nil
@@ -188,7 +190,7 @@ func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 
 // slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
 // up to what may share a node. A slot is at the first instant at which the node can hold the
-// worker. A worker that needs a node for itself waits until all jobs have left, and so does one on
+// worker. A worker that needs a node for itself waits until all jobs have left. So does a worker on
 // a node that another job has for itself. Where GPUs are shared, what others have been promised is
 // taken from the GPUs that are free soonest.
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {

@@ -27,10 +27,10 @@ func NewProspects(t *scratch.State) *prospects {
 //
 // A reservation for a head is in vain if a node that it claims is not up any more. It is so too if
 // the node could not hold as much when empty, since a GPU broke. A reservation for a preemptor is
-// in vain if the jobs that were to leave have not been asked to, because the plan came too late. It
-// is so too if others got parts of the GPUs meanwhile and none is left that would do. What is free,
-// or will be when all have left that are leaving, is kept for it; but what was left over goes back
-// to the jobs that left it, if these left in vain.
+// in vain if the jobs that were to leave were not asked to, because the plan came too late. It is
+// so too if others got parts of the GPUs meanwhile and none is left that would do. Room that is
+// free, or will be when all have left that are leaving, is kept for it. But room that was left over
+// goes back to the jobs that left it, if they left in vain.
 func InVain(t *scratch.State) map[model.JobID]bool {
 	all := t.View.Reservations()
 	if len(all) == 0 {
@@ -67,8 +67,8 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 	return vain
 }
 
-// goesBack reports whether a job has left a node that a reservation claims, for one that does not
-// want the room any more, and waits to get it back.
+// goesBack reports whether a job waits to get back the room that a reservation claims, since the
+// job for which it left does not want that any more.
 func (p *prospects) goesBack(r *model.Reservation) bool {
 	for g := range p.state.View.QueueGroups() {
 		if g.Key.Held || g.Key.Level != model.LevelOwnRoom {
@@ -183,8 +183,8 @@ func (p *prospects) seatsAlone(r *model.Reservation) bool {
 	return g.Parts() > 1 || workers >= g.Workers
 }
 
-// apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed,
-// once all jobs have left that are leaving.
+// apiece reports whether the workers for which a job claims so much fit on the single GPUs of a
+// node, once all leaving jobs have left.
 func (p *prospects) apiece(node int, id model.JobID, claimed int64) bool {
 	j := p.state.View.Job(id)
 	if j == nil || !p.state.Room.Sharing() {

@@ -35,8 +35,8 @@ func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 	return left
 }
 
-// SeatsOne reports whether one worker will find its GPUs on a node when all jobs have left that
-// have been asked to, and one job more.
+// SeatsOne reports whether one worker will find its GPUs on a node when one job more has left,
+// beside those that have been asked to.
 func SeatsOne(t *scratch.State, node int, r *model.Request, also model.JobID) bool {
 	return r.Active.GPUs == 0 || !t.Room.Sharing() || seats(comingGPUs(t, node, also), 0, r) > 0
 }

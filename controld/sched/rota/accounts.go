@@ -103,8 +103,8 @@ func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	return f.Entitled(f.Leaf(j.Association()), f.Asks(j))
 }
 
-// excess says which of a job's accounts hold what they are entitled to, or more, and whether its user
-// does if it has a quota: see [queue.Order].
+// excess says which of a job's accounts hold all that they are entitled to, or more. A user with a
+// quota counts like an account: see [queue.Order].
 func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 	if j.OwnRoomFirst {
 		return -1
@@ -118,9 +118,9 @@ func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 	return levels
 }
 
-// keepsRoom reports whether a job does not leave in order for one of another account or user, as its
-// own holds no more than its part. Between users of an account that counts only against priority:
-// otherwise both stand alike in the order, and each gets its part in turns.
+// keepsRoom reports whether a running job keeps its room in order because its account or user holds
+// no more than its part. Between users of an account that counts only against priority: otherwise
+// both stand alike in the order, and each gets its part in turns.
 func keepsRoom(j, running *model.Job, mine, theirs *drf.Node) bool {
 	if mine == nil || theirs.Holding(nil).Cmp(theirs.Due()) > 0 {
 		return false

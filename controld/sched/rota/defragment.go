@@ -9,9 +9,9 @@ import (
 
 // # Defragmentation
 //
-// A job that needs much of a node can wait although enough is free in the cluster: a small job that
-// runs for days holds a little of each node. Such small jobs are asked to move if they can save
-// their state. Their room goes to the job that waits, and they go on in free room elsewhere.
+// A job that needs much of a node can wait although enough is free in the cluster, because small
+// long jobs hold a little of each node. Such small jobs are asked to move if they can save their
+// state. Their room goes to the job that waits, and they go on in free room elsewhere.
 //
 // That costs them a restart and nothing else. So it is no preemption, and does not depend on
 // service or accounts. It takes free room only, and leaves as much of it as is kept for
@@ -65,9 +65,9 @@ func (m *preemptor) askMovable(j *model.Job, g *fit.Gang) preempt.Question {
 	})
 }
 
-// movable reports whether a running job may be asked to move for a larger one: it can save its
-// state, and has run, and the other has waited, for many times as long as moving takes it. An
-// elastic job moves when it is resized.
+// movable reports whether a running job may be asked to move for a larger one. It must be able to
+// save its state. It must have run, and the other must have waited, for many times as long as its
+// move takes. An elastic job moves when it is resized.
 func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 	a := v.Attempt
 	if v.Taken || v.Pauses || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || v.Job.Spec.RunsOnce() ||

@@ -98,7 +98,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 	}
 }
 
-// takeUpTo takes room for as many elastic workers of a gang as fit, up to a number, and returns how
+// takeUpTo takes room for as many elastic workers of a gang as fit, up to a number. It returns how
 // many those are: 0 if not even the least fit.
 func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 	part := g.At(terms.Part)
@@ -131,6 +131,8 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 	if len(list) == 0 {
 		return false
 	}
+	// The plan that restarts the fewest jobs wins. Sizes come from the greatest down; once there is a
+	// plan, the last size is too small to be worth another search.
 	part := preempt.StandstillPart(s.state, list)
 	price := func(f *elastic.Job) int64 { return max(1, part(f)) }
 	var best *preempt.ShrinkPlan
@@ -196,6 +198,8 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 	want, _ := s.due(j)
 	g := s.state.Gang(j)
 	g.For = 0 // its own reservation is lifted already
+	// Take the start back on a copy, and place it anew with more workers. Only if that succeeds does
+	// the copy become the room of the cycle.
 	try := s.state.Room.Copy()
 	for i, p := range a.Places {
 		_, node := s.state.View.Node(p.Node)
@@ -224,6 +228,9 @@ func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *model.Job, terms mo
 	c := s.rota.sizes.CurveOf(j)
 	each := c.Best(terms, want)
 	var first []fit.Spot
+	// From the greatest size down. A size counts if it leaves the headroom free and each worker is
+	// worth its room at the speed of that spread. The first that counts is kept in case none is on few
+	// nodes.
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
 		spots, ok := r.Place(g)
 		if !ok || !s.rota.leavesHeadroom(r, spots, g) ||
@@ -279,6 +286,7 @@ func (s *elasticPhases) grow() {
 	if len(s.state.Started) > 0 {
 		return
 	}
+	// Workers that do not make a job faster leave; jobs that could be faster and have rested may grow.
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
 		if _, asked := s.state.Stopping[f.Job.ID]; asked {
@@ -380,6 +388,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
 			o.Lasts(was)-o.Lasts(is) >= cost
 	}
+	// Bounds: what is worth it at all, and how much room there is.
 	fitting := min(most, s.rota.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f, nodes))
 	s.wakeOnceItPays(f, o, o.Lasts(was)-o.Lasts(c.At(most)), cost)
@@ -436,6 +445,7 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, nodes fit.NodeSet, m
 	part := *g.At(f.Terms.Part)
 	part.Workers = most
 	for on := range s.state.View.Nodes() {
+		// Skip nodes where the job is whole already, and those that could not take one more worker.
 		own := f.On(on)
 		if own == f.Size || !nodes.Has(on) ||
 			own == 0 && s.state.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||

@@ -14,8 +14,8 @@ import (
 
 // headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
 // the last ones, one node should hold one like it now. Several nodes should hold one once the
-// trial-and-error jobs that run there are over; how many depends on the arrivals of a minute. What
-// counts is what a worker needs on one node: free GPUs that are scattered, or without memory beside
+// trial-and-error jobs that run there are over; how many depends on the arrivals of a minute. Each
+// shape is what a worker needs on one node: free GPUs that are scattered, or without memory beside
 // them, are of no use.
 //
 // Trial-and-error jobs are over in minutes. A node on which they run side by side will soon have
@@ -72,9 +72,9 @@ func worthKeeping(w *estimate.QueueWaits, times int64) (now, soon bool) {
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
-// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most
-// modest needs, which on a full cluster are nearly all, take none now, and none soon unless
-// trial-and-error jobs run there.
+// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the smallest
+// shape needs are skipped: on a full cluster nearly all are. They take none now, and none soon
+// unless trial-and-error jobs run there.
 func (h *headroom) countAll() {
 	nodes := len(h.state.View.Nodes())
 	words := h.cache.cleared(2 * nodes)

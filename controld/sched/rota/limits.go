@@ -13,7 +13,7 @@ const (
 	growRecheck = int64(60_000)         // ms until it is checked again whether more workers pay
 )
 
-// What is fixed.
+// Numbers that no configuration changes, or defaults of the policy block.
 const (
 	preemptsPerDay = 3              // of one job, if the policy block has no p
 	headroomPM     = 50             // thousandths of all GPUs, if the policy block has no headroom

@@ -9,19 +9,20 @@ import (
 
 // # The order
 //
-// Of best-effort jobs those come first whose accounts hold less than they are entitled to, then those
-// with the higher priority, then those with the lower service index, then the older ones. docs/policy.md
-// has the whole policy.
+// Best-effort jobs come first if their accounts hold less than they are entitled to. Then the
+// higher priority decides, then the lower service index, then age. docs/policy.md has the whole
+// policy.
 //
-// The service index of a job is the least time that is spent for each job of its kind that ends, if
-// each that came so far runs on up to some bound: the reciprocal of Gittins' index (Gittins, Glazebrook
-// and Weber, Multi-armed Bandit Allocation Indices, 2011). It follows from how long the last jobs of
-// its kind ran. Where these ran alike, the index falls as a job runs, and no job leaves for its equals.
-// Where a few ran far longer than the others, it grows with what a job has had. A job of which no kind
-// is known is taken to run for as long again as it has run, which is the least attained service.
+// The service index of a job is the reciprocal of Gittins' index (Gittins, Glazebrook and Weber,
+// Multi-armed Bandit Allocation Indices, 2011). Let all jobs of its kind that came as far as it run
+// on up to some bound. The index is the least time, over all bounds, that this costs for each job
+// that ends. It follows from how long the last jobs of its kind ran. Where these ran alike, the
+// index falls as a job runs, and no job leaves for its equals. Where a few ran far longer than the
+// others, it grows with what a job has had. A job of unknown kind is taken to run for as long again
+// as it has run, so that the order is least attained service.
 
-// remaining returns how long a job goes on by its service index that has run for so long, in ms, and
-// whether a kind of it is known.
+// remaining returns how long a job goes on by its service index after it has run for so long, in
+// ms. False: its kind is unknown.
 func (t *rotaPolicy) remaining(j *model.Job, ran int64) (ms int64, known bool) {
 	if left, known := t.state.View.Statistics().PredictRemaining(j, ran); known {
 		return left, true

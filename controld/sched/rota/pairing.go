@@ -11,8 +11,9 @@ import (
 // # Pairs of jobs and nodes
 //
 // Best-effort jobs that only age tells apart are not started strictly by age. Of all pairs of such
-// a job and a node, the pair comes first that leaves least of what is scarce: nodes are filled well
-// while there is a choice. A job that is passed for long gets a reservation, as any other.
+// a job and a node, the pair comes first that leaves the least of scarce resources. So nodes are
+// filled well while there is a choice. A job that is passed for long gets a reservation, as any
+// other.
 
 // matcher chooses the job that starts next. It remembers where each would go.
 type matcher struct {
@@ -57,7 +58,7 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 }
 
 // choose returns the entry that makes the best pair with a node, of the first in line and those
-// like it; nil if none fits anywhere.
+// like it; nil if none fits.
 func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	top := l.Lead()
 	var best *queue.Contender
@@ -101,9 +102,9 @@ func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	return best
 }
 
-// pairs reports whether a job is one that is paired with nodes: a single best-effort worker that
-// likes all nodes alike and for which no room is reserved, where no limit could be in the way of
-// the second of two.
+// pairs reports whether a job is paired with nodes. It must be a single best-effort worker that
+// likes all nodes alike and has no reservation. No limit may be configured, since it could keep the
+// second of two jobs from starting.
 func (t *rotaPolicy) pairs(c *queue.Contender) bool {
 	g := c.Gang(t.state)
 	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil &&

@@ -16,9 +16,8 @@ type phases struct {
 
 // New returns policy rota for one cycle. It starts what fits, in order: others pass a blocked job
 // within bounds, and some room stays free for the trial-and-error jobs that usually come. Then it
-// makes room for jobs that still wait: for trial-and-error jobs, for accounts and users below their
-// part, and for jobs that come first in order, with the cheapest jobs that may leave and for which
-// that is worth it.
+// makes room for waiting jobs: trial-and-error jobs, jobs of accounts and users below their part,
+// and jobs that come first in order. The cheapest jobs leave that may, if that is worth it.
 func New(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Policy {
 	p := newRota(t, rooms)
 	m := newPreemptor(p, candidates)

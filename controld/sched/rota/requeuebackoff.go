@@ -40,8 +40,9 @@ func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	return t.freeUp.short(j.Total()) && !t.withinQuota(j)
 }
 
-// short reports whether less would stay free beside a job than is to be kept, or than an empty
-// cluster would leave if that is less: GPUs, or cores if the job needs none.
+// short reports whether too little would stay free beside a job. The least is the room to be kept,
+// or the rest of an empty cluster if that is less. It compares GPUs, or cores if the job needs no
+// GPUs.
 func (c *freeCapacity) short(need model.Vector) bool {
 	of := func(v model.Vector) int64 {
 		if need.GPUs > 0 {

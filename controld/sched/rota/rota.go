@@ -113,6 +113,8 @@ type preemptor struct {
 // makeRoom makes room for jobs that still wait: for trial-and-error jobs first, unless they have put
 // out an account for too long.
 func (m *preemptor) makeRoom() {
+	// Trial-and-error jobs come first. But if they have put out an account for longer than they may
+	// run, best-effort jobs get their turn before them in this cycle.
 	waiting := m.waitingTE()
 	if len(waiting) > 0 {
 		m.rota.putOut = preempt.PutOut(m.state)
@@ -128,6 +130,7 @@ func (m *preemptor) makeRoom() {
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
 func (m *preemptor) serveTE(waiting []waiter) {
+	// vain holds groups for which a search found no way: their other jobs ask for the same.
 	vain, tried := map[*groups.Group]bool{}, 0
 	for _, c := range waiting {
 		if m.rota.teCaps.Exceeds(c.job) {
@@ -216,13 +219,15 @@ const allDegrees = ^uint64(0)
 // bits, are tried one after another. It reports whether there was a way.
 func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
+	// 1. The question: how readily each candidate leaves, and the partial candidates of elastic jobs.
 	q := m.search.Ask(g, lawful)
 	if cause != model.CauseTE {
 		q = m.search.WithoutReturning(q)
 	}
 	before := m.search.OfferPartial(&q, lawful)
 	defer m.search.Candidates.Withdraw(before)
-	// Degree 0 is tried even if no candidate has it, since it may be that no job has to leave.
+	// 2. Try the degrees of reluctance one after another. Degree 0 is tried even if no candidate has
+	// it, since it may be that no job has to leave.
 	for known := (1 | q.Degrees()) & degrees; known != 0; known &= known - 1 {
 		q.Limit = bits.TrailingZeros64(known)
 		set := m.affordable(j, q, cause)
@@ -260,10 +265,13 @@ func (m *preemptor) lift(j *model.Job, cause model.Cause) fit.LiftedClaims {
 // has to leave starts at once, if it waited only because the room was kept for a blocked head.
 func (m *preemptor) carryOut(j *model.Job, q *preempt.Question, set *preempt.Set, cause model.Cause) {
 	r := m.search.All()
+	// 1. Name the workers that elastic jobs give up. The same claims are lifted as in the search.
 	r.DropPartial(set)
 	lifted := m.lift(j, cause)
 	workers := m.search.ChooseWorkers(q, set)
 	lifted.Restore()
+	// 2. When will the room be there? When the last victim is gone, and the jobs that are leaving
+	// already.
 	over := m.state.Now
 	for _, i := range set.Candidates {
 		grace := scratch.GraceOf(r.List[i].Job)
@@ -275,11 +283,14 @@ func (m *preemptor) carryOut(j *model.Job, q *preempt.Question, set *preempt.Set
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])
 	}
+	// 3. Keep the room before any victim is asked, so that no other job takes it. If no job has to
+	// leave for it, the reservation is for room that is left over.
 	m.state.Room.Unclaim(j.ID)
 	m.rota.teCaps.Count(j)
 	own, kept := m.state.Holders[j.ID], m.reservationFor(j, set, over)
 	kept.Leftover = cause != model.CauseTE && len(set.Candidates) == 0 && (own == nil || !own.ForPreemptor || own.Leftover)
 	m.state.Reserve(kept)
+	// 4. Ask the victims to leave, pause or give up workers.
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.search.ResizeFor(v, workers[i], j.ID)
@@ -287,6 +298,7 @@ func (m *preemptor) carryOut(j *model.Job, q *preempt.Question, set *preempt.Set
 			r.Stop(m.state, v, cause, j.ID)
 		}
 	}
+	// 5. If no job has to leave, the job starts at once.
 	m.noteInexact(set)
 	if len(set.Candidates) == 0 {
 		if spots, ok := m.state.Room.Place(q.Gang); ok {

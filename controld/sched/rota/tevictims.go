@@ -95,6 +95,7 @@ func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 		if known == nil {
 			known = make([]int, len(m.search.Candidates.Accounts.List))
 		}
+		// The tier is the same for all jobs of an account, and costly to find: so it is kept by account.
 		if known[v.Account] == 0 {
 			known[v.Account] = 1 + m.tier(j, v.Job)
 		}
@@ -131,6 +132,7 @@ func (m *preemptor) tier(j, running *model.Job) int {
 	if running.Account == j.Account {
 		return ofOwn
 	}
+	// Above its share counts at every level below the one where the two accounts part.
 	f := m.rota.accounts()
 	f.Foresee()
 	mine, theirs := drf.Part(f.Leaf(j.Association()).Parent(), f.Account(running.Account))
@@ -147,11 +149,11 @@ func (m *preemptor) tier(j, running *model.Job) int {
 
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
 // none. The algorithm is search and repair. If an account does not lend as much as the cheapest set
-// takes from it, the dearest victim of that account is left out and the search runs again. The set
-// that is found then need not be the cheapest. After maxRepairs searches whole accounts are left
-// out in place of single victims, since an account that still refuses has many cheap jobs. If
-// nothing is found then, the job is told that no job can be asked to leave. It runs at most 2 x
-// maxRepairs + 1 searches.
+// takes, the dearest victim of that account is left out and the search runs again. The set that is
+// found then need not be the cheapest. After maxRepairs searches whole accounts are left out in
+// place of single victims, since an account that still refuses has many cheap jobs. If nothing is
+// found then, the job is told that no job can be asked to leave. It runs at most 2 x maxRepairs + 1
+// searches.
 func (m *preemptor) affordable(j *model.Job, q preempt.Question, cause model.Cause) *preempt.Set {
 	lifted := m.lift(j, cause)
 	defer lifted.Restore()
@@ -186,8 +188,8 @@ func (m *preemptor) allOf(account int32) (list []int32) {
 	return list
 }
 
-// refused returns the dearest victim, by number, among those that their accounts do not lend; -1 if
-// all accounts lend what a set takes from them.
+// refused returns the dearest victim, by number, that its account does not lend; -1 if all accounts
+// lend what a set takes.
 func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 	// Which accounts lose, and what; of its own account the job may take anything.
 	r := m.search.Candidates
@@ -214,8 +216,8 @@ func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 }
 
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others. It
-// may if it has no quota, if it is above its share until the last of them leaves, or if all that it
-// has lent then is within te_borrow. An account that has been put out keeps its share.
+// may if it has no quota, if it is above its share until the last job leaves, or if all its loans
+// stay within te_borrow. An account that has been put out keeps its share.
 func (m *preemptor) lends(account string, lost []int32, workers preempt.LeavingWorkers) bool {
 	f := m.rota.accounts()
 	n := f.Account(account)
@@ -274,7 +276,7 @@ func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
 
 // lent returns how much room, and that of how many jobs, an account has lent to trial-and-error
 // jobs of others. Jobs that wait or are leaving because of such a job count with all that they
-// held, elastic jobs that go on with the workers that they gave up.
+// held. Elastic jobs that go on count with the workers that they gave up.
 func (m *preemptor) lent(account string) (drf.Amount, int) {
 	f := m.rota.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
@@ -283,6 +285,7 @@ func (m *preemptor) lent(account string) (drf.Amount, int) {
 			sum, jobs = sum.Plus(lost), jobs+1
 		}
 	}
+	// 1. Jobs that wait because they left for a trial-and-error job that is not over.
 	for g := range m.state.View.QueueGroups() {
 		if g.Key.Account != account {
 			continue
@@ -293,6 +296,7 @@ func (m *preemptor) lent(account string) (drf.Amount, int) {
 			}
 		}
 	}
+	// 2. Jobs that are leaving or pausing for one, and elastic jobs that go on with fewer workers.
 	for j := range m.state.View.Live() {
 		if j.Account == account {
 			m.lentBy(j, add)
@@ -303,6 +307,7 @@ func (m *preemptor) lent(account string) (drf.Amount, int) {
 
 // lentBy yields what a job that runs has given up, or is giving up, and the job that takes it.
 func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.Amount)) {
+	// Earlier attempts count if the job shrank after them, the live one if it gives up room now.
 	last := len(j.Attempts) - 1
 	for i := range last {
 		if a := &j.Attempts[i]; a.Cause == model.CauseShrink && a.Stop != nil &&

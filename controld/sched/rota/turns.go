@@ -79,8 +79,8 @@ func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 	}
 }
 
-// yields reports whether a reservation is no obstacle to a job: it is the job's own, or that of a
-// blocked head that comes after it.
+// yields reports whether a reservation is no obstacle to a job: it is its own, or that of a blocked
+// head that comes later.
 func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 	place, known := m.places[r.Job]
 	return r.Job == j.ID || known && place > m.places[j.ID]

@@ -10,14 +10,15 @@ import (
 
 // # The rule of worth
 //
-// A running job leaves for one of its class only if it goes on for long by its service index: beyond
-// several times what it loses by leaving, for several times as long as the other needs. What it loses is
-// its grace, weighted as everywhere, its restart, and the work that it has not saved. It must be able to
-// save its state. For the equal part of another account or user it need only go on for as long as the
-// other.
+// A running job leaves for one of its class only if it goes on for long by its service index.
+// Beyond several times its loss it must go on for several times as long as the other job needs. Its
+// loss is its grace, weighted as everywhere, its restart, and its unsaved work. It must be able to
+// save its state. For the equal part of another account or user it need only go on for as long as
+// the other.
 
-// beyondCost returns for how long a running job goes on beyond CostWorth times what it loses by leaving,
-// in ms; less than anything if it must not leave. One that pauses loses the time that it takes.
+// beyondCost returns for how long a running job goes on beyond CostWorth times its loss by leaving,
+// in ms. It is less than any threshold if the job must not leave. One that pauses loses the time
+// that it takes.
 func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt, pauses bool) int64 {
 	if j.Spec.Checkpoint == nil && !pauses || a.Started.At == 0 {
 		return math.MinInt64

@@ -18,8 +18,8 @@ const Day = 24 * 60 * 60 * 1000
 // node grants then.
 const usualGraceMS = 30_000
 
-// Stays reports whether the room of a worker is kept although its attempt is being stopped: an
-// elastic job goes on there with another number of workers.
+// Stays reports whether a worker's room is kept although its attempt is being stopped, because an
+// elastic job goes on there in another size.
 func Stays(a *model.Attempt, worker int) bool {
 	if a.Shrinking() {
 		return !a.Workers[worker].Leaving
@@ -40,8 +40,8 @@ func (t *State) Leaving(a *model.Attempt) iter.Seq2[int, int] {
 	}
 }
 
-// Returns reports whether a leaving job gets back what it holds, as the job that it leaves for is
-// gone: it comes before others then, but for trial-and-error jobs.
+// Returns reports whether a leaving job gets its room back, because the job that it leaves for is
+// gone. Only trial-and-error jobs come before it then.
 func (t *State) Returns(run *estimate.LiveAttempt) bool {
 	s := run.Attempt.Stop
 	if s == nil {
@@ -100,8 +100,8 @@ func GraceOf(j *model.Job) int64 {
 	return usualGraceMS
 }
 
-// BrokenOf returns how much of broken GPUs a job holds on a node, in thousandths of a GPU; if the
-// job is being stopped, with workers that leave.
+// BrokenOf returns how much of broken GPUs a job holds on a node, in thousandths of a GPU. If the
+// job is being stopped, only workers that leave count.
 func BrokenOf(run *estimate.LiveAttempt, n *model.Node) (held int64) {
 	for i := range run.Attempt.Workers {
 		w := &run.Attempt.Workers[i]

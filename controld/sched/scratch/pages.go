@@ -38,12 +38,12 @@ func (p *Pages[T]) Recall(page state.AttemptPage) (what T, known bool) {
 // Note notes something of a page.
 func (p *Pages[T]) Note(page state.AttemptPage, what T) { p.is = append(p.is, noted[T]{page, what}) }
 
-// End ends a walk. What the walk before noted is dropped: it would keep alive what has left the
-// state.
+// End ends a walk. Notes of the walk before are dropped, because they would keep alive jobs that
+// have left the state.
 func (p *Pages[T]) End() { clear(p.was) }
 
-// Walk is a whole walk: it yields each page with what find returns for it, or returned in the last
-// walk if the page has not changed since.
+// Walk is a whole walk: it yields each page with the result of find. For a page that has not
+// changed since the last walk, that is the earlier result.
 func (p *Pages[T]) Walk(v *state.View, find func(state.AttemptPage) T) iter.Seq2[state.AttemptPage, T] {
 	return func(yield func(state.AttemptPage, T) bool) {
 		p.Begin()

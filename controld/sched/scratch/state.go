@@ -2,8 +2,8 @@
 // things out, and the plan so far.
 //
 // [State] is the same for all policies and has no field for one of them. A policy keeps what it
-// needs beside it in a struct of its own, which is made for the cycle and dropped with it. What one
-// cycle remembers for the next is in [Pages].
+// needs beside it in a struct of its own, which is made for the cycle and dropped with it. [Pages]
+// is the memory of one cycle for the next.
 package scratch
 
 import (
@@ -67,8 +67,8 @@ func (t *State) Act(a fsm.Action) {
 	}
 }
 
-// May reports whether a part of scheduling may do anything in this cycle: it is not paused, and if
-// it displaces jobs there is no dry run.
+// May reports whether a part of scheduling may do anything in this cycle. It may not if it is
+// paused, or if it displaces jobs and there is a dry run.
 func (t *State) May(part steering.Switch) bool { return t.Steering.Forbids(part) == nil }
 
 // WakeAt asks for another cycle at an instant. An instant that has passed is ignored.
@@ -193,10 +193,10 @@ func (t *State) Reserve(r *model.Reservation) {
 	t.WakeAt(r.Until)
 }
 
-// Start plans the next attempt of a job, or of the array task with a number, and takes its
-// room. past is the queue head that it goes past, 0 if there is none. The first place gets the port
-// at which the gang meets. What has started before in the cycle may have left no licences for it: then
-// nothing is planned, and it returns false.
+// Start plans the next attempt of a job, or of the array task with a number, and takes its room.
+// past is the queue head that it goes past, 0 if there is none. The first place gets the port at
+// which the gang meets. Earlier starts of the cycle may have left no licences for it: then nothing
+// is planned, and it returns false.
 func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) bool {
 	if t.LacksLicenses(j).Code != model.ReasonNone {
 		return false
