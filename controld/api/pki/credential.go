@@ -202,11 +202,11 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 		return m, err
 	case m.Cluster != c.Member.Cluster:
 		return m, fmt.Errorf("%s is of cluster %s, and this is cluster %s", m, m.Cluster, c.Member.Cluster)
+	case m.Generation < c.Generation(m.Role, m.Name):
+		return m, fmt.Errorf("%s: %w: have it join again with a new token", m, ErrRevoked)
 	case clock.Wall().After(leaf.NotAfter):
 		return m, fmt.Errorf("the certificate of %s ended at %s: have it join again with a new token", m,
 			leaf.NotAfter.Format(time.RFC3339))
-	case m.Generation < c.Generation(m.Role, m.Name):
-		return m, fmt.Errorf("%s: %w: have it join again with a new token", m, ErrRevoked)
 	}
 	return m, c.stillTrusted(m, s)
 }
