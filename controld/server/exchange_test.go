@@ -34,8 +34,8 @@ func request(t *testing.T, length int64, body io.Reader) *exchange {
 
 func wantCode(t *testing.T, err error, code string) {
 	t.Helper()
-	if p := new(api.Problem); !errors.As(err, &p) || p.Code != code {
-		t.Errorf("got %v, want %s", err, code)
+	if p := new(api.Problem); !errors.As(err, &p) || codeOf(err) != code {
+		t.Errorf("got %v, %s, want %s", err, codeOf(err), code)
 	}
 }
 

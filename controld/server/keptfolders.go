@@ -60,8 +60,12 @@ func (x *exchange) askKept(method string, req *api.DropFolders) (*api.KeptFolder
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, &api.Problem{Status: resp.StatusCode, Code: api.CodeInternal,
+		p := &api.Problem{Status: resp.StatusCode, Code: api.CodeInternal,
 			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
+		if p.Status < http.StatusBadRequest { // it is no refusal, and no answer to this
+			p.Status = http.StatusBadGateway
+		}
+		return nil, p
 	}
 	out := new(api.KeptFolders)
 	if err := json.Unmarshal(b, out); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
@@ -35,6 +36,7 @@ type site struct {
 	status int    // that the node answers with
 	body   string // of its answer
 	asked  []string
+	other  func(w http.ResponseWriter, path string) bool // answers in place of these, if it is set and says so
 
 	gang, pending, ended, array, leaving, steps model.JobID
 }
@@ -62,10 +64,18 @@ func newSite(t *testing.T) *site {
 	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), text))
-		w.WriteHeader(s.status)
-		io.WriteString(w, s.body)
+		status, body, other := s.status, s.body, s.other
+		s.mu.Unlock()
+		if other != nil && other(w, r.URL.Path) {
+			return
+		}
+		if status == http.StatusSwitchingProtocols {
+			s.stream(w)
+			return
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body)
 	}))
 	listener.TLS = node.Server(pki.Controller)
 	listener.StartTLS()
@@ -96,6 +106,24 @@ func newSite(t *testing.T) *site {
 		s.do(fsm.ControlJobs{Verb: model.VerbCancel, Targets: []fsm.Target{{ID: id}}, By: 7})
 	}
 	return s
+}
+
+// stream is a stream of the node: it says what it has heard, until that is "end".
+func (s *site) stream(w http.ResponseWriter) {
+	conn, rest, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", stream.Protocol)
+	for {
+		line, err := rest.ReadString('\n')
+		if err != nil || line == "end\n" {
+			return
+		}
+		io.WriteString(conn, "node heard "+line)
+	}
 }
 
 func (s *site) do(c fsm.Command) any {
@@ -159,7 +187,14 @@ func (s *site) request(path, id, query, body string) *exchange {
 func (s *site) answers(status int, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status, s.body, s.asked = status, body, nil
+	s.status, s.body, s.asked, s.other = status, body, nil, nil
+}
+
+// answersOtherwise has f answer where it says so.
+func (s *site) answersOtherwise(f func(w http.ResponseWriter, path string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.other = f
 }
 
 // heard returns what the node was asked since.
@@ -169,11 +204,24 @@ func (s *site) heard() []string {
 	return slices.Clone(s.asked)
 }
 
+// statuses are those that a code may come with, as api.go documents them; others say more of what went wrong.
+var statuses = map[string][]int{api.CodeInvalid: {400, 415, 422}, api.CodeInvalidJob: {422}, api.CodeNotFound: {404},
+	api.CodeDenied: {403, 421}, api.CodeUnauthorised: {401}, api.CodeKeyReused: {409}, api.CodeWrongState: {409},
+	api.CodeTooLarge: {413}, api.CodeNoLeader: {503}, api.CodeGeneration: {421}, api.CodeUnsettled: {503},
+	api.CodeInternal: {400, 404, 500, 502}, api.CodeUncertain: {503}, api.CodeTimeout: {504}, api.CodeBusy: {503},
+	api.CodeLimit: {429}}
+
+// codeOf is the code of a refusal, "" of none. A refusal that has no text, or another status than its code comes
+// with, has none of the codes.
 func codeOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return problem.Of(err).Code
+	p := problem.Of(err)
+	if !slices.Contains(statuses[p.Code], p.Status) || p.Detail == "" {
+		return fmt.Sprintf("%s with status %d and %q", p.Code, p.Status, p.Detail)
+	}
+	return p.Code
 }
 
 // TestRequestsThatNodesAnswer goes through what is passed on to the node of a worker, and what is not.

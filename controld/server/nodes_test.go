@@ -74,6 +74,9 @@ func leading(t *testing.T, n int, between *links) *Server {
 		cfg.Listener, cfg.Dial = ln, between.dial
 		// so long, that a leader that was cut off believes for a while that it leads
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = time.Second, time.Second, time.Second
+		if n == 1 { // it is cut off from none, and the test need not wait for its election
+			cfg.Heartbeat, cfg.Election, cfg.LeaderLease = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+		}
 		r, err := replica.Open(cfg, prometheus.NewRegistry())
 		if err != nil {
 			t.Fatal(err)

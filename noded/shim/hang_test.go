@@ -43,6 +43,7 @@ while :; do read order <&3 && echo "got $order"; done`))
 func standStill(t *testing.T, pid int) {
 	t.Helper()
 	check(t, unix.Kill(pid, unix.SIGSTOP))
+	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) }) // a supervisor that waits for it could not end after a failure
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		check(t, err)
