@@ -484,10 +484,14 @@ var rules = map[string]rule{
 		ours: []string{"jobspec/convergence", "controld/api", "controld/model", "noded/container", "noded/retry"},
 		why:  "it delivers reports and makes none",
 	},
+	"noded/place": {
+		ours: []string{"noded/container", "noded/journal"},
+		why:  "one rule says how anything of a worker is removed",
+	},
 	"noded/run": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/api", "controld/model", "noded/checkpoint", "noded/container",
-			"noded/gpus", "noded/jobsteps", "noded/journal", "noded/machine", "noded/reconcile", "noded/report",
+			"noded/gpus", "noded/jobsteps", "noded/journal", "noded/machine", "noded/place", "noded/reconcile", "noded/report",
 		},
 		why: "it carries out actions, decides nothing and holds no lock",
 	},
@@ -547,7 +551,7 @@ var rules = map[string]rule{
 			"noded/bundle", "noded/jobsteps", "noded/oci", "noded/checkpoint", "noded/checkpoints", "noded/container",
 			"noded/controllers", "noded/datafile", "noded/follow", "noded/workers",
 			"noded/gpu", "noded/gpus", "noded/journal", "noded/logs", "noded/machine", "noded/measure", "noded/mps",
-			"noded/report", "noded/requirements", "noded/run",
+			"noded/place", "noded/report", "noded/requirements", "noded/run",
 			"packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

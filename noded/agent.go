@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/measure"
+	"github.com/rota-hpc/rota/noded/place"
 	"github.com/rota-hpc/rota/noded/report"
 	"github.com/rota-hpc/rota/noded/run"
 	"github.com/rota-hpc/rota/noded/workers"
@@ -92,6 +93,7 @@ type Agent struct {
 	Parts
 	workers  *workers.Table      // compares what should exist with what exists
 	run      *run.Runner         // carries out actions
+	places   *place.Places       // clears what workers leave on the disk
 	follow   *follow.Follower    // hears the leader
 	measure  *measure.Meter      // measures the workers
 	gpus     *gpus.Set           // knows the GPUs and their health
@@ -113,9 +115,10 @@ func NewAgent(p Parts) *Agent {
 		ContainerOf: func(pid int) (container.ID, bool) { return p.Runtime.ContainerOf(pid) }})
 	a.follow = follow.New(follow.Config{Self: p.Node, Control: p.Control, Node: a.workers, GPUs: a.gpus,
 		Lineage: p.Lineage, Outage: p.Outage, AskWitness: p.AskWitness, Boot: p.Boot, Notices: a.notices, Log: p.Log})
+	a.places = &place.Places{Bundles: p.Bundles, Runtime: p.Runtime, CloseSocket: a.workers.CloseSocket}
 	a.run = &run.Runner{Runtime: p.Runtime, Bundles: p.Bundles, Criu: p.Criu, Journal: p.Journal, Cores: p.Cores,
 		GPUs: a.gpus, Outbox: a.out, Serves: p.Serves, Log: p.Log, OpenSocket: a.workers.OpenSocket,
-		CloseSocket: a.workers.CloseSocket, LeaseEnd: a.workers.LeaseEnd, Stopping: a.workers.Stopping,
+		Places: a.places, LeaseEnd: a.workers.LeaseEnd, Stopping: a.workers.Stopping,
 		Register: a.follow.RegisterNow, Progress: a.measure.NewProgress, Findings: a.measure.QueueFindings,
 		Usage: a.measure.UsageOf, ReachedTotal: a.measure.ReachedTotal}
 	a.workers.Runner, a.workers.Meter = a.run, a.measure

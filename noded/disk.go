@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/mps"
+	"github.com/rota-hpc/rota/noded/place"
 	"github.com/rota-hpc/rota/noded/requirements"
 	"github.com/rota-hpc/rota/packaging/python"
 )
@@ -68,7 +69,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
+	places := &place.Places{Bundles: d.bundles, Runtime: d.shims}
+	if err := places.Sweep(ctx, d.logs.Containers, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
 	return nil

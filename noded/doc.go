@@ -12,6 +12,7 @@
 //     exitReport turns an exit code into the report of a worker.
 //   - run: carries actions out, one file for each. For pausing, the shim's side is
 //     noded/shim/switch.go, and noded/shim/jobsocket.go for the processes that take part.
+//   - place: clears the folder of a worker and keeps its log, by one rule.
 //   - report: keeps reports until the controllers confirm them.
 //   - measure: progress, findings in logs, rates, and use of processors and GPUs.
 //   - gpus: the GPUs and their health. mps: NVIDIA's Multi-Process Service for parts of GPUs.

@@ -53,6 +53,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.PutStep, Log: a.Log,
 		Idle: a.workers.StepsEnded, EndJob: a.endHolder,
 	})
+	a.places.Parts = local.All
 	a.run.Steps, a.workers.Steps, a.measure.Steps = a.jobSteps.Manager, a.jobSteps.Manager, local
 }
 

@@ -93,8 +93,7 @@ func takenPort(d *api.Alloc) (int, error) {
 // cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the
 // next inspection finds it, and it is killed and removed.
 func (r *Runner) cleanUpFailed(ctx context.Context, id container.ID) {
-	r.CloseSocket(id)
-	err := errors.Join(r.Bundles.Retire(id), r.Runtime.Remove(ctx, id))
+	err := r.Places.Clear(ctx, id)
 	if err != nil && !errors.Is(err, container.ErrLive) && !r.Stopping() {
 		r.logOf(id).Warn("cannot remove what is left of a failed launch", "err", err)
 	}

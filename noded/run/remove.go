@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -11,11 +10,7 @@ import (
 
 // remove removes all of an ended container but its log.
 func (r *Runner) remove(ctx context.Context, id container.ID) (Change, error) {
-	r.CloseSocket(id)
-	if err := errors.Join(r.removeSteps(ctx, id), r.Bundles.Retire(id)); err != nil {
-		return nil, err
-	}
-	if err := r.Runtime.Remove(ctx, id); err != nil {
+	if err := r.Places.Clear(ctx, id); err != nil {
 		return nil, err
 	}
 	return func(w *reconcile.Facts) { w.Actual = "" }, nil
@@ -23,7 +18,7 @@ func (r *Runner) remove(ctx context.Context, id container.ID) (Change, error) {
 
 // forget removes an intent whose container was never created, or what is left of a kept one.
 func (r *Runner) forget(ctx context.Context, id container.ID, f *reconcile.Facts) (Change, error) {
-	if err := errors.Join(r.removeSteps(ctx, id), r.Bundles.Retire(id), r.Runtime.Remove(ctx, id)); err != nil {
+	if err := r.Places.Clear(ctx, id); err != nil {
 		return nil, err
 	}
 	if err := r.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/place"
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 )
@@ -44,8 +45,7 @@ type Bundles interface {
 	Notice(id container.ID, n container.Notice) error
 	// Withdraw takes back what Notice told.
 	Withdraw(id container.ID, reason string) error
-	// Retire keeps the log of an ended container and drops the roots of its tasks.
-	Retire(id container.ID) error
+	place.Bundles
 }
 
 // Checkpoints makes the folders to which jobs save on this node. *checkpoint.Store implements it.
@@ -73,13 +73,13 @@ type Runner struct {
 	Journal     Journal
 	Cores       *machine.Cores // nil: jobs get shares of processor time, not cores by number
 	GPUs        *gpus.Set
+	Places      *place.Places
 	Outbox      *report.Outbox
 	Steps       *jobsteps.Manager  // nil: jobs have no steps here
 	Serves      func(pid int) bool // whether a process outside of containers serves jobs; nil: none does
 	Log         *slog.Logger
 
 	OpenSocket   func(id container.ID)                                 // lets it ask the controllers
-	CloseSocket  func(id container.ID)                                 // ends that
 	LeaseEnd     func(a *api.Alloc) time.Time                          // of a container created now
 	Stopping     func() bool                                           // this daemon is about to end
 	Register     func(ctx context.Context)                             // has the node registered at once

@@ -71,19 +71,6 @@ func (r *Runner) finishSteps(ctx context.Context, id container.ID) {
 	r.Steps.Finish(ctx, id)
 }
 
-// removeSteps removes what is left of the steps beside a worker.
-func (r *Runner) removeSteps(ctx context.Context, id container.ID) error {
-	if r.Steps == nil {
-		return nil
-	}
-	var errs []error
-	for _, part := range r.Steps.Local.All(id) {
-		r.CloseSocket(part)
-		errs = append(errs, r.Runtime.Remove(ctx, part))
-	}
-	return errors.Join(errs...)
-}
-
 // stopsSteps reports whether the signal of a stop is for the steps too.
 func stopsSteps(d *api.Alloc) bool { return d.RunsSteps() && stopSignal(d).To != jobspec.SignalScript }
 

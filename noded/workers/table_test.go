@@ -35,7 +35,7 @@ func tableOf(c Config) *Table {
 	t := New(c)
 	t.Meter = noMeter{}
 	t.Runner = &run.Runner{Log: c.Log, GPUs: gpus.New(gpus.Config{Log: c.Log}), OpenSocket: t.OpenSocket,
-		CloseSocket: t.CloseSocket, Stopping: t.Stopping, LeaseEnd: t.LeaseEnd}
+		Stopping: t.Stopping, LeaseEnd: t.LeaseEnd}
 	return t
 }
 

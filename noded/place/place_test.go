@@ -1,8 +1,11 @@
-package noded
+package place
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -59,7 +62,7 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sweepContainers(t.Context(), store.Containers, bundles, shims, j); err != nil {
+	if err := (&Places{Bundles: bundles, Runtime: shims}).Sweep(t.Context(), store.Containers, j); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
@@ -69,6 +72,46 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	} {
 		if _, err := os.Stat(filepath.Join(base, path)); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// orders notes the order in which a place is cleared. It implements Bundles and Runtime.
+type orders struct {
+	list  []string
+	fails string // the order that fails
+}
+
+func (o *orders) note(what string, id container.ID) error {
+	o.list = append(o.list, what+" "+id.String())
+	if o.list[len(o.list)-1] == o.fails {
+		return errors.New("injected fault")
+	}
+	return nil
+}
+
+func (o *orders) Retire(id container.ID) error                     { return o.note("retire", id) }
+func (o *orders) Remove(_ context.Context, id container.ID) error  { return o.note("remove", id) }
+func (o *orders) List(context.Context) ([]container.Status, error) { return nil, nil }
+func (o *orders) parts(worker container.ID) (list []container.ID) {
+	return []container.ID{worker.OfStep(0)}
+}
+func (o *orders) socket(id container.ID) { _ = o.note("close", id) }
+
+// TestAPlaceIsClearedInOrder notices a folder that goes before the log in it is kept or before the
+// steps of its worker, and a socket that stays open.
+func TestAPlaceIsClearedInOrder(t *testing.T) {
+	id := container.ID{Job: 1, Attempt: 1}
+	part := id.OfStep(0).String()
+	all := []string{"close 1.1.0", "close " + part, "remove " + part, "retire 1.1.0", "remove 1.1.0"}
+	for fails, want := range map[string][]string{"": all, "retire 1.1.0": all[:4], "remove " + part: all[:4]} {
+		o := &orders{fails: fails}
+		p := &Places{Bundles: o, Runtime: o, CloseSocket: o.socket, Parts: o.parts}
+		if err := p.Clear(t.Context(), id); (err != nil) != (fails != "") {
+			t.Errorf("%q fails: %v", fails, err)
+		}
+		if !slices.Equal(o.list, want) {
+			t.Errorf("%q fails: %q, want %q", fails, o.list, want)
 		}
 	}
 }
