@@ -75,8 +75,8 @@ type Parts struct {
 	Lineage *follow.Lineage
 	// Outage has the witnesses for an outage of the controllers; nil: memory alone has them.
 	Outage *follow.Outage
-	// AskWitness asks the daemon of a node at an address for how long it has heard of no leader, in
-	// milliseconds; nil: no other node is asked.
+	// AskWitness asks the daemon of a node for how long it has heard of no leader, in milliseconds.
+	// If it is nil, no other node is asked.
 	AskWitness func(ctx context.Context, node, addr string) (int64, error)
 	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
 	Boot func() int64

@@ -231,8 +231,8 @@ func (d *daemon) listen(context.Context) (err error) {
 	return nil
 }
 
-// listenAgain listens at an address. If any free port will do, that is the one that the last daemon had, if it is
-// free: other nodes ask this one there while no controller can tell them of another.
+// listenAgain listens at an address. If any free port will do, it tries the port of the last daemon
+// first: other nodes ask this one there while no controller can tell them of another.
 func listenAgain(addr, last string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if _, before, lost := net.SplitHostPort(last); err == nil && port == "0" && lost == nil {
@@ -253,8 +253,8 @@ func (d *daemon) gossip(http string) (err error) {
 	return err
 }
 
-// addrOf returns where the daemon of a node answers as that has registered with the controllers, if one of
-// this node's jobs runs there too or has its checkpoint there; else "".
+// addrOf returns the registered address of a node's daemon if a job of this node runs there too, or
+// has its checkpoint there; else "".
 func (d *daemon) addrOf(node string) string { return d.agent.workers.AddrOf(node) }
 
 // newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.

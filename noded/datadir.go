@@ -20,13 +20,13 @@ var openToUsers = map[string]bool{"containers": true, "root": true}
 // usersShare are the directories of a container that have files of its user.
 var usersShare = map[string]bool{"run": true, "progress": true, "shm": true, "tmp": true, "root": true}
 
-// checkDataDir makes sure that no other account reads or writes the data directory, which has the
-// scripts, environments and output of all jobs, and what root makes containers from. It makes the
-// directory if there is none.
+// checkDataDir makes sure that no other account reads or writes the data directory. That has the
+// scripts, environments and output of all jobs, and the files from which root makes containers. It
+// makes the directory if there is none.
 //
-// What belongs to another account than root or the daemon's is refused, and what others may write
-// to: its contents may be theirs. What others may only read is closed to them. Keys are not mended,
-// see [pki.Load].
+// A file of another account than root or the daemon's is refused, and so is a file to which others
+// may write: its content may be theirs. A file that others may only read is closed to them. Keys
+// are not mended, see [pki.Load].
 func checkDataDir(dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir %s cannot be written: %w", dir, err)
@@ -96,7 +96,7 @@ func closeToOthers(path string, log *slog.Logger, level slog.Level) error {
 }
 
 // permissionsOf returns the mode of a file that belongs to this daemon. A link may lead to another
-// disk: the mode is that of its target. What has just gone has no mode.
+// disk: the mode is that of its target. A file that has just gone has no mode.
 func permissionsOf(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,9 +52,9 @@ func checkFormat(dir string) error {
 // clusterFile names the cluster that the containers of a data directory are of.
 const clusterFile = "cluster"
 
-// noteCluster notes which cluster a data directory works for, and returns the one that its
-// containers are of if that is another: the node has joined another cluster since. The file keeps
-// the old one as long as the directory has containers.
+// noteCluster notes for which cluster a data directory works. If its containers belong to another
+// one, because the node has joined another cluster since, it returns that one. The file keeps the
+// old one as long as the directory has containers.
 func noteCluster(dir, cluster string, containers bool) (foreign string, err error) {
 	path := filepath.Join(dir, clusterFile)
 	text, err := os.ReadFile(path)

@@ -44,8 +44,8 @@ func (h *hosts) text(nodes []api.AllocNode) ([]byte, error) {
 	return hostsText(system, addrs, h.node, h.hostname), nil
 }
 
-// registeredAddr returns where the jobs of a node are reached: at the address of its daemon, or where that
-// is a name, at its IP address.
+// registeredAddr returns the address at which the jobs of a node are reached. That is the address
+// of its daemon or, if that is a name, the node's IP address.
 func registeredAddr(http, ip string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(http); err == nil {
 		if a, err := netip.ParseAddr(host); err == nil && !a.IsUnspecified() {

@@ -20,8 +20,8 @@ import (
 	"github.com/rota-hpc/rota/noded/controllers"
 )
 
-// jobBodyMax is how many bytes a request of a job may have: a change of the job itself is small, and
-// what is read of it counts for this daemon.
+// jobBodyMax is how many bytes a request of a job may have. A change of the job itself is small,
+// and a request that is being read counts as memory of this daemon.
 const jobBodyMax = 64 << 10
 
 // jobAPI has a socket in each container, at which the job's processes ask the controllers. The

@@ -59,9 +59,9 @@ type Config struct {
 
 	Logger *slog.Logger
 	// Supervise, if set, runs beside the daemon until its context ends. Alive returns nil once the
-	// daemon's loop has answered, which it does when it has found the containers that run here,
-	// whether there is a controller or not. It returns an error when its context ends. Status is one
-	// line for people.
+	// daemon's loop has answered. It answers when it has found the containers that run here, with a
+	// controller or without. It returns an error when its context ends. Status is one line for
+	// people.
 	Supervise func(ctx context.Context, alive func(context.Context) error, status func() string) error
 }
 

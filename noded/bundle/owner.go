@@ -21,8 +21,8 @@ import (
 // user then, so a launch waits.
 var ErrUserDatabase = errors.New("the user database of this node does not answer")
 
-// noGroup is the group of a process whose user is in no group that this machine knows: nogroup of
-// Debian, and the group of the same number elsewhere.
+// noGroup is the group of a process whose user is in no group that this machine knows. Debian calls
+// it nogroup; elsewhere the group has the same number.
 const noGroup = 65534
 
 // ownersFor is how long groups are remembered: a directory server is asked once for many workers.

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// BuildStep writes the bundle of a part of a step, beside a worker that has these cores (nil: any) of a
-// node with these GPUs, and whose container has the first process pid. It returns the bundle's
+// BuildStep writes the bundle of a part of a step. The worker beside it has these cores (nil: any)
+// of a node with these GPUs, and pid is the first process of its container. It returns the bundle's
 // directory.
 func (s *Store) BuildStep(
 	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU, pid int, step oci.Step,

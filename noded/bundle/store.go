@@ -1,6 +1,6 @@
-// Package bundle writes what lies on a node's disk for a container: the OCI bundle with its roots,
-// device nodes and settings for the shim ([Store.Build]), and the notice of a stop
-// ([Store.Notice]). It also says where the progress and the findings of a container are read.
+// Package bundle writes the files of a container on a node's disk. [Store.Build] writes the OCI
+// bundle with its roots, device nodes and settings for the shim, and [Store.Notice] the notice of a
+// stop. It also says where the progress and the findings of a container are read.
 package bundle
 
 import (
@@ -159,9 +159,9 @@ func (s *Store) Retire(id container.ID) error {
 	return nil
 }
 
-// Progress returns where the progress of a worker is read, nil when its bundle does not exist. The
-// steps that the shim finds in the output come first, then a file that the job names, then the file
-// that every job is given.
+// Progress returns where the progress of a worker is read, nil when its bundle does not exist.
+// Steps that the shim finds in the output come first, then a file that the job names. Otherwise it
+// is the file that every job is given.
 func (s *Store) Progress(id container.ID) *progress.Source {
 	dir := s.dir(id)
 	set, err := container.ReadSettings(dir)

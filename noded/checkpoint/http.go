@@ -130,8 +130,8 @@ func (p *patient) Write(b []byte) (int, error) {
 // Client fetches folders from the daemons of other nodes.
 type Client struct {
 	Credential *pki.Credential // of this node
-	// Addr returns where the daemon of a node answers now, as the controllers said last, "" if that is not
-	// known: one that was restarted may have another address than before.
+	// Addr returns the present address of a node's daemon, as the controllers said last; "":
+	// unknown. A restarted daemon may have another address than before.
 	Addr func(node string) string
 }
 

@@ -1,10 +1,11 @@
-// Package checkpoint keeps the folders to which workers save on the disk of their node, and carries
-// them to the node where the worker of that number runs next. [Store.Prepare] makes the folder of a
-// worker: anew, from the folder of an earlier attempt here, or from another node's, which a [Client]
-// fetches and a [Server] sends. A folder under its final name is whole.
+// Package checkpoint keeps the folders to which workers save on the disk of their node. It carries
+// a folder to the node where the worker of that number runs next. [Store.Prepare] makes the folder
+// of a worker: anew, from the folder of an earlier attempt here, or from a folder of another node.
+// A [Client] fetches such a folder, and a [Server] sends it. A folder under its final name is
+// whole.
 //
-// What lies in a folder was written by a job, and may be made to mislead root: links are never
-// followed out of it, and nothing but files, directories and links is carried.
+// A job has written the content of a folder, and may have made it to mislead root. So links are
+// never followed out of a folder, and only files, directories and links are carried.
 package checkpoint
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// What lies in the directory of a worker.
+// The content of the directory of a worker.
 const (
 	filesDir   = "files"      // the job's
 	imageDir   = "image"      // root's
@@ -88,7 +89,7 @@ type Store struct {
 	removals sync.WaitGroup
 }
 
-// Open makes the directory of the folders, removes what is left of copies that were cut off, and
+// Open makes the directory of the folders, and removes the remains of copies that were cut off. It
 // returns the store of a node of that name.
 func Open(dir, node string, from Source, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -110,9 +111,10 @@ func Open(dir, node string, from Source, log *slog.Logger) (*Store, error) {
 // Files returns where the job's own files of a worker are.
 func (s *Store) Files(id container.ID) string { return filepath.Join(s.path(id), filesDir) }
 
-// NewImage returns where the processes of a worker that runs are to be saved: a directory that does not
-// exist, in one that is root's alone. An image is named after the attempt that it is of, so that no
-// later attempt but the next one goes on from it. Those of earlier attempts are removed.
+// NewImage returns the directory to which the processes of a running worker are to be saved. It
+// does not exist yet, and lies in a directory that is root's alone. An image is named after the
+// attempt that it is of, so that no later attempt but the next one goes on from it. Those of
+// earlier attempts are removed.
 func (s *Store) NewImage(id container.ID) (string, error) {
 	s.dropImages(id, id.Attempt)
 	if err := s.checkRoom(0); err != nil {
@@ -141,9 +143,9 @@ func (s *Store) Image(id container.ID) string {
 	return filepath.Join(dir, strconv.Itoa(newest))
 }
 
-// Prepare makes the folder of a worker that has not run yet; from is where the worker of that number
-// ran last, nil to begin anew. It may be called again. When it fails or ctx ends, what it has copied
-// is removed.
+// Prepare makes the folder of a worker that has not run yet. from is where the worker of that
+// number ran last, nil to begin anew. It may be called again. When it fails or ctx ends, what it
+// has copied is removed.
 func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSource) error {
 	err := s.prepare(ctx, w, from)
 	if err == nil && from != nil {
@@ -152,8 +154,8 @@ func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 	return err
 }
 
-// dropImages removes the images of attempts before the one in which the worker ran last, and what is
-// left of images that are not whole: nothing goes on from them any more.
+// dropImages removes the images of attempts before the one in which the worker ran last, and images
+// that are not whole. Nothing goes on from them any more.
 func (s *Store) dropImages(id container.ID, last int) {
 	entries, _ := os.ReadDir(filepath.Join(s.path(id), imageDir)) // mostly there is none
 	for _, e := range entries {
@@ -189,8 +191,9 @@ func (s *Store) prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 	return nil
 }
 
-// take gives the worker a folder that is here, and reports whether there is one: the one that it has
-// already, or that of the last attempt since the worker ran. Attempts after that have changed nothing.
+// take gives the worker a folder that is here, and reports whether it found one. That is its own
+// folder, or the folder of the last attempt since the worker ran. Attempts after that have changed
+// nothing.
 func (s *Store) take(w Worker, from *api.CheckpointSource) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +246,8 @@ func (s *Store) isOf(id container.ID, submitted model.UnixMS, uid uint32) bool {
 	return err == nil && json.Unmarshal(b, &m) == nil && m.Submitted == submitted && (m.UID == uid || uid == anyUser)
 }
 
-// make makes the folder of a worker under a name of its own, has fill fill it (nil: it stays empty),
-// and gives it its name when all of it is on the disk.
+// make makes the folder of a worker under a temporary name, and fill writes its content (nil: it
+// stays empty). The folder gets its name when all of it is on the disk.
 func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 	name := w.ID.String() + partialSuffix
 	s.discard(name)

@@ -23,8 +23,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// A folder travels as a tar stream: each directory before its content, and at the end a file with the
-// sum of all entries, so that a stream that was cut off or changed is noticed.
+// A folder travels as a tar stream, each directory before its content. A file with the sum of all
+// entries is last, so that a stream that was cut off or changed is noticed.
 
 const (
 	sumsFile = "sums" // the last entry; see sums

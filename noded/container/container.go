@@ -211,8 +211,8 @@ type Runtime interface {
 	Remove(ctx context.Context, id ID) error
 	// List returns every existing container, in order of ID.
 	List(ctx context.Context) ([]Status, error)
-	// ContainerOf returns the container that a process of this machine belongs to, the worker's or that of
-	// a part of a step; false if to none.
+	// ContainerOf returns the container of a process of this machine: of a worker, or of a part of
+	// a step. It returns false if the process is in none.
 	ContainerOf(pid int) (ID, bool)
 	// Changes delivers the id of a container whose state has changed. List finds missed changes.
 	Changes() <-chan ID

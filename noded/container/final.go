@@ -28,11 +28,11 @@ func IsFinal(err error) bool {
 	return errors.As(err, &f)
 }
 
-// FinalAt marks an error about a path as final if it would be the same on every machine: the user
-// may not reach the path, or it is missing from its directory. If the directory is missing as well,
-// this machine may have lost a file system. Other errors may be the file system's fault. A network
-// file system may refuse one machine, or refuse for a while: without a ticket of Kerberos, while its
-// server squashes root, or while it exports anew.
+// FinalAt marks an error about a path as final if it would be the same on every machine. That is so
+// if the user may not reach the path, or the path is missing from its directory. If the directory
+// is missing as well, this machine may have lost a file system. Other errors may be the file
+// system's fault. A network file system may refuse one machine, or refuse for a while. Reasons are
+// a missing ticket of Kerberos, a server that squashes root, or one that exports anew.
 func FinalAt(path string, err error) error { return finalAt(path, err, onNetwork(path)) }
 
 func finalAt(path string, err error, network bool) error {

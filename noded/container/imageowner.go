@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckImageOfRoot returns an error if anyone but root can change what the top of an image shows, or
-// what lies there at the targets of mounts. CRIU names the mounts of a container by their paths inside
-// of it: with links of their choice, users could have root restore a mount of another directory.
+// CheckImageOfRoot returns an error if another user than root can change the top of an image, or
+// the targets of mounts there. CRIU names the mounts of a container by their paths inside of it.
+// With links of their choice, users could have root restore a mount of another directory.
 func CheckImageOfRoot(image string, root Root, targets []string) error {
 	real, err := filepath.EvalSymlinks(image)
 	if err != nil {

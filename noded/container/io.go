@@ -16,9 +16,9 @@ import (
 // processes write and read: frames of package stream. The first frame says what is asked for.
 const ioFile = "io.sock"
 
-// IO has a worker's ranks read and write what comes and goes at the shim's IO socket, in place of log
-// files. A rank's number in the plan is the task of its frames. What is not acknowledged is kept, up to
-// a bound; then the ranks that write wait.
+// IO has a worker's ranks read and write what comes and goes at the shim's IO socket, in place of
+// log files. A rank's number in the plan is the task of its frames. Output that is not acknowledged
+// is kept, up to a bound; then the ranks that write wait.
 type IO struct {
 	// Drop: while no reader is connected, what is too much is dropped, the oldest first, and no rank waits.
 	Drop bool `json:"drop,omitempty"`

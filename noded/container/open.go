@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenAs opens a file with the rights of a user (nil: of this process), so that a log path cannot
-// reveal a file that the user may not read.
+// OpenAs opens a file with the rights of a user (nil: of this process). So a log path cannot reveal
+// a file that the user may not read.
 func OpenAs(path string, user *User) (*os.File, error) {
 	if user == nil {
 		return os.Open(path)

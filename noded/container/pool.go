@@ -103,7 +103,7 @@ func (p *pool) close() {
 	}
 }
 
-// startShim starts a shim in a session and a cgroup of its own, so that neither signals to the daemon
+// startShim starts a shim in a session and a cgroup of its own. So neither signals to the daemon
 // reach it nor the end of the daemon's service.
 func (p *pool) startShim() (*shimProcess, error) {
 	ours, theirs, err := SocketPair()

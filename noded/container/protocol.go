@@ -182,8 +182,8 @@ func ReadExit(dir string) (*Exit, error) {
 	return &e, nil
 }
 
-// SocketAddress returns the address of the shim's socket in dir, by way of an open descriptor of
-// dir: the path of a socket may have 107 bytes only.
+// SocketAddress returns the address of the shim's socket in dir. It goes by an open descriptor of
+// dir, because the path of a socket may have 107 bytes only.
 func SocketAddress(dir *os.File) string { return socketAddress(dir, socketFile) }
 
 func socketAddress(dir *os.File, name string) string {

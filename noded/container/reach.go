@@ -123,7 +123,7 @@ func (l *shimLink) closeIfGone(ctx context.Context, t *shimConn) {
 	}
 }
 
-// kill ends the container. What a shim that does not answer leaves undone is done without it.
+// kill ends the container. The daemon does without it what a silent shim leaves undone.
 func (l *shimLink) kill(ctx context.Context, patience time.Duration) error {
 	quick, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -66,8 +66,8 @@ func FinishImage(dir string, criu Criu) error {
 	return SyncPath(filepath.Dir(dir))
 }
 
-// CheckPrivate returns an error if others than this process's user can write in a directory. What is
-// restored from an image has the rights that the image says.
+// CheckPrivate returns an error if others than this process's user can write in a directory. A
+// process that is restored from an image has the rights that the image says.
 func CheckPrivate(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
@@ -96,8 +96,9 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// ReadSaved reads what the image in dir is. It is an error if the image is not whole, if others than this
-// process's user could have written it, or if it is of another kind of processor.
+// ReadSaved reads what the image in dir is. It is an error if the image is not whole, or is of
+// another kind of processor. So is an image that another user than that of this process could have
+// written.
 func ReadSaved(dir string) (Saved, error) {
 	var s Saved
 	if err := CheckPrivate(dir); err != nil {

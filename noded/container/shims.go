@@ -26,8 +26,8 @@ type Config struct {
 	// daemon's.
 	CgroupRoot string
 	Log        *slog.Logger
-	// KillPatience is how long a shim may take to carry out a kill before its container is killed without it, and
-	// how long it then has to record the end; default 10 s.
+	// KillPatience is how long a shim may take to carry out a kill; the default is 10 s. Then its
+	// container is killed without it, and it has as long again to record the end.
 	KillPatience time.Duration
 }
 

@@ -10,10 +10,10 @@ import (
 
 // # Containers without a directory
 //
-// A data directory may be lost while shims run: it was removed, its disk was replaced, or another one is
-// mounted in its place. What ran goes on, and a daemon that knows nothing of it would launch the next
-// attempt beside it. So a daemon that starts ends whatever runs in a container's cgroup below its root
-// without a directory here, before it launches anything.
+// A data directory may be lost while shims run: it was removed, its disk was replaced, or another
+// one is mounted in its place. The processes go on, and a daemon that knows nothing of them would
+// launch the next attempt beside them. So a daemon that starts ends whatever runs in a container's
+// cgroup below its root without a directory here, before it launches anything.
 
 // findStrays ends the containers of which this daemon has no directory.
 func (s *Shims) findStrays() {

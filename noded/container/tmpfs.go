@@ -100,8 +100,8 @@ func MountTmp(dir string, size int64) error {
 // UnmountTmp undoes MountTmp, if that was done.
 func UnmountTmp(dir string) error { return unmountTmpfs(TmpDir(dir)) }
 
-// mountTmpfs mounts a directory in memory of so many bytes in place of one that a shim has left that
-// was killed while it created the same worker.
+// mountTmpfs mounts a directory in memory of so many bytes. It replaces the one of a shim that was
+// killed while it created the same worker.
 func mountTmpfs(at, options string, size int64, flags uintptr) error {
 	if err := unmountTmpfs(at); err != nil {
 		return err

@@ -181,8 +181,8 @@ func (c *Controllers) AcceptGeneration(
 	return client.AcceptGeneration(ctx, node, req)
 }
 
-// withGeneration has requests carry the generation of the cluster that this node follows, so that a
-// controller that was left behind by it answers none of them.
+// withGeneration has requests carry the generation of the cluster that this node follows. A
+// controller that was left behind by it then answers none of them.
 func (c *Controllers) withGeneration(next http.RoundTripper) http.RoundTripper {
 	return &generationCarrier{c.Follows, c.Credential, next}
 }

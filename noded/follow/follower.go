@@ -8,9 +8,9 @@
 //   - outage.go and witnessclient.go ask the witnesses.
 //   - notice.go says in rota nodes what is unusual about this node.
 //
-// The package knows no container. It tells [Node] what the leader wants, and how long leases last. A
-// [Follower] has a lock of its own. It calls Node while it holds that lock, so that answers and
-// extensions reach the node in order; the node never calls a Follower while it holds its own lock.
+// The package knows no container. It tells [Node] what the leader wants, and how long leases last.
+// A [Follower] has a lock of its own. It calls Node while it holds that lock, so that answers and
+// extensions reach the node in order. The node never calls a Follower while it holds its own lock.
 package follow
 
 import (
@@ -49,10 +49,11 @@ type Node interface {
 	// Extend passes an extended lease on to the containers that go on in an outage. Containers in
 	// runOut get none.
 	Extend(l Lease, runOut map[container.ID]bool)
-	// KeepAll has all present containers go on until their leases end, which nothing renews: the
-	// controllers of now may not know them, or mean another job by the same id. Until an answer
-	// counts again, the wish of the controllers is unknown. With unseen, ids are not given again, so
-	// that a container without a known allocation is the one that an answer lists.
+	// KeepAll has all present containers go on until their leases end. Nothing renews these leases:
+	// the present controllers may not know the containers, or mean another job by the same id.
+	// Until an answer counts again, the wish of the controllers is unknown. With unseen, ids are
+	// not given again, so that a container without a known allocation is the one that an answer
+	// lists.
 	KeepAll(unseen bool)
 	// Kept returns the kept containers that exist, in order.
 	Kept() []string
@@ -81,8 +82,8 @@ type Config struct {
 	GPUs    Inventory
 	Lineage *Lineage // the generation that the node follows; nil: it begins with 0
 	Outage  *Outage  // the witnesses; nil: memory alone has them
-	// AskWitness asks the daemon of a node at an address for how long it has heard of no leader, in
-	// milliseconds; nil: no other node is asked.
+	// AskWitness asks the daemon of a node for how long it has heard of no leader, in milliseconds.
+	// If it is nil, no other node is asked.
 	AskWitness func(ctx context.Context, node, addr string) (int64, error)
 	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
 	Boot func() int64

@@ -83,8 +83,8 @@ func (l *Lineage) Follow(g model.Generation) error {
 	return nil
 }
 
-// quietFor is for how long a node has heard of no leader before it follows a later generation: a leader
-// that it reaches answers at least as often ([pollWait] and [pollMargin] together are 25 s). So a
+// quietFor is for how long a node must hear of no leader before it follows a later generation. A
+// leader within reach answers more often: [pollWait] and [pollMargin] together are 25 s. So a
 // survivor that was only cut off, and was recovered by mistake, gets no node from the others.
 const quietFor = 30 * time.Second
 
@@ -137,7 +137,7 @@ func (f *Follower) followGeneration(ctx context.Context) error {
 }
 
 // adopt follows a later generation. The state of its controllers may be older than the orders that
-// this node has: containers that they do not know go on until their leases end.
+// this node has. Containers that they do not know go on until their leases end.
 func (f *Follower) adopt(theirs, own model.Generation) error {
 	l, unlock := f.lock()
 	defer unlock()

@@ -126,8 +126,8 @@ func (f *Follower) apply(n *api.NodeAllocs, sent Moment, received time.Time) err
 	if err := l.noteAnswer(n); err != nil {
 		return err
 	}
-	// 2. A leader answers only once it has all that was ever confirmed, so a lower index is no old
-	// answer: the state of the controllers is another one.
+	// 2. A leader answers only once it has all that was ever confirmed. So a lower index is no old
+	// answer, but the answer of another state.
 	if n.Index < f.index {
 		err := fmt.Errorf("%w to index %d, after %d", errWentBack, n.Index, f.index)
 		l.keepAll(err.Error()+": what runs here goes on until its leases end", false)

@@ -20,12 +20,12 @@ const (
 
 // readDeclarations returns the processes that declare in a directory what they use, by GPU.
 //
-// A declaration is of a GPU that is not there: a simulated one, or one of the library that stands in
-// for NVML. It is a file in a directory that both sides see, with lines "UUID MIB PERCENT": the GPU, the
-// memory in use and the part of the time in which something runs. The process holds a POSIX write lock
-// on the whole file (fcntl F_SETLK, lockf in Python). The kernel tells the reader of the file which
-// process that is, by its id on the reader's side, and ends the lock with the process, as a driver frees
-// memory. A file that is not locked counts for nothing.
+// A declaration is of a GPU that is not there: a simulated one, or one of the library that stands
+// in for NVML. It is a file in a directory that both sides see. Its lines "UUID MIB PERCENT" name
+// the GPU, the memory in use and the part of the time in which something runs. The process holds a
+// POSIX write lock on the whole file (fcntl F_SETLK, lockf in Python). The kernel tells the reader
+// of the file which process that is, by its id on the reader's side. It ends the lock with the
+// process, as a driver frees memory. A file that is not locked counts for nothing.
 func readDeclarations(dir string) (map[string][]Process, error) {
 	if dir == "" {
 		return nil, nil
@@ -51,8 +51,8 @@ func readDeclarations(dir string) (map[string][]Process, error) {
 	return byGPU, nil
 }
 
-// readDeclaration returns what a file declares, by GPU. What is no declaration counts for nothing:
-// users make the file.
+// readDeclaration returns what a file declares, by GPU. Any other line counts for nothing: users
+// make the file.
 func readDeclaration(path string) map[string]Process {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

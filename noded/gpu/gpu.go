@@ -55,8 +55,9 @@ const Unknown = -1
 
 // Usage is what a GPU does now.
 type Usage struct {
-	// Utilisation is in how many thousandths of the driver's last sampling period, which is a sixth of
-	// a second to a second, something ran on the GPU. [Unknown] if the driver does not say.
+	// Utilisation is the part of the driver's last sampling period in which something ran on the
+	// GPU, in thousandths. The period is a sixth of a second to a second. [Unknown] if the driver
+	// does not say.
 	Utilisation int64 `json:"utilisation"`
 	// Memory is how many bytes are in use, those of the driver included. [Unknown] if it does not say.
 	Memory    int64     `json:"memory"`

@@ -40,9 +40,9 @@ type HelperConfig struct {
 }
 
 // Helper is a source that asks a child process, one call at a time. A child that does not answer in
-// time is killed, and the next call starts another, so that a driver that hangs or crashes harms
-// nothing else. While a killed child does not end, no other is started: a driver that hangs for
-// good holds one child only.
+// time is killed, and the next call starts another. So a driver that hangs or crashes harms nothing
+// else. While a killed child does not end, no other is started: a driver that hangs for good holds
+// one child only.
 type Helper struct {
 	cfg     HelperConfig
 	calling chan struct{} // held during a call

@@ -64,8 +64,8 @@ const UnknownPrefix = "unknown-"
 func (d Device) identified() bool { return !strings.HasPrefix(d.UUID, UnknownPrefix) }
 
 // InventoryFile keeps the GPUs by their index for the next daemon on the same boot of the machine.
-// Jobs go on meanwhile, and a GPU that has fallen off the bus, or a driver that hangs, must not
-// change the indices of the others. The zero value keeps nothing.
+// Jobs go on meanwhile. A GPU that has fallen off the bus, or a driver that hangs, must not change
+// the indices of the others. The zero value keeps nothing.
 type InventoryFile struct {
 	Path   string
 	BootID string

@@ -178,8 +178,8 @@ func (g *Set) current() []model.GPU {
 	return gpus
 }
 
-// CheckHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
-// such GPUs, but may not know the latest problems yet, such as a process of the previous job that
+// CheckHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant such
+// GPUs. But they may not know the latest problems yet, such as a process of the previous job that
 // is still there.
 func (g *Set) CheckHealthy(indices []int) error {
 	g.mu.Lock()
@@ -211,8 +211,8 @@ func (g *Set) noteChanges(before []model.GPU) {
 	}
 }
 
-// WhyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one: what
-// its own processes hold of their memory would stay. "": they hold none.
+// WhyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one:
+// its own processes would keep their GPU memory. "": they hold none.
 func (g *Set) WhyNotFreeze(ctx context.Context, indices []int, others func(pid int) bool) string {
 	all := g.All()
 	for _, i := range indices {
@@ -231,9 +231,9 @@ func (g *Set) WhyNotFreeze(ctx context.Context, indices []int, others func(pid i
 	return ""
 }
 
-// AwaitVacant waits until no processes but those of other jobs that run are left on a GPU of an ended
-// worker, and reports whether there are none. It is called before the end is reported, which frees
-// the GPU for other jobs. A GPU that keeps a process is taken out of use until the process is gone.
+// AwaitVacant waits until a GPU of an ended worker has no processes but those of other running
+// jobs. It reports whether that is so. It is called before the end is reported, which frees the GPU
+// for other jobs. A GPU that keeps a process is taken out of use until the process is gone.
 func (g *Set) AwaitVacant(ctx context.Context, index int) bool {
 	all := g.All()
 	if index >= len(all) {

@@ -254,8 +254,8 @@ func (c *choice) candidatesOf(job Allocation) []int {
 	return list
 }
 
-// usualCores returns how many cores a task gets if its step does not say: as many as the job's
-// tasks, or fewer if there are more tasks than the job has.
+// usualCores returns how many cores a task gets if its step does not say. That is as many as a task
+// of the job has, or fewer if the step has more tasks than the job.
 func (c *choice) usualCores(job Allocation) int {
 	most := 0
 	for _, i := range c.candidates {

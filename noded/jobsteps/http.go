@@ -62,8 +62,8 @@ const (
 	beginPoll     = 5 * time.Millisecond
 )
 
-// awaitWorker waits until a worker runs. A request may be here before this node knows of its job:
-// it comes from controllers, or from a program that is faster than this daemon.
+// awaitWorker waits until a worker runs. A request may arrive before this node knows of its job. It
+// comes from controllers, or from a program that is faster than this daemon.
 func (m *Manager) awaitWorker(ctx context.Context, id container.ID) {
 	for until := time.Now().Add(beginPatience); time.Now().Before(until); {
 		w, err := m.Local.Worker(id)
@@ -339,8 +339,8 @@ func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
 	return nil
 }
 
-// JobPath is the route of a node's daemon at which controllers ask for steps of the jobs whose
-// first workers are there: the worker follows, and then what the API has behind steps.
+// JobPath is the route at which controllers ask a node's daemon for steps of jobs whose first
+// workers are there. The worker follows in the path, and then the API's path behind steps.
 const JobPath = "/v1/job-steps/"
 
 // ForControllers answers the requests that controllers pass on, which know what a caller may do.

@@ -217,7 +217,8 @@ func (j *job) goOn(s *step) {
 }
 
 // unbegun asks a part's node until it answers, and returns why the part's tasks do not run; "" if
-// they do, or if the node does not answer in time: then the part's stream finds that out.
+// they do. If the node does not answer in time it returns "" too, because the part's stream finds
+// that out.
 func (p *part) unbegun(ctx context.Context) string {
 	deadline := time.Now().Add(nodePatience)
 	for delay := retryMin; ; delay = min(2*delay, retryMax) {

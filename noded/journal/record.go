@@ -20,7 +20,7 @@ import (
 // Op is what a record says.
 type Op string
 
-// What a record can say of one container, in the order in which it happens.
+// The events of one container, in the order in which they happen.
 const (
 	Intend   Op = "intend"   // it is about to be created, on these cores
 	Started  Op = "started"  // its command is about to be started: it must never be created again

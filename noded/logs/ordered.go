@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// orderedReader reads two streams in the order in which they were written, as the [container.OrderFile]
-// beside them says. What is gone of a file that was rotated is left out.
+// orderedReader reads two streams in the order in which they were written, as the
+// [container.OrderFile] beside them says. The parts of a rotated file that are gone are left out.
 type orderedReader struct {
 	index  *os.File
 	part   []byte          // of a line that is half written
@@ -132,8 +132,9 @@ func inodeOf(f *os.File) uint64 {
 // given to a later file of the stream.
 func (r *orderedReader) there() bool { return r.file != nil && r.latest[r.owner] == r.nth }
 
-// available returns up to where the present run can be read now, and whether another run follows it.
-// What is in the file before the index is read belongs to this run, unless the index has another one.
+// available returns up to where the present run can be read now, and whether another run follows
+// it. Output that is in the file before the index is read belongs to this run, unless the index has
+// another one.
 func (r *orderedReader) available() (until int64, more bool, err error) {
 	if r.file != nil {
 		info, err := r.file.Stat()

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// What was removed is noted in a file, so that a reader is told. When it has grown, it is renamed
-// and the older one goes.
+// Removals are noted in a file, so that a reader is told. When it has grown, it is renamed and the
+// older one goes.
 const (
 	removalsFile = "removed.jsonl"
 	removalsMax  = 4 << 20 // bytes

@@ -76,7 +76,8 @@ type size struct {
 	last  time.Time // of the last change
 }
 
-// measure returns what a directory takes. What is being written or removed counts as it is found.
+// measure returns what a directory takes. A file that is being written or removed counts as it is
+// found.
 func measure(dir string) size {
 	var out size
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

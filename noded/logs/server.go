@@ -29,8 +29,8 @@ type Server struct {
 	Live  func(container.ID) bool // reports whether a container may still write output
 }
 
-// query is a request: the task ("": the leader), the stream, whether to follow, how many of the
-// last lines (-1: all), and how many bytes to skip.
+// query is a request. It names the task ("": the leader), the stream, and whether to follow. It
+// says how many of the last lines to send (-1: all), and how many bytes to skip.
 type query struct {
 	task   string
 	stream string

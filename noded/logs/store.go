@@ -1,6 +1,6 @@
-// Package logs keeps the output of containers and serves it: it moves the files of an ended
-// container away ([Store.Keep]), removes the oldest ([Store.RunRetention]), and sends them to
-// controllers over HTTP ([Server]). The shim writes the files (noded/shim).
+// Package logs keeps the output of containers and serves it. [Store.Keep] moves the files of an
+// ended container away, [Store.RunRetention] removes the oldest, and a [Server] sends them to
+// controllers over HTTP. The shim writes the files (noded/shim).
 package logs
 
 import (

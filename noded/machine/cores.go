@@ -23,8 +23,8 @@ type Cores struct {
 func NewCores(numa [][]int) *Cores { return &Cores{numa: numa, used: map[int]bool{}} }
 
 // Take returns n free cores in ascending order, or nil if there are fewer. They come from NUMA node
-// near (-1: any) if it has enough, else from the node that has enough and the fewest left over,
-// else from several nodes.
+// near (-1: any) if it has enough. Otherwise they come from the node with enough cores and the
+// fewest left over, or else from several nodes.
 func (c *Cores) Take(n, near int) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,10 +23,10 @@ import (
 	"github.com/rota-hpc/rota/noded/retry"
 )
 
-// script becomes the control daemon. /dev/shm is another directory for it, as for the programs
-// that it serves: these must not see what else the machine has there. One server is for all users:
-// else those of one user would wait until those of another one have ended.
-// Its process number is written down first: a node daemon that is killed meanwhile must find it again.
+// script becomes the control daemon. /dev/shm is another directory for it, as for the programs that
+// it serves: these must not see what else the machine has there. One server is for all users.
+// Otherwise the jobs of one user would wait until those of another one have ended. Its process
+// number is written down first: a node daemon that is killed meanwhile must find it again.
 const script = `echo $$ >"$3" && mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
 
 const (
@@ -34,9 +34,9 @@ const (
 	stable        = time.Minute // one that has run for so long is started again without a long wait
 )
 
-// Service is the one control daemon of MPS on this node, which outlives the node daemon: jobs lose their
-// GPU when it ends, and they go on while the node daemon is restarted. The next node daemon finds it
-// by its process number, and recognises it by its environment.
+// Service is the one control daemon of MPS on this node. It outlives the node daemon, because jobs
+// lose their GPU when it ends, and they go on while the node daemon is restarted. The next node
+// daemon finds it by its process number, and recognises it by its environment.
 type Service struct {
 	dir     string // /run/rota-mps/NAME, which users can enter: the one of the data is closed to them
 	shm     string // in memory, see [bundle.MPS]
@@ -58,8 +58,8 @@ func (m *Service) pidFile() string { return filepath.Join(m.dir, "pid") }
 // Place returns where programs reach the service.
 func (m *Service) Place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.shm} }
 
-// Prepare makes the directories that containers are given. What ended jobs have left in memory is removed
-// while no worker is here.
+// Prepare makes the directories that containers are given. Files that ended jobs have left in
+// memory are removed while no worker is here.
 func (m *Service) Prepare(empty bool) error {
 	if err := errors.Join(os.MkdirAll(m.pipes(), 0o755), m.takeShm()); err != nil {
 		return fmt.Errorf("directories of MPS: %w", err)
@@ -77,8 +77,8 @@ func (m *Service) Prepare(empty bool) error {
 	return nil
 }
 
-// takeShm makes the directory in memory. Any user may write to the directory above it, so another user
-// may have been faster with the name: what it has made is moved aside.
+// takeShm makes the directory in memory. Any user may write to the directory above it, so another
+// user may have made a file of that name. Such a file is moved aside.
 func (m *Service) takeShm() error {
 	for range 100 { // a user in a loop is slower than this at one of them
 		err := os.Mkdir(m.shm, 0o755)

@@ -45,8 +45,8 @@ func (in taskInput) environment() []string {
 	return sortedPairs(env)
 }
 
-// withCommands returns a PATH with the directory of the commands for jobs: before those of the system, which
-// may have Slurm's own, and behind those that are the user's.
+// withCommands returns a PATH with the directory of the commands for jobs. It stands behind the
+// user's directories, and before those of the system, which may have Slurm's own commands.
 func withCommands(path string) string {
 	var dirs []string
 	if path != "" {
@@ -276,9 +276,9 @@ func (in taskInput) uuids() []string {
 	return out
 }
 
-// ncclVariables keep NCCL from reaching for the GPUs of another worker of the job on this node, which
-// the container does not have. NCCL takes processes with the same host name, which containers share,
-// and the same boot for neighbours, unless they are told that they are on different hosts.
+// ncclVariables keep NCCL from reaching for the GPUs of another worker of the job on this node,
+// which the container does not have. NCCL takes processes with the same host name and the same boot
+// for neighbours, unless they are told that they are on different hosts. Containers share both.
 func (in taskInput) ncclVariables() map[string]string {
 	here := 0
 	for _, h := range in.groupHosts() {
@@ -323,10 +323,9 @@ func (in taskInput) torchVariables() map[string]string {
 	return env
 }
 
-// mpiVariables have OpenMPI's mpirun start its ranks in the worker's container. By Slurm's variables
-// alone it takes itself to be in a job of Slurm, and looks for srun where the node's name is not the
-// machine's.
-// A program that starts steps is to do so.
+// mpiVariables have OpenMPI's mpirun start its ranks in the worker's container. By Slurm's
+// variables alone it takes itself to be in a job of Slurm. Then it looks for srun where the node's
+// name is not the machine's. A program that starts steps is to do so.
 func (in taskInput) mpiVariables() map[string]string {
 	if in.kind == jobspec.LaunchSteps {
 		return nil

@@ -1,6 +1,6 @@
-// Package oci turns one worker's allocation into what runs it: an OCI runtime spec for its
-// container ([Spec]) and the plan that the first process of the container carries out ([Plan]). It
-// is pure: facts about the node come in as [Node].
+// Package oci turns the allocation of a worker into an OCI runtime spec for its container ([Spec]),
+// and into the plan that the first process of the container carries out ([Plan]). It is pure: facts
+// about the node come in as [Node].
 package oci
 
 import (

@@ -15,15 +15,16 @@ const (
 	unlimited = -1
 )
 
-// What a task gets on a node with bounds unless it asks for more. On a node without, the shim decides.
+// The limits of a task on a node with bounds, unless it asks for more. On a node without, the shim
+// decides.
 const (
 	usualMemlock = 8 * jobspec.MiB
 	usualNofile  = 65_536
 )
 
-// rlimits returns the resource limits of a task's processes. What exceeds the node's bounds is
-// refused: a program that relies on locked memory and does not get it fails in ways that are hard
-// to explain.
+// rlimits returns the resource limits of a task's processes. A limit above the node's bounds is
+// refused, because a program without the locked memory that it relies on fails in ways that are
+// hard to explain.
 func (in taskInput) rlimits() ([]specs.POSIXRlimit, error) {
 	u := jobspec.Ulimits{}
 	if in.task.Ulimits != nil {
@@ -84,8 +85,8 @@ func (in taskInput) shm() specs.Mount {
 	return mountAt("/dev/shm", "bind", dir, "bind", "rw", "nosuid", "nodev", "noexec")
 }
 
-// tmp returns /tmp of a task's container: its own, or one for the task that starts steps and for them,
-// as for processes of one machine.
+// tmp returns /tmp of a task's container. It is the task's own; but a task that starts steps shares
+// it with them, as processes of one machine do.
 func (in taskInput) tmp() specs.Mount {
 	if in.step == nil && (in.task.Launch == nil || in.task.Launch.Type != jobspec.LaunchSteps) {
 		return tmpfsAt("/tmp", in.task.Resources.Tmp)
@@ -93,8 +94,8 @@ func (in taskInput) tmp() specs.Mount {
 	return mountAt("/tmp", "bind", in.Node.TmpDir, "bind", "rw", "nosuid", "nodev")
 }
 
-// ShmSize returns the size of /dev/shm for the tasks of a worker, in bytes: the sum of those that
-// run side by side, or that of any other task if it is larger.
+// ShmSize returns the size of /dev/shm for the tasks of a worker, in bytes. It is the sum over the
+// tasks that run side by side, or the size of any other task if that is larger.
 func ShmSize(tasks []jobspec.Task) jobspec.Bytes {
 	var together, most jobspec.Bytes
 	for i := range tasks {

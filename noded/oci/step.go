@@ -127,9 +127,9 @@ func (in taskInput) stepResources(rules []specs.LinuxDeviceCgroup) *specs.LinuxR
 	return res
 }
 
-// stepEnvironment returns what all tasks of a part of a step have in common. What the command that asked
-// for the step has wins over what a job has by default, and what is true of the step and of this node
-// wins over both.
+// stepEnvironment returns what all tasks of a part of a step have in common. Variables of the
+// command that asked for the step win over the defaults of a job. Facts of the step and of this
+// node win over both.
 func (in taskInput) stepEnvironment() []string {
 	env := map[string]string{}
 	for _, pair := range in.environment() {

@@ -76,8 +76,8 @@ func (in Input) gpusOf(g *jobspec.Group) []int {
 // sideBySide reports whether a task runs as long as the worker's main tasks do.
 func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle.Sidecar }
 
-// rendezvous returns where the workers of the group find each other: the first worker, which has
-// rank 0, and the task's own port if it names one.
+// rendezvous returns the address at which the workers of the group find each other: the first
+// worker, which has rank 0. The port is the task's own if it names one.
 func (in taskInput) rendezvous() (addr string, port int) {
 	own := slices.IndexFunc(in.Hosts, func(h Hosts) bool { return h.Group == in.group.Name })
 	return in.rendezvousOf(own, in.task)

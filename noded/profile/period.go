@@ -1,6 +1,6 @@
-// Package profile measures what a worker makes of its GPU: its step rate, from the steps that it
-// reports or else from the rhythm of its GPU ([Periods]), the GPU's utilisation and its
-// memory. What is not known for sure is unknown: it is never guessed.
+// Package profile measures the utilisation and the memory of a worker's GPU, and its step rate. The
+// rate comes from the steps that it reports, or else from the rhythm of its GPU ([Periods]).
+// Nothing is guessed: a value that is not certain is unknown.
 package profile
 
 import "math"
@@ -26,7 +26,7 @@ const (
 	leastSwing = 10
 	// peakAt is the least correlation with itself one and two periods later. Evidence: with these
 	// numbers 4 of 120,000 series of noise of twelve kinds have a period (TestNoiseHasNoPeriod with
-	// 10,000 of each), and none of those found in TestPeriods is more than 10 % off.
+	// 10,000 of each). No period in TestPeriods is more than 10 % off.
 	peakAt = 0.5
 	// weakAt is the least correlation that may belong to a period which is too weak to be sure.
 	weakAt = 0.15
@@ -37,14 +37,14 @@ const (
 )
 
 // Periods returns how many periods a series of samples has in 1,000 s; false if that is not known.
-// Mini-batches show as such periods: the memory of a GPU is least between two of them, and its utilisation falls
-// (Xiao et al., Gandiva, OSDI 2018, section 4.2).
+// Mini-batches show as such periods: between two of them the memory of a GPU is least, and its
+// utilisation falls. See Xiao et al., Gandiva, OSDI 2018, section 4.2.
 //
-// A period is known if the series correlates with itself one and two periods later, does not
-// within a period, and if both halves of the series have the same period, each by itself. The
-// samples should come at irregular intervals, since a rhythm that is faster than they are looks
-// like a slow one at regular intervals. Periods below 0.2 s, and those of which fewer than eight
-// fit into the series, are unknown.
+// A period is known if the series correlates with itself one and two periods later, and does not
+// within a period. Both halves of the series must have the same period, each by itself. The samples
+// should come at irregular intervals, since a rhythm that is faster than they are looks like a slow
+// one at regular intervals. Periods below 0.2 s, and those of which fewer than eight fit into the
+// series, are unknown.
 func Periods(points []Point) (rate int64, known bool) {
 	n := len(points)
 	if n < minPoints {

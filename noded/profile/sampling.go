@@ -1,6 +1,6 @@
 package profile
 
-// Jitter returns for how many ms to wait until the next sample, by a random number in [0, 1): 20
+// Jitter returns how many ms to wait until the next sample, by a random number in [0, 1). So 20
 // samples a second come at irregular intervals, see [Periods].
 func Jitter(random float64) int64 { return slot/2 + int64(random*slot) }
 
@@ -72,8 +72,9 @@ type Totals struct {
 	peakCores           int64
 }
 
-// AddGPU adds a sample of the worker's GPUs: their mean utilisation since the sample before in
-// thousandths, and the memory in bytes that the worker uses of all of them. Each may be Unknown.
+// AddGPU adds a sample of the worker's GPUs. utilisation is their mean since the sample before, in
+// thousandths. memory is the sum that the worker uses of all of them, in bytes. Each may be
+// Unknown.
 func (t *Totals) AddGPU(now, utilisation, memory int64) {
 	t.utilisation.add(now, utilisation)
 	t.memory.add(now, memory)
@@ -158,9 +159,9 @@ func (w *Window) Mean() (int64, bool) {
 // Peak returns the largest memory in bytes; false if a sample did not have it.
 func (w *Window) Peak() (int64, bool) { return w.peak, w.any && !w.noMemory }
 
-// Rhythm returns how many mini-batches the worker does in 1,000 s, by the minima of the GPU's memory
-// or else those of its utilisation; false while there is no whole burst, if neither has a period, or
-// if both have and they differ.
+// Rhythm returns how many mini-batches the worker does in 1,000 s. It takes the period between two
+// minima of GPU memory or, if memory is flat, of GPU utilisation. It returns false while no burst
+// is whole, if neither has a period, or if the two differ.
 func (w *Window) Rhythm() (rate int64, known bool) {
 	byMemory, one := wholeBurst(w.memory)
 	byUse, other := wholeBurst(w.use)

@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// ClassMeter classifies an attempt by the metric that its job names, see [convergence.Meter]. What
-// it keeps is bounded, whatever the job writes.
+// ClassMeter classifies an attempt by the metric that its job names, see [convergence.Meter]. Its
+// memory is bounded, whatever the job writes.
 //
 // It counts wall-clock time: of a processor's time the node knows what the job's cores did, and not
 // what its GPUs did. Of the reports of an interval it sees those that are the newest at a sample.
@@ -39,10 +39,10 @@ func (c *ClassMeter) Report(value float64, large bool, now time.Time, origin *co
 // day.
 const maxOrigins = 1024
 
-// Origins remembers the range of the metric of jobs, so that the next attempt of a job on this node
-// is measured by all that the job has learned. It does not outlive the daemon, and does not follow
-// a job to another node: there the job is measured by what it learns from then on. So it is
-// progressing again until it has slowed down once more. The zero value is ready for use.
+// Origins remembers the range of the metric of jobs. So the next attempt of a job on this node is
+// measured by all that the job has learned. It does not outlive the daemon, and does not follow a
+// job to another node. There the job is measured by its progress from then on. So it is progressing
+// again until it has slowed down once more. The zero value is ready for use.
 type Origins struct {
 	jobs map[int64]*origin
 	uses int64

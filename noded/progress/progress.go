@@ -1,5 +1,6 @@
-// Package progress reads what jobs report about their progress: lines of JSON with a step and
-// metrics, in a file that grows ([Source], [Tail]), and from them the step rate ([RateMeter]).
+// Package progress reads the progress that jobs report, which is lines of JSON with a step and
+// metrics in a file that grows ([Source], [Tail]). From them it measures the step rate
+// ([RateMeter]).
 package progress
 
 import (

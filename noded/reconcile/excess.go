@@ -17,8 +17,9 @@ type Excess struct {
 	Until   time.Time // it must use less
 }
 
-// excessAction is for a running container that uses, or used, too much of its GPU's memory: a
-// notice first, and the kill when the grace is over. The notice goes when the excess has ended.
+// excessAction is for a running container that uses, or used, too much of its GPU's memory. A
+// notice comes first, and the kill when the grace is over. The notice goes when the excess has
+// ended.
 func excessAction(f *Facts, now time.Time) Action {
 	over := f.Excess.Message != ""
 	switch {

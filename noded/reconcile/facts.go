@@ -99,8 +99,8 @@ func (f *Facts) Idle() bool {
 	return !f.DesiredUnknown && f.Desired == nil && f.Actual == "" && (f.Confirmed || f.Entry.Final == nil)
 }
 
-// Began reports whether the command of a container may have begun: this node's journal says so, or the
-// controllers do, because the node has reported it before it lost its journal.
+// Began reports whether the command of a container may have begun. This node's journal says so, or
+// the controllers do: the node may have reported it before it lost its journal.
 func (f *Facts) Began() bool { return f.Entry.Started || f.Desired != nil && f.Desired.Began }
 
 // WaitsForSteps reports whether a worker has ended before its steps, whose time is not over.
@@ -116,9 +116,9 @@ func (f *Facts) InUse(now time.Time) bool {
 // LookAgain is how long a decision for which facts are missing holds: after it they are looked at again.
 const LookAgain = 10 * time.Second
 
-// StepsUntil returns until when the steps of a worker that has ended may go on: for as long as its program
-// might have taken to stop, or as long as the stop of its job says. While that is not known they go on,
-// unless their leases end.
+// StepsUntil returns until when the steps of an ended worker may go on. They may take as long as
+// its program might have taken to stop, or as long as the stop of its job says. While that is not
+// known they go on, unless their leases end.
 func (f *Facts) StepsUntil(now time.Time) time.Time {
 	switch {
 	case f.Exit == nil || f.Exit.Lease || f.Desired == nil && !f.DesiredUnknown || f.Desired != nil && f.Desired.Holds():

@@ -46,7 +46,7 @@ func Next(f *Facts, now time.Time) (Action, time.Time) {
 	return whenWanted(f), time.Time{}
 }
 
-// afterResult is for a container whose result is known: it is removed once the controllers have
+// afterResult is for a container whose result is known. It is removed once the controllers have
 // confirmed the result and do not list the container any more.
 func afterResult(f *Facts) Action {
 	switch {
@@ -96,8 +96,8 @@ func whenStopping(f *Facts, now time.Time) (Action, time.Time) {
 	return Action{}, f.KillAt
 }
 
-// savable reports whether a container is to be saved in place of being sent its signal: it goes on
-// elsewhere, and nothing has stood in the way so far.
+// savable reports whether a container is to be saved in place of being sent its signal. That is so
+// if it goes on elsewhere, and nothing has stood in the way so far.
 func (f *Facts) savable() bool {
 	c := f.Desired.Stop.Cause
 	return f.Desired.SavesProcesses() && f.Actual == container.Running && f.NotSaved == "" &&

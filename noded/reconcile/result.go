@@ -34,8 +34,8 @@ func (f *Facts) exitReport() model.WorkerReport {
 	return evictedReport(f, r)
 }
 
-// exitReport turns the exit record of a container into the worker's report: here an exit code
-// becomes a report, from which the controllers derive the state of the attempt.
+// exitReport turns the exit record of a container into the worker's report. The controllers derive
+// the state of the attempt from it.
 func exitReport(e *container.Exit, began bool) model.WorkerReport {
 	if e == nil {
 		return model.WorkerReport{State: model.WorkerFailed, Began: began,

@@ -80,9 +80,9 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 	return slices.DeleteFunc(samples, func(one api.Sample) bool { return one.Reached == nil })
 }
 
-// deliver sends one batch until it is confirmed or ctx ends. It reports whether it was
-// confirmed. If the controllers refuse it as invalid, it is sent in halves, and a single row that they
-// refuse is dropped: it would be refused again, and hold up all others.
+// deliver sends one batch until it is confirmed or ctx ends. It reports whether it was confirmed.
+// If the controllers refuse it as invalid, it is sent in halves. A single row that they refuse is
+// dropped, because it would be refused again and hold up all others.
 func (s *Sender) deliver(ctx context.Context, b batch) bool {
 	var wait retry.Backoff
 	for ctx.Err() == nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// criuLeast is the first version of CRIU that restores only the mounts of the container: an older one
-// can be made to mount another directory of the machine (CVE-2026-119614).
+// criuLeast is the first version of CRIU that restores only the mounts of the container. An older
+// one can be made to mount another directory of the machine (CVE-2026-119614).
 var criuLeast = []int{4, 3, 1}
 
 // CriuLeast is that version as users write it.

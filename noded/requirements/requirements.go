@@ -62,8 +62,8 @@ func MPS() error {
 	return nil
 }
 
-// Beside returns the path of a program that belongs to the node daemon at daemon: beside it, as the
-// programs are built, or in ../libexec/rota, as they are installed, if it is only there.
+// Beside returns the path of a program that belongs to the node daemon at daemon. That is beside
+// it, as programs are built, or in ../libexec/rota, as they are installed, if it is only there.
 func Beside(daemon, name string) string {
 	dir := filepath.Dir(daemon)
 	beside, installed := filepath.Join(dir, name), filepath.Join(dir, "../libexec/rota", name)
@@ -73,8 +73,8 @@ func Beside(daemon, name string) string {
 	return beside
 }
 
-// Command returns where the command rota is that jobs have: in ../libexec/rota, where packages put the
-// one that needs no loader of programs, or else beside the daemon.
+// Command returns the path of the command rota for jobs. Packages put one that needs no loader of
+// programs into ../libexec/rota; otherwise it is the one beside the daemon.
 func Command(daemon string) string {
 	dir := filepath.Dir(daemon)
 	if installed := filepath.Join(dir, "../libexec/rota/rota"); Program("", installed) == nil {

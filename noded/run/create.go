@@ -67,8 +67,8 @@ func (r *Runner) create(ctx context.Context, id container.ID, f *reconcile.Facts
 	}, ferr
 }
 
-// takenPort looks whether something else listens at a port that a worker was given, before the worker
-// finds out: its failure would count as the user's.
+// takenPort checks whether another program listens at a port that a worker was given. The worker
+// must not find out itself, because its failure would count as the user's.
 func takenPort(d *api.Alloc) (int, error) {
 	ports := []int{d.Port}
 	if d.Worker == 0 {

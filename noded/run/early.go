@@ -12,8 +12,8 @@ import (
 // NoticeTimeout is the reason in the notice of a job whose time limit comes.
 const NoticeTimeout = "timeout"
 
-// tellEarly tells a container that its time limit comes: it writes the notice and sends the signal. A
-// daemon that is killed before the journal is written repeats both: the shim passes the signal on
+// tellEarly tells a container that its time limit comes: it writes the notice and sends the signal.
+// A daemon that is killed before the journal is written repeats both. The shim passes the signal on
 // once, and the notice says the same again.
 func (r *Runner) tellEarly(ctx context.Context, id container.ID, f *reconcile.Facts) (Change, error) {
 	if f.Excess.Message == "" { // else the notice follows when that is over

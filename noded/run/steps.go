@@ -40,9 +40,9 @@ func (r *Runner) signalSteps(ctx context.Context, id container.ID, s container.S
 	return errors.Join(errs...)
 }
 
-// SignalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it says. What
-// a script runs beside its steps are the commands that have started them, which the signal is not for. A
-// script without a step runs its programs itself.
+// SignalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it
+// says. Beside its steps a script runs the commands that have started them, and the signal is not
+// for those. A script without a step runs its programs itself.
 func (r *Runner) SignalWithSteps(ctx context.Context, id container.ID, d *api.Alloc, s container.Signal) error {
 	var errs []error
 	steps := d != nil && d.RunsSteps()

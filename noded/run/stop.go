@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/noded/reconcile"
 )
 
-// stop carries out the first part of a stop: it writes the notice that tells the job why it has to
+// stop carries out the first part of a stop. It writes the notice that tells the job why it has to
 // end, and sends the signal. A stronger cause writes a new notice, and sends its signal if that is
 // another one. A daemon that is killed before the journal is written repeats both: that does no
 // harm, while a job without notice would lose work. The kill at the deadline is reconcile.Kill.

@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// externUse counts what the processes beside the ranks use, which Slurm calls the extern step. The kernel
-// tells it of one that has ended, with its children that it has waited for. What it has left behind
-// belongs to rota-init, and counts as the worker's own.
+// externUse counts what the processes beside the ranks use, which Slurm calls the extern step. The
+// kernel tells it of one that has ended, with its children that it has waited for. Processes that
+// it has left behind belong to rota-init, and count as the worker's own.
 type externUse struct {
 	running sync.WaitGroup
 	news    chan struct{} // gets a value when one has ended, unless one waits there already; nil: that is not asked for

@@ -68,8 +68,8 @@ func saysFinished(line []byte) bool {
 	return bytes.Contains(line, []byte("finished")) && json.Unmarshal(line, &l) == nil && l.Finished
 }
 
-// saidFinished reports whether the program of a worker has said that it is finished: its leader, where that
-// decides its success, else any of its main tasks.
+// saidFinished reports whether the program of a worker has said that it is finished. Its leader
+// must have said so where the leader decides its success, else any of its main tasks.
 func (sup *supervisor) saidFinished() bool {
 	leader := leaderOf(sup.taskStates())
 	for _, t := range sup.tasks {

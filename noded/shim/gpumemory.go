@@ -13,8 +13,8 @@ import (
 const cudaHelper = "cuda-helper"
 
 // gpuMemory is where the GPU memory of the worker's processes is: with them on the GPUs, or moved
-// to the host by the driver. It is moved in the background, one way at a time: what is wanted may
-// change meanwhile, and is looked at again when a move is over.
+// to the host by the driver. It is moved in the background, one way at a time. The wish may change
+// meanwhile, and is looked at again when a move is over.
 type gpuMemory struct {
 	driver  *cuda.Driver
 	ctx     context.Context // ends with the worker

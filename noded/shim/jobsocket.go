@@ -11,8 +11,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// What a process of a job writes on the job socket is bounded: it is the user's, and may write
-// anything.
+// Messages of a process on the job socket are bounded: it is the user's, and may write anything.
 const (
 	maxMembers     = 1024
 	maxSayingBytes = 4096
@@ -39,7 +38,7 @@ type member struct {
 
 func (m *member) paused() bool { return m.done%2 == 1 }
 
-// What is said on the socket, in either direction.
+// The messages on the socket, in either direction.
 const (
 	sayReady   = "ready"
 	sayPaused  = "paused"

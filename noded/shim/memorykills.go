@@ -21,12 +21,12 @@ import (
 
 // # Processes that the kernel kills for memory
 //
-// A cgroup counts the processes that the kernel has killed in it because memory was short. Whatever the
-// program then exits with, its task has run out of memory. The kernel's log names the process, the cgroup
-// that was full, and the score of the process. Those that a person has started beside the ranks have
-// a score of their own ([launch.BesideScore]), because they do not decide how a job ends. What the log
-// does not tell (it cannot be read, the kernel is old, or it has been overwritten) counts as the task's own,
-// and only the limit is named.
+// A cgroup counts the processes that the kernel has killed in it because memory was short. Whatever
+// the program then exits with, its task has run out of memory. The kernel's log names the process,
+// the cgroup that was full, and the score of the process. Those that a person has started beside
+// the ranks have a score of their own ([launch.BesideScore]), because they do not decide how a job
+// ends. The log may be unreadable, overwritten, or of an old kernel. A kill that it does not tell
+// counts as the task's own, and only the limit is named.
 
 // memoryKills is what is known of the processes of one container that the kernel has killed for memory.
 type memoryKills struct {

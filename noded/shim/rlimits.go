@@ -15,8 +15,8 @@ var resourceLimits = map[string]int{
 	"RLIMIT_STACK": unix.RLIMIT_STACK,
 }
 
-// usualLimits are those of a task that does not ask for others, so that they do not follow from how
-// the daemon was started: a service has more files and more locked memory than a job should. They are
+// usualLimits are the limits of a task that does not ask for others. They must not follow from the
+// daemon's own limits: a service has more files and more locked memory than a job should. They are
 // those of a login on current systems, with a soft limit of files that data loaders can live with.
 var usualLimits = []configs.Rlimit{
 	{Type: unix.RLIMIT_CORE, Soft: 0, Hard: unix.RLIM_INFINITY},

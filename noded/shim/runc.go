@@ -57,7 +57,7 @@ type runcContainer struct {
 	restoring bool          // CRIU is at it, or has been
 	pending   []unix.Signal // from before it was restored
 
-	// What rota-init has said, see [launch.Result]. They are read when results was read to its end.
+	// The result of rota-init, see [launch.Result]. They are read when results was read to its end.
 	executed     bool // a rank was executed, or is about to be
 	endedUnasked bool // the ranks had ended before a stop reached them
 
@@ -402,8 +402,8 @@ func (c *runcContainer) exit() container.Exit {
 	return e
 }
 
-// countTime takes the processor time of a cgroup, which has that of processes that nothing waited for
-// too, unless it is less than what is known: a container that was restored has a new one.
+// countTime takes the processor time of a cgroup, which includes processes that nothing waited for.
+// It keeps the known time if that is more: a restored container has a new cgroup.
 func countTime(e *container.Exit, cgroup string) {
 	used, err := container.UsedBy(cgroup)
 	if cpu := used.CPU.Milliseconds(); err == nil && cpu > e.UserMS+e.SystemMS {

@@ -162,9 +162,9 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	return nil
 }
 
-// checkMounts returns an error for a mount that is not the container's own: the machine has mounted
-// a file system inside a directory that the container shows. CRIU would save a copy of it, or
-// nothing.
+// checkMounts returns an error for a mount that is not the container's own. The machine may have
+// mounted a file system inside a directory that the container shows. CRIU would save a copy of it,
+// or nothing.
 func (c *runcContainer) checkMounts() error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
 	if err != nil {
@@ -259,8 +259,9 @@ func endOf(ctx context.Context) error {
 }
 
 // forbidWriting makes every write to a file fail in all processes of a group, by a file size limit
-// of 0. A child inherits the limit of its parent. The first process of the group is limited first,
-// so a child that is made during the walk over /proc is limited already or comes later in the walk.
+// of 0. A child inherits the limit of its parent. The first process of the group is limited first.
+// So a child that is made during the walk over /proc is limited already, or comes later in the
+// walk.
 func forbidWriting(group int) {
 	none := unix.Rlimit{}
 	_ = unix.Prlimit(group, unix.RLIMIT_FSIZE, &none, nil) // it may have ended
@@ -402,7 +403,7 @@ func (sup *supervisor) restored(err error) {
 }
 
 // restore brings the container back from an image. No process runs before the guards have verified
-// that its mounts show only files that the user may see: an attacker could have swapped one
+// that its mounts show only files that the user may see. An attacker could have swapped a mount
 // meanwhile.
 func (t *task) restore(r *container.Restore) error {
 	g, err := openGuards(t.Guards, t.user)

@@ -108,9 +108,9 @@ func (s *session) begin() {
 	})
 }
 
-// copyOutput takes what a program writes until it has closed its end, or the session is hung up. When
-// its end is not waited for any more, the read has deadlines: then what comes late is still taken, until
-// nothing has come for a while.
+// copyOutput takes what a program writes until it has closed its end, or the session is hung up.
+// When its end is not waited for any more, the read has deadlines. Late output is still taken then,
+// until nothing has come for a while.
 func (s *session) copyOutput(kind stream.Kind, task uint32, from *os.File) {
 	b := make([]byte, outputChunk)
 	for last := false; ; {
@@ -354,8 +354,8 @@ func (s *session) copyInput() {
 	}
 }
 
-// nextInput waits for input; false: no more comes. What it returns counts as taken: it is not sent
-// again, whatever becomes of the connection.
+// nextInput waits for input; false: no more comes. A chunk that it returns counts as taken. It is
+// not sent again, whatever becomes of the connection.
 func (s *session) nextInput() (stream.Frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -475,7 +475,7 @@ func (s *session) note(text string) {
 	}
 }
 
-// hangUp closes the terminals and the input of all programs. What they write from then on is dropped.
+// hangUp closes the terminals and the input of all programs. Their output from then on is dropped.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	s.closed = true

@@ -26,12 +26,12 @@ import (
 // orderFD is the descriptor of the socket that a shim is started with.
 const orderFD = 3
 
-// Reexec turns this process into the container's first one if libcontainer has started it for that,
-// or into a helper that calls NVIDIA's driver or saves a container if a shim has. Then it does not return. It must be
-// called from an init function of the command.
+// Reexec turns this process into the container's first one if libcontainer has started it for that.
+// If a shim has started it, it becomes a helper that calls NVIDIA's driver or saves a container.
+// Then it does not return. It must be called from an init function of the command.
 //
-// Elsewhere it keeps the process's first thread for the main goroutine: libcontainer takes a thread
-// into the mount namespace of a container, and /proc/self shows what the first thread sees.
+// Elsewhere it keeps the process's first thread for the main goroutine. libcontainer takes a thread
+// into the mount namespace of a container, and /proc/self shows the view of the first thread.
 func Reexec() {
 	runtime.LockOSThread()
 	switch {

@@ -12,13 +12,12 @@ import (
 
 // # Pause and go on
 //
-// A worker is told to pause under an odd number, and to go on under the next one. If processes of
-// its tasks have said on the job socket that they come by pause points, these are asked, and the
-// worker has paused when all of them have said so: then their GPU memory is free. Else, or if one
-// of them does not come by in time, all of its processes are frozen, provided that the daemon
-// allows it: their GPU memory stays. If it does not, because they hold some, the driver moves it to
-// the host first (gpumemory.go). A worker that can do nothing of this goes on, and the daemon is
-// told why.
+// A worker is told to pause under an odd number, and to go on under the next one. Processes of its
+// tasks may have said on the job socket that they come by pause points. Then these are asked. The
+// worker has paused when all of them have said so, and their GPU memory is free. Otherwise, or if
+// one of them does not come by in time, all of its processes are frozen, if the daemon allows that.
+// Their GPU memory stays. If it does not, because they hold some, the driver moves it to the host
+// first (gpumemory.go). A worker that can do nothing of this goes on, and the daemon is told why.
 
 // switching is what is known of the last order to pause or to go on.
 type switching struct {

@@ -138,8 +138,9 @@ func (t *task) recordEnd() {
 	})
 }
 
-// tellKills writes into the output which processes the kernel has killed for memory since it did so last:
-// the task's own into that of the task, and those beside them into that of the processes beside them.
+// tellKills writes into the output which processes the kernel has killed for memory since the last
+// call. Kills of the task's own processes go into the output of the task, and the others into that
+// of the processes beside it.
 func (t *task) tellKills(o *ioServer) {
 	own, beside := t.container.kills.sayings()
 	t.tell(own)

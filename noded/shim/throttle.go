@@ -9,8 +9,8 @@ import (
 const burst = time.Second
 
 // throttle bounds how much output the shim takes from a worker, all streams of all tasks together.
-// What is not taken yet stays in the pipes: when they are full, the job's writes wait. A nil
-// throttle has no bound.
+// The rest stays in the pipes. When they are full, the job's writes wait. A nil throttle has no
+// bound.
 type throttle struct {
 	rate int64 // bytes per second
 

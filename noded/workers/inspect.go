@@ -67,8 +67,8 @@ func (t *Table) drainChanges() {
 }
 
 // inspectAll lists all containers, updates the facts, and reconciles every worker. The list is made
-// without the lock and may be older than an action that ran meanwhile, so each step below guards
-// against an old list.
+// without the lock, so it may be older than an action that ran meanwhile. Each step below guards
+// against that.
 func (t *Table) inspectAll(ctx context.Context) error {
 	// 1. List. began and mark say which changes came before the list.
 	t.mu.Lock()

@@ -121,8 +121,8 @@ func (t *Table) MayChangeFolder(id container.ID) bool {
 	return false
 }
 
-// AddrOf returns where the daemon of a node answers on which a job of this node runs too, or has its
-// checkpoint, "" if there is none.
+// AddrOf returns the address of a node's daemon if a job of this node runs there too, or has its
+// checkpoint there; else "".
 func (t *Table) AddrOf(node string) string {
 	h, unlock := t.lock()
 	defer unlock()

@@ -20,8 +20,8 @@ func (h held) queueReport(w *worker) {
 	h.Outbox.Put(w.ID, report.State(state))
 }
 
-// queueSwitch puts into the outbox that the worker has carried out the last order to pause or to go
-// on, or why it cannot, if that was not reported yet.
+// queueSwitch reports that the worker has carried out the last order to pause or to go on, or why
+// it cannot. It reports each of them once.
 func (h held) queueSwitch(w *worker) {
 	n := report.Switch{Number: w.SwitchDone(), Unpaused: w.Unpaused()}
 	if n.Unpaused != "" {

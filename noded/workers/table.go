@@ -1,5 +1,5 @@
-// Package workers has the workers of a node: it compares the allocations of the controllers with the
-// containers that exist, and has the action carried out that is due. Package reconcile decides, and
+// Package workers has the workers of a node. It compares the allocations of the controllers with
+// the containers that exist, and starts the action that is due. Package reconcile decides, and
 // package run acts.
 //
 //   - recover.go learns at the start what an earlier daemon has left.

@@ -58,8 +58,9 @@ func newJournal(t *testing.T) *journal.Journal {
 	return j
 }
 
-// TestContainersOfAnotherCluster notices containers of a cluster that the node has left, of which only
-// the result is in the journal: the present controllers may use their ids again.
+// TestContainersOfAnotherCluster: the journal may have only the result of a container of a cluster
+// that the node has left. The node still knows it, because the present controllers may use its id
+// again.
 func TestContainersOfAnotherCluster(t *testing.T) {
 	j := newJournal(t)
 	for _, id := range []string{"1.1.0", "2.1.0"} {
@@ -259,8 +260,8 @@ func TestAListThatIsOld(t *testing.T) {
 	}
 }
 
-// TestKeptWorkersAreNoOnesBusiness notices a worker of another state whose end is reported, or that
-// is stopped, because what the last state wanted of it is still believed.
+// TestKeptWorkersAreNoOnesBusiness notices a worker of another state whose end is reported. It also
+// notices one that is stopped because the wish of the last state is still believed.
 func TestKeptWorkersAreNoOnesBusiness(t *testing.T) {
 	a := tableOf(Config{Journal: newJournal(t)})
 	now := time.Now()

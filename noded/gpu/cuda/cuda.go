@@ -88,7 +88,7 @@ func (d *Driver) Resume(ctx context.Context, pids []int) error {
 	return &StuckError{err}
 }
 
-// What the driver calls the state of a process (CUprocessState).
+// The driver's names of the states of a process (CUprocessState).
 const (
 	stateRunning      = 0
 	stateLocked       = 1 // its CUDA calls wait

@@ -26,13 +26,13 @@ const (
 // receives, and gives its result as an exit code.
 const ChannelEnv = "ROTA_INIT_CHANNEL"
 
-// FilesEnv names the variable with the descriptor of the socket over which rota-init sends the shim its
-// ends of what ranks read and write, a message of [Files] for each rank. Without it the ranks share what
+// FilesEnv names the variable with the descriptor of a socket. Over it rota-init sends the shim its
+// ends of the pipes of ranks, a message of [Files] for each rank. Without it the ranks share what
 // rota-init reads and writes.
 const FilesEnv = "ROTA_INIT_FILES"
 
-// TaskArgument is the argument of a rota-init that becomes a rank: the name of the variable with its own
-// id, the program and its arguments follow.
+// TaskArgument is the argument of a rota-init that becomes a rank. The name of the variable with
+// its own id follows, and then the program and its arguments.
 const TaskArgument = "task"
 
 // ExecEnv names the variable with the [Exec] of a rota-init that is started beside the first process, as
@@ -111,8 +111,8 @@ type Order struct {
 	Rank *int `json:"rank,omitempty"`
 	// Stop: the signal asks the worker to end. [Result.Asked] says whether that came before its end.
 	Stop bool `json:"stop,omitempty"`
-	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals from
-	// the kernel and gives its result as an exit code, and the kernel ends it when the shim ends.
+	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals
+	// from the kernel, and gives its result as an exit code. The kernel ends it when the shim ends.
 	Detach bool `json:"detach,omitempty"`
 }
 
