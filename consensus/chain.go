@@ -16,8 +16,8 @@ import (
 // have the same index and term. That is so until disks are rolled back: then a term that was used
 // is used again, for other entries.
 
-// A link is the part of an entry with its sum, and a flag: the sum begins anew here, because this
-// member had a snapshot and not the entry before.
+// A link is the part of an entry with its sum, and a flag. The flag says that the sum begins anew
+// here, because this member had a snapshot and not the entry before.
 const linkSize = 1 + 8
 
 // chain is the sum of the last entry of the log. Only the library's main goroutine uses it.

@@ -95,9 +95,8 @@ func (e *LogError) Unwrap() error { return e.Kind }
 
 // logAdvice is what to do about an error of each kind.
 var logAdvice = map[error]string{
-	ErrRolledBack: "votes and entries that it has acknowledged are missing, so it takes no part: move this directory " +
-		"away and start again; the leader then sends everything. If there is no other controller, docs/operating.md says " +
-		"what to do",
+	ErrRolledBack: "acknowledged votes and entries are missing, so it takes no part. Move this directory away and start " +
+		"again; the leader then sends everything. If there is no other controller, docs/operating.md says what to do",
 	ErrDiverged: "nothing was changed here: another controller's disk was rolled back, and what it had acknowledged " +
 		"is here only. Keep a copy of this directory, and read in docs/operating.md what to do",
 	ErrOtherMember: "nothing was changed here. If the disk is a copy, move this directory away and start again: the " +

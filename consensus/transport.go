@@ -22,8 +22,8 @@ const (
 )
 
 // serialTransport sends heartbeats down the path of every other request. The library's shortcut
-// handles them on another goroutine than the one that owns the log, and two of them at once can
-// make logs diverge (hashicorp/raft#695).
+// handles them on another goroutine than the owner of the log. Two of them at once can make logs
+// diverge (hashicorp/raft#695).
 //
 // It dials members by name, at the address where they are now: the library dials an address.
 //

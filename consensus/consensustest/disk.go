@@ -72,8 +72,8 @@ func (c *Cluster) Reopen(name string) error {
 	return c.start(c.find(name), nil)
 }
 
-// Readmit has the leader take the vote from a member that has another log now, bring it up to date
-// and give the new log a vote.
+// Readmit makes the leader take the vote from a member that has another log now, bring it up to
+// date, and give the new log a vote.
 func (c *Cluster) Readmit(name string) {
 	c.tb.Helper()
 	c.WaitLeader()

@@ -2,11 +2,11 @@
 // the disk by then is lost. It stands for the disk with every single write still in its cache.
 //
 // The program is a part of a test, run in a process of its own. A filter of the kernel (seccomp)
-// stops each of its calls of fsync and fdatasync until the test has noted what the file holds then,
-// or which names the directory has. At the cut the process is killed, and its directory is made
-// anew from those notes. Of a file, the content at its last sync is left; of a directory, the names
-// at its last sync. So a file whose directory was never synced is gone, although most file systems
-// would keep it. Writes to files opened with O_SYNC and syncs of a mapping are not noticed.
+// stops each of its calls of fsync and fdatasync. The test then notes the file's content, or the
+// names in the directory. At the cut the process is killed, and its directory is made anew from
+// those notes. Of a file, the content at its last sync is left; of a directory, the names at its
+// last sync. So a file whose directory was never synced is gone, although most file systems would
+// keep it. Writes to files opened with O_SYNC and syncs of a mapping are not noticed.
 package powertest
 
 import (

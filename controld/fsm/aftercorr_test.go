@@ -156,8 +156,8 @@ func TestElementsThatHaveLeftTheState(t *testing.T) {
 	w.wantFamily(both, "1,3-4", "1", "2")
 }
 
-// TestReasonNamesTheElement: a job whose dependency on an element of an array can never be met says
-// which element, as users write it, also once the array has left the state.
+// TestReasonNamesTheElement: a job may depend on an array element in a way that can never be met.
+// The reason names the element as users write it, even once the array has left the state.
 func TestReasonNamesTheElement(t *testing.T) {
 	w := newWorld(t)
 	array, err := w.submit2(alice, nil, indices("3,5"))

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What is kept of a task without its parent says the same of it, and does not grow with the
-// array.
+// The record of a task that is kept without its parent says the same of it, and does not grow with
+// the array.
 func TestMemberApart(t *testing.T) {
 	rows := &jobspec.Array{Columns: []string{"lr", "seed"}}
 	for i := range 1000 {

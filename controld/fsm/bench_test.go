@@ -52,7 +52,7 @@ func BenchmarkSubmit(b *testing.B) {
 }
 
 // BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs
-// it to its end and submits another, with a view after each of the four entries.
+// it to its end and submits another. It takes a view after each of the four entries.
 func BenchmarkStartFinish(b *testing.B) {
 	s := crowd(b, 10_000, 100_000)
 	apply := func(c Command) any {

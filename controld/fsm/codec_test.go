@@ -53,8 +53,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a
-// busy state must keep every invariant.
+// FuzzDecode feeds garbage. A decoded command must survive being encoded, and applying it to a busy
+// state must keep every invariant.
 func FuzzDecode(f *testing.F) {
 	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {
@@ -97,7 +97,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzReadSnapshot feeds garbage. What is accepted must be usable.
+// FuzzReadSnapshot feeds garbage. An accepted snapshot must be usable.
 func FuzzReadSnapshot(f *testing.F) {
 	data, err := os.ReadFile("testdata/snapshot.jsonl")
 	if err != nil {

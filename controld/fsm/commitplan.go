@@ -63,8 +63,8 @@ type StartJob struct {
 	Places     []model.Place `json:"places"`
 	Port       int           `json:"port"` // MASTER_PORT on the first place's node, free there
 	// Bypasses is the blocked head that this start goes past, 0 if none. Apply adds one to its
-	// Bypassed if it is still pending, once for all starts of a plan together, so that a long queue is
-	// copied once a plan and not once a start.
+	// Bypassed if it is still pending. It does so once for all starts of a plan, so that a long
+	// queue is copied once for each plan, not for each start.
 	Bypasses model.JobID `json:"bypasses,omitempty"`
 
 	cause model.Cause  // why the attempt before was stopped to begin this one

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What says the same has one text, whatever the order in which it is said and on which level.
+// Equal conditions have one text, whatever their order and level.
 func TestWhereIsCanonical(t *testing.T) {
 	a := jobspec.Constraint{Attribute: "node.cores", Operator: ">=", Value: "8"}
 	b := jobspec.Constraint{Attribute: "node.label.rack", Operator: "in", Values: []string{"b", "a", "b"}}
@@ -62,9 +62,9 @@ func whereJob(r *rand.Rand) *jobspec.Job {
 	return spec
 }
 
-// Nodes come, change and go down while jobs with conditions wait, run and end: every invariant
-// holds after each step, also of forks and of what is read back, and a job never runs on a node
-// that it did not want.
+// Nodes come, change and go down while jobs with conditions wait, run and end. Every invariant
+// holds after each step, also in forks and in restored states. A job never runs on a node that does
+// not match.
 func TestWhereFollowsNodes(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -188,7 +188,7 @@ func TestWholeNodeIsCharged(t *testing.T) {
 	w.ok(w.start(other, "n1"))
 }
 
-// What a worker needs is the most of what its tasks need at any one time.
+// A worker needs the most that its tasks need at any one time.
 func TestGroupRequest(t *testing.T) {
 	task := func(cores, gpus int, hook string, sidecar bool) jobspec.Task {
 		task := jobspec.Task{Resources: jobspec.Resources{Cores: cores, GPUs: gpus,
@@ -272,8 +272,8 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// There is room for so many different conditions and no more; what no job says any more makes room
-// again, and replicas that remember different things agree.
+// There is room for a bounded number of different conditions. A condition that no job has any more
+// makes room again, and replicas that remember different conditions agree.
 func TestTooManyConditions(t *testing.T) {
 	s := New(model.DefaultConfig())
 	index := uint64(0)

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// instant turns a time in a job, RFC 3339, into one on the log's clock: as far from now as it is
-// from the wall clock of this entry.
+// instant turns a time in a job (RFC 3339) into an instant on the log's clock. Its distance from
+// now is its distance from the wall clock of this entry.
 func (m *Machine) instant(text string) model.Instant {
 	seconds, _ := jobspec.ParseTime(text)
 	return m.v.At() + model.Instant(seconds*1000-int64(m.v.Wall()))

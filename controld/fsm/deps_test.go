@@ -301,8 +301,8 @@ func TestNeverHolds(t *testing.T) {
 	}
 }
 
-// TestCascade ends a long chain and a wide fan, many entries' worth, each job once and in the order
-// of ids, and does the same after a restore.
+// TestCascade ends a long chain and a wide fan, which take many entries. Each job ends once, in the
+// order of ids, and after a restore, too.
 func TestCascade(t *testing.T) {
 	const n = 3*maxSettled/2 + 7
 	for name, on := range map[string]func(i int) string{
@@ -363,9 +363,9 @@ func TestCascade(t *testing.T) {
 	}
 }
 
-// TestManyJobsThatWaitForTheSame is the attack of 10,000 jobs that all wait for the same 1,000: each
-// end of one of these would look at ten million jobs. It is refused, in one submission and in many,
-// and long chains and wide fans are not.
+// TestManyJobsThatWaitForTheSame is an attack: 10,000 jobs all wait for the same 1,000 jobs, so
+// that each end of one of these would look at ten million jobs. It is refused, in one submission
+// and in many, and long chains and wide fans are not.
 func TestManyJobsThatWaitForTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

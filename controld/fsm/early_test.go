@@ -19,7 +19,7 @@ func (w *world) tell(id model.JobID) error {
 }
 
 // TestAnAttemptIsToldOnce notices a signal that comes too soon, twice, unasked, or to a job that is
-// being stopped, and an attempt that begins as if it had been told.
+// being stopped. It also notices a new attempt that counts as told.
 func TestAnAttemptIsToldOnce(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -112,7 +112,7 @@ func TestElasticStarts(t *testing.T) {
 	w.run(id)
 	w.on(id, "n1", "n2", "n3", "n4")
 
-	// What is displaced goes back to the queue as small as it may be.
+	// A displaced job goes back to the queue as small as it may be.
 	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseOrder}}))
 	w.leaves(id, 0, 1, 2, 3)
 	w.state(id, model.Pending)
@@ -534,8 +534,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestPortsOfAGang: each worker of a gang of several groups has a port of its own on its node, besides
-// the one at which the gang meets.
+// TestPortsOfAGang: each worker of a gang of several groups has a port of its own on its node. The
+// port at which the gang meets is another one.
 func TestPortsOfAGang(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -49,9 +49,9 @@ func (w *world) summary(id model.JobID) string {
 	return b.String()
 }
 
-// TestHowJobsEnd compares what jobs are after each way to end an attempt, and after the next one has begun,
-// with testdata/ends.txt: all that is kept for the next attempt, and all that must not be. The times are not
-// round.
+// TestHowJobsEnd ends an attempt in each way and begins the next one. It compares the job after
+// each of the two with testdata/ends.txt: everything that is kept for the next attempt, and
+// everything that must not be. The times are not round.
 func TestHowJobsEnd(t *testing.T) {
 	retries := func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 2, Delay: 17} }
 	stop := func(cause model.Cause) func(*world, model.JobID, model.JobID) {
@@ -265,8 +265,8 @@ func TestWhichAttemptAnActionIsFor(t *testing.T) {
 	}
 }
 
-// TestAReservationOutlivesItsNode: what is kept on a node stays kept while that is down, drained and up
-// again, and the job starts there when the node may have it.
+// TestAReservationOutlivesItsNode: a reservation stays while its node is down, drained and up
+// again. The job starts there when the node may get work.
 func TestAReservationOutlivesItsNode(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)

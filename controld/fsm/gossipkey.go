@@ -49,8 +49,8 @@ func installGossipKey(t *model.Trust, c RotateGossipKey, at model.Instant) error
 // KindAdvanceGossipKey is the kind of [AdvanceGossipKey].
 var KindAdvanceGossipKey = newKind("advance-gossip-key/1")
 
-// AdvanceGossipKey moves the change of the gossip key on by one phase: members begin to send with
-// the new key, and later drop the old one.
+// AdvanceGossipKey moves the change of the gossip key on by one phase. First members begin to send
+// with the new key, and later they drop the old one.
 type AdvanceGossipKey struct {
 	Number int64             `json:"number"` // of the new key
 	Phase  model.GossipPhase `json:"phase"`  // that is over

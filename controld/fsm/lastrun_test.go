@@ -20,10 +20,10 @@ type ran struct {
 	node    string
 }
 
-// TestWhereAWorkerRanLast compares what the state says of the folder of a worker with what nodes have
-// reported, over random histories with moves, failed launches, lost nodes and requeues. It notices a
-// worker that would begin with another folder than the last one that it has written to, and a folder
-// that is dropped although it is needed.
+// TestWhereAWorkerRanLast compares the state's record of a worker's folder with the reports of
+// nodes. Its random histories have moves, failed launches, lost nodes and requeues. It notices a
+// worker that would begin with another folder than the last one it wrote to. It also notices a
+// folder that is dropped although it is needed.
 func TestWhereAWorkerRanLast(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestLicensesBindStarts: a start that the licences do not allow is refused, whatever a leader plans,
-// and the licences of an attempt come back with its end. One that holds too many is found.
+// TestLicensesBindStarts: a start that the licences do not allow is refused, whatever a leader
+// plans. The licences of an attempt come back at its end. One that holds too many is found.
 func TestLicensesBindStarts(t *testing.T) {
 	w := newWorld(t)
 	w.node("n", 8)

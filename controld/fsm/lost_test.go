@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// saves gives a job a checkpoint block, with which it saves its state every so many seconds, or
-// with 0 only when it is asked to leave.
+// saves gives a job a checkpoint block. The job saves its state every so many seconds, or with 0
+// only when it is asked to leave.
 func saves(every jobspec.Seconds) func(*jobspec.Job) {
 	return func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{Path: "state", Interval: every} }
 }
@@ -16,8 +16,8 @@ func saves(every jobspec.Seconds) func(*jobspec.Job) {
 // graces gives a job a grace period of a minute.
 func graces(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{GracePeriod: 60} }
 
-// TestWhatLeavingCosts tells of jobs with 2 GPUs that run for 100 s, are asked to leave, take 10 s
-// for that, and need 7 s to begin again. What is lost is counted in seconds of one GPU.
+// TestWhatLeavingCosts is about jobs with 2 GPUs. They run for 100 s, are asked to leave, take 10 s
+// for that, and need 7 s to begin again. Lost work is counted in seconds of one GPU.
 func TestWhatLeavingCosts(t *testing.T) {
 	kill := signal(9)
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestWhatMovingASuspendedJobCosts(t *testing.T) {
 }
 
 // TestWhatOthersCauseCosts: a job that ends by itself, or by its own fault, has not left for
-// another one, and a lost node costs what was not saved there.
+// another one. A lost node costs the work that was not saved there.
 func TestWhatOthersCauseCosts(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -14,8 +14,8 @@ import (
 type MoveJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
-	// workers that go elsewhere, by number in the attempt, ascending, and where they go, free now,
-	// without ports; those that stay are numbered first in the next attempt
+	// workers that move, by number in the attempt, ascending, and their new places, free now,
+	// without ports. The next attempt numbers the workers that stay first
 	Leave []int         `json:"leave"`
 	Join  []model.Place `json:"join"`
 	// what its rate is expected to be, in thousandths of what it is, as others like it were measured;

@@ -14,8 +14,8 @@ import (
 // KindNodeReport is the kind of [NodeReport].
 var KindNodeReport = newKind("node-report/1")
 
-// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been
-// said before, changes nothing.
+// NodeReport says what became of workers on one node. Reports about an old attempt, and repeated
+// reports, change nothing.
 type NodeReport struct {
 	Node    string               `json:"node"`            // the node that reports
 	BootID  string               `json:"boot_id"`         // its boot; a report of another boot is refused

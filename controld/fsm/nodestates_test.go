@@ -7,9 +7,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// TestStatesOfANode goes from each state of a node by each command. It notices that a drain is lost, or
-// begun, while a node is down and up again, and that a node is said to have come into a state in which it
-// was.
+// TestStatesOfANode goes from each state of a node by each command. It notices a drain that is
+// lost, or begun, while a node is down and up again. It also notices a report of a state in which
+// the node was already.
 func TestStatesOfANode(t *testing.T) {
 	set := func(s model.NodeState) func(*world) {
 		return func(w *world) { w.must(SetNodeState{Node: "n1", State: s, Reason: "why"}) }

@@ -9,8 +9,8 @@ import (
 )
 
 // childChanges is what one command has done to a parent's children so far. It is folded into the
-// parent once, when the command is over, so a parent job is copied once a command and not once a
-// child.
+// parent once, when the command is over, so that a parent job is copied once for each command, not
+// for each child.
 type childChanges struct {
 	made   model.Ranges
 	ill    model.Ranges // ended otherwise than well

@@ -341,8 +341,9 @@ func TestCancelWithSignal(t *testing.T) {
 	}
 }
 
-// TestCancelledBy notices a job that says another user than the one that cancelled it first, one that says a
-// user although none did, and tasks of an array that say none when it was cancelled as a whole.
+// TestCancelledBy notices a job that names another user than the first one that cancelled it, or a
+// user although none did. It also notices array tasks that name no user when the array was
+// cancelled as a whole.
 func TestCancelledBy(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -650,8 +651,8 @@ func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	w.ok(w.make(id, 1, "n1"))
 }
 
-// TestSomeTasksAreCancelled: what is left of an array stays held, and keeps the room that is reserved
-// for it; when nothing is left to start, both end.
+// TestSomeTasksAreCancelled: the rest of an array stays held, and keeps the room that is reserved
+// for it. When no task is left to start, both end.
 func TestSomeTasksAreCancelled(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -37,8 +37,8 @@ func parentsInEveryState(w *world) {
 	w.ok(w.s.Check())
 }
 
-// TestDamagedParents changes one number after another of a snapshot with parents. What is accepted
-// all the same must be usable.
+// TestDamagedParents changes one number after another of a snapshot with parents. An accepted
+// snapshot must be usable.
 func TestDamagedParents(t *testing.T) {
 	w := newWorld(t)
 	parentsInEveryState(w)

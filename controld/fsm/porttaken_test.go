@@ -9,8 +9,8 @@ import (
 )
 
 // TestATakenPort launches a job again at once, on the same node, that was given a port at which
-// something else listens. It notices that the port is given again, that the node is avoided, that
-// the user pays for it, and that a renewed inventory forgets the port.
+// something else listens. It notices that the port is given again, that the node is avoided, or
+// that the user pays for it. It also notices that a renewed inventory forgets the port.
 func TestATakenPort(t *testing.T) {
 	w := newWorld(t)
 	w.node("n", 8)

@@ -71,8 +71,8 @@ func TestProgressClass(t *testing.T) {
 	}
 }
 
-// TestRoomForAMovingJob: room may be kept for a job that is told to move, before it waits; it
-// begins there, and what is kept ends with whatever else becomes of the job.
+// TestRoomForAMovingJob: room may be kept for a job that is told to move, before it waits. The job
+// begins there, and the reservation ends with any other end of the job.
 func TestRoomForAMovingJob(t *testing.T) {
 	moving := func(t *testing.T) (*world, model.JobID) {
 		w := newWorld(t)

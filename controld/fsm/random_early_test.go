@@ -9,7 +9,7 @@ import (
 )
 
 // TestRandomEarlySignals is TestRandomTurns with jobs that are told of their time limit, at any
-// instant: each attempt is told once at most, when that is due, and not while it is suspended.
+// instant. Each attempt is told at most once, when it is due, and not while it is suspended.
 func TestRandomEarlySignals(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {

@@ -334,9 +334,9 @@ func say(t testing.TB, v *state.View) string {
 	return b.String()
 }
 
-// TestRandomHistories applies thousands of random commands. Every invariant must hold, see broken; a
-// state restored from a snapshot must go the same way as the one that went on; and what a view said
-// once it must say for ever.
+// TestRandomHistories applies thousands of random commands. Every invariant must hold, see broken.
+// A state restored from a snapshot must go the same way as the original, and a view must never
+// change.
 func TestRandomHistories(t *testing.T) {
 	const steps = 4000
 	seen := map[string]int{}

@@ -229,8 +229,8 @@ func TestAConfirmationWithoutAReason(t *testing.T) {
 	w.refused(err, model.ErrUnsettled)
 }
 
-// TestWhenALeaseIsOver asks for the end of an attempt one moment before the lease of its node is over, at it,
-// and after the node was down and up and down again.
+// TestWhenALeaseIsOver ends an attempt one moment before the lease of its node is over, at its end,
+// and after the node was down, up and down again.
 func TestWhenALeaseIsOver(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -22,8 +22,8 @@ type SetNodeState struct {
 // Kind implements Command.
 func (SetNodeState) Kind() Kind { return KindSetNodeState }
 
-// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was
-// down it says that the node has been heard of again, which leaves a drain in force.
+// apply marks the node up, down or drained. "up" for a drained node resumes it. For a node that was
+// down it says that the node was heard of again, which leaves a drain in force.
 func (c SetNodeState) apply(m *Machine) (any, error) {
 	old, i := m.v.Node(c.Node)
 	switch {

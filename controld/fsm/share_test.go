@@ -75,8 +75,8 @@ func TestJobsShareAGPU(t *testing.T) {
 }
 
 // TestDeclaredMemoryOfGPUs starts and ends jobs with parts of GPUs at random, on GPUs of different
-// sizes: what the jobs on a GPU have declared fits into its memory, and a job is refused a GPU that
-// is too small for it.
+// sizes. The declared memory of the jobs on a GPU fits into it, and a job is refused a GPU that is
+// too small for it.
 func TestDeclaredMemoryOfGPUs(t *testing.T) {
 	sizes := map[string]jobspec.Bytes{"n1": 24 * jobspec.GiB, "n2": 80 * jobspec.GiB}
 	shared, refused := 0, 0
@@ -157,8 +157,8 @@ func (w *world) restored() {
 	}
 }
 
-// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far
-// as no job has it.
+// A GPU that breaks while it is shared is free to no job until it is whole again. Then its unused
+// part is free.
 func TestSharedGPUBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -185,7 +185,7 @@ func TestSharedGPUBreaks(t *testing.T) {
 	}
 }
 
-// What is reserved is kept: a share may use what others leave over, but not what a claim needs.
+// A reservation is kept: a share may use what others leave over, but nothing that a claim needs.
 func TestSharesAndClaims(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -200,9 +200,9 @@ func TestSharesAndClaims(t *testing.T) {
 	w.ok(w.put(head, "n1", 1))
 }
 
-// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left
-// beside another job, and that is no room. The first takes the GPU that is empty, whatever the
-// later promise claims.
+// Two jobs have reservations for parts of GPUs, and room for only one of them has come. The rest
+// beside another job is smaller than a part, so it is no room. The first takes the GPU that is
+// empty, whatever the later promise claims.
 func TestPromisedPartsInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)

@@ -64,9 +64,9 @@ func wantFull(t *testing.T, err error, setting string, words ...string) {
 	}
 }
 
-// TestBytesOfSpecifications notices a user that may fill the controllers' memory with scripts, environments,
-// parameters or comments, one that is refused although its jobs share a script or were forgotten, and counts that
-// a snapshot does not have.
+// TestBytesOfSpecifications notices a user that may fill the controllers' memory with scripts,
+// environments, parameters or comments. It notices a refused user whose jobs share a script or were
+// forgotten, and counts that a snapshot does not have.
 func TestBytesOfSpecifications(t *testing.T) {
 	w := fullAt10KiB(t)
 	first, err := w.scripted(1, "a", 4000)

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestServiceOfJobsAlike learns what elastic jobs of one user and name took in all from those that
-// have completed, whatever their sizes, and from no other job.
+// TestServiceOfJobsAlike learns the total service of elastic jobs with one user and name. It learns
+// from those that have completed, whatever their sizes, and from no other job.
 func TestServiceOfJobsAlike(t *testing.T) {
 	w := elasticWorld(t)
 	usual := func(id model.JobID, want int64) {

@@ -253,8 +253,8 @@ func TestALostShimIsTheSystemsFault(t *testing.T) {
 
 const killedTail = "the kernel killed tail (process 7) for memory; the limit is 200MiB"
 
-// outOfMemory checks what is recorded of a job that has run out of memory: 0:125 as in Slurm, and which process
-// was killed, if its node has said it.
+// outOfMemory checks the record of a job that has run out of memory. That is 0:125 as in Slurm, and
+// the killed process, if its node has named it.
 func (w *world) outOfMemory(id model.JobID) {
 	w.t.Helper()
 	j := w.s.View().Job(id)

@@ -125,7 +125,7 @@ func (m *Machine) checkBytes(owner *model.Identity, more int64, unlimited bool) 
 	held, all := m.s.HeldBytes(owner.UID)
 	if most := cmp.Or(c.MaxSpecBytes, model.DefaultMaxSpecBytes); held+more > int64(most) && !unlimited {
 		return tooManyBytes("the jobs of user "+owner.User, held, more, most, "limits.max_spec_bytes",
-			"cancel some or wait until some have ended (they count for some minutes more), put long texts into files below a "+
+			"cancel some or wait for some to end (they count for some minutes more), put long texts into files on a "+
 				"shared path, or ask an admin")
 	}
 	if most := cmp.Or(c.MaxAllSpecBytes, model.DefaultMaxAllSpecBytes); all+more > int64(most) {

@@ -42,8 +42,9 @@ func (w *world) freeGPUs(node string) int64 {
 	return w.s.v.Grid().Free(i).GPUs / 1000
 }
 
-// TestGangPausesAsOne: a gang gives its GPUs back when the last worker has paused, keeps its memory
-// on both nodes, and goes on with other GPUs, as a whole. Its clock has stood still meanwhile.
+// TestGangPausesAsOne: a gang gives its GPUs back when the last worker has paused, and keeps its
+// memory on both nodes. It goes on with other GPUs, as a whole. Its clock has stood still
+// meanwhile.
 func TestGangPausesAsOne(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -238,7 +239,7 @@ func TestLateSuspensionIsTakenBack(t *testing.T) {
 }
 
 // TestAJobThatCannotPauseSaysSo: a node that cannot have a worker pause is not waited for: the job
-// goes on, and is not told to pause again. What is said of an earlier order changes nothing.
+// goes on, and is not told to pause again. Reports about an earlier order change nothing.
 func TestAJobThatCannotPauseSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
@@ -334,8 +335,8 @@ func TestSwitchesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyNodesThatCanSuspendDo: a gang is suspended only where all its nodes can do it, and a
-// suspended one goes on also after a node can no longer.
+// TestOnlyNodesThatCanSuspendDo: a gang is suspended only if all its nodes can do it. A suspended
+// gang still resumes after a node has lost that ability.
 func TestOnlyNodesThatCanSuspendDo(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)

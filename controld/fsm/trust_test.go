@@ -89,8 +89,8 @@ func TestRevocationsRaiseTheGeneration(t *testing.T) {
 	}
 }
 
-// TestTheKeyOfTheGossipChangesInThreeSteps notices a key that is used before it is installed, or dropped
-// before the next one is used, and a second change beside the first.
+// TestTheKeyOfTheGossipChangesInThreeSteps notices a key that is used before it is installed, or
+// dropped before the next one is used. It also notices a second change beside the first.
 func TestTheKeyOfTheGossipChangesInThreeSteps(t *testing.T) {
 	w := newWorld(t)
 	is := func(phase model.GossipPhase, numbers ...int64) {

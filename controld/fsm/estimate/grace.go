@@ -43,8 +43,8 @@ func GraceKindOf(j *model.Job) GraceKind {
 	return GraceKind{users + j.Spec.Name, len(users)}
 }
 
-// ExpectedGrace returns how long a job of a kind that declares so many ms will take to leave: less
-// if jobs like it left sooner than they declared.
+// ExpectedGrace returns how long a job of a kind with a declared grace period, in ms, will take to
+// leave. It is less if jobs like it left sooner than they declared.
 func (s *Statistics) ExpectedGrace(kind GraceKind, declared int64) int64 {
 	if s == nil || len(s.Graces) == 0 {
 		return declared

@@ -42,8 +42,8 @@ type LiveAttempt struct {
 	Held model.Amounts // what it counts for in its leaf
 }
 
-// Leaves returns for which job an attempt gives its room back (0: for none), when it was asked to,
-// and when it will have done so. It must be stopping.
+// Leaves returns for which job an attempt gives its room back (0: for none). It also returns when
+// the attempt was asked to leave, and when it will have left. It must be stopping.
 func (r *LiveAttempt) Leaves() (beneficiary model.JobID, at, over model.Instant) {
 	if s := r.Attempt.Stop; s != nil {
 		return s.For, s.At, s.KillAt

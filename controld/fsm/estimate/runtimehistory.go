@@ -15,8 +15,9 @@ import (
 // a prediction for that job needs.
 const FewestRuntimes = 5
 
-// JobKind names jobs that are taken to be alike: a user's jobs in an account with one name, all of
-// a user, all of an account, or all of the cluster. Empty fields and zeros match any job.
+// JobKind names jobs that are taken to be alike. They are a user's jobs in an account with one
+// name, all jobs of a user, all of an account, or all of the cluster. Empty fields and zeros match
+// any job.
 type JobKind struct {
 	Account string `json:"account,omitempty"`
 	User    string `json:"user,omitempty"`
@@ -182,8 +183,9 @@ func (s *RuntimeHistory) Check() error {
 	return nil
 }
 
-// KindsOfJob returns the kinds of a job, the narrowest first: the user's jobs with its name and
-// size, with its name, of its size, all of the user, all of the account, all.
+// KindsOfJob returns the kinds of a job, the narrowest first. They are the user's jobs with its
+// name and size, with its name, and of its size, then all of the user, all of the account, and all
+// jobs.
 func KindsOfJob(j *model.Job) (kinds [6]JobKind, first int) {
 	total := j.Total()
 	size := total.GPUs

@@ -1,7 +1,7 @@
-// Package estimate has what the state machine learns from ended attempts, in bounded integers:
-// runtimes by job kind, step rates of elastic jobs, the workload mix, waits, stop durations, and
-// usage of accounts. It is replicated, so that the scheduler has it after a change of leader, and
-// in the simulator too.
+// Package estimate has what the state machine learns from ended attempts, in bounded integers.
+// These are runtimes by job kind, step rates of elastic jobs, the workload mix, waits, stop
+// durations, and usage of accounts. It is replicated, so that the scheduler has it after a change
+// of leader, and in the simulator too.
 package estimate
 
 import (
@@ -85,7 +85,7 @@ func (g *StopDurations) Add(took model.Instant) {
 }
 
 // P95 returns the milliseconds in which 19 of 20 attempts had left, rounded up to a power of two
-// seconds; false if too few attempts are known.
+// seconds. It returns false if too few attempts are known.
 func (g *StopDurations) P95() (int64, bool) {
 	const few = 20
 	total, seen := 0, 0
@@ -196,8 +196,8 @@ func (s *Statistics) MovedSince(t model.Instant) int {
 // MovesKept is how many moves are remembered.
 const MovesKept = 256
 
-// MeanService returns the mean service of completed elastic jobs of the same user with the same
-// name, as [model.Job.Attained] counts it; 0 if none has completed.
+// MeanService returns the mean service, as [model.Job.Attained] counts it, of completed elastic
+// jobs of the same user with the same name. It is 0 if none has completed.
 func (s *Statistics) MeanService(j *model.Job) int64 {
 	if s == nil {
 		return 0

@@ -27,8 +27,8 @@ type HourHoldings struct {
 	Late model.Amounts // times the milliseconds of the hour before each began, of memory the seconds
 }
 
-// RunningUsage returns the usage of a leaf's attempts in progress since they began: amounts times
-// weighted seconds, memory in MiB, as [Decay.Of] does for ended ones.
+// RunningUsage returns the usage of a leaf's attempts in progress since they began, as [Decay.Of]
+// does for ended ones. It is in amounts times weighted seconds, memory in MiB.
 func (d *Decay) RunningUsage(st *UsageCounter) (cores, memory, gpus int64) {
 	for i := range st.Since {
 		h := &st.Since[i]

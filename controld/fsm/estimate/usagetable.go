@@ -94,8 +94,8 @@ func (t *UsageTable) own(at int64, of model.Association, epoch uint64) *Usage {
 	return next
 }
 
-// UpdateActive keeps the active time of a leaf and of its account in step with a job that changed
-// from old (nil: a new job) to next.
+// UpdateActive keeps the active time of a leaf and of its account in step with a change of a job
+// from old to next. old is nil for a new job.
 func (t *UsageTable) UpdateActive(old, next *model.Job, m Moment) {
 	was, is := old != nil && old.Active(), next.Active()
 	if was == is {

@@ -225,7 +225,7 @@ func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
 // Exclusive reports whether the workers on a node have it for themselves.
 func (g *Grid) Exclusive(i int) bool { return g.at(i).whole }
 
-// Bucket returns the nodes that may get work and have exactly n wholly free GPUs: bit i of the
+// Bucket returns the nodes that may get work and have exactly n wholly free GPUs. Bit i of the
 // words is set for the node at position i. It is nil if no node has as many GPUs. The caller must
 // not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {

@@ -13,9 +13,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestGridCopies takes, gives and claims at random on a copy, and undoes it all: the original must
-// not have changed, the copy must be equal to it again, and every node must be in the bucket of its
-// free GPUs all along.
+// TestGridCopies takes, gives and claims at random on a copy, and undoes it all. The original must
+// not change, and the copy must be equal to it again. Every node must be in the bucket of its free
+// GPUs all along.
 func TestGridCopies(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6} {
 		r := rand.New(rand.NewPCG(seed, 3))

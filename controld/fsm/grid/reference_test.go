@@ -313,8 +313,8 @@ func (p *game) compare(t *testing.T, i int) {
 	bad("bucket", mask != 0, n.State == model.NodeUp && !n.exclusive())
 }
 
-// TestGridAgainstReference takes, gives back, claims, adds and replaces at random, and compares all
-// that the grid says of a node with what follows from its workers, GPU by GPU.
+// TestGridAgainstReference takes, gives back, claims, adds and replaces at random. It compares
+// everything that the grid says of a node with values derived from its workers, GPU by GPU.
 func TestGridAgainstReference(t *testing.T) {
 	for seed := range uint64(30) {
 		p := &game{Rand: rand.New(rand.NewPCG(seed, 7))}

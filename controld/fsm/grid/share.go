@@ -29,9 +29,8 @@ func (g *Grid) SharedGPUs(node int) uint64 {
 	return mask & g.usable[node]
 }
 
-// HasSharedGPUs reports whether workers share any GPU now. It must follow from the present alone
-// and not from the past: a grid that is made anew from a snapshot has to decide like the one
-// before.
+// HasSharedGPUs reports whether workers share any GPU now. It must follow from the present alone: a
+// grid that is rebuilt from a snapshot has to decide like the old one.
 func (g *Grid) HasSharedGPUs() bool { return g.shared > 0 }
 
 // FreeShare returns how many thousandths of a GPU are free: of one that is broken none.

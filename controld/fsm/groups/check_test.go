@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestChecksFindDamage damages sound groups in one way at a time: the check of the whole queue must
-// say so, and so must the tally if it can see it.
+// TestChecksFindDamage damages sound groups in one way at a time. The check of the whole queue must
+// report it, and so must the tally if it can see it.
 func TestChecksFindDamage(t *testing.T) {
 	for _, c := range []struct {
 		name    string

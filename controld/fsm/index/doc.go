@@ -1,5 +1,5 @@
-// Package index finds jobs by something other than their ids: by owner and name, by the jobs that
-// they wait for, and submissions by idempotency key. A state keeps each in step with its jobs.
+// Package index finds jobs by other keys than their ids: by owner and name, and by the jobs that
+// they wait for. It finds submissions by idempotency key. A state keeps each in step with its jobs.
 package index
 
 import (

@@ -165,8 +165,9 @@ func TestTheRuleOfAnUnexecutedGang(t *testing.T) {
 	}
 }
 
-// TestWhoseEndIsCounted: of workers that failed those that ended by the instant of the stop come first, then
-// those that ended by themselves; neither those that succeeded, nor that leave alone, nor that hold room.
+// TestWhoseEndIsCounted: among failed workers, those that ended by the instant of the stop come
+// first, then those that ended by themselves. Workers that succeeded, leave alone or only hold room
+// do not count.
 func TestWhoseEndIsCounted(t *testing.T) {
 	steps := spec(4)
 	steps.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}

@@ -219,8 +219,8 @@ func TestPoliciesDecide(t *testing.T) {
 	}
 }
 
-// TestStrength compares each cause with each other, by the order of contracts: resizes, what gives
-// room to others, ends of its own, what is lost or out of time, and cancelling.
+// TestStrength compares each cause with each other. Their order is: resizes, giving room to others,
+// ends of its own, losses and time limits, and cancelling.
 func TestStrength(t *testing.T) {
 	order := [][]model.Cause{
 		{model.CauseGrow, model.CauseShrink, model.CauseMigrate},

@@ -183,8 +183,8 @@ func PastDeadline(j *model.Job, a *model.Attempt) bool {
 }
 
 // asksForRequeue reports whether an attempt that was stopped at its time limit asks for another
-// attempt: every worker that did not succeed exited with the code for that. An earlier kill for
-// memory decides nothing: the program went on and answered the stop.
+// attempt. That is so if every worker that did not succeed exited with the requeue code. An earlier
+// kill for memory decides nothing: the program went on and answered the stop.
 func asksForRequeue(j *model.Job, a *model.Attempt) bool {
 	asks := false
 	for i := range a.Workers {
@@ -231,8 +231,8 @@ func culprits(j *model.Job, a *model.Attempt) []*model.Worker {
 	return unasked
 }
 
-// outcomeOfWorkers returns the exit code and the signal of the attempt: the highest code of the
-// culprits, or of all workers when the stop came first.
+// outcomeOfWorkers returns the exit code and the signal of the attempt. The code is the highest of
+// the culprits, or of all workers if the stop came first.
 func outcomeOfWorkers(j *model.Job, a *model.Attempt) Outcome {
 	list := culprits(j, a)
 	if len(list) == 0 {

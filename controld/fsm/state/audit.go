@@ -10,10 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Auditor verifies after each command the parts that the command touched: every invariant that
-// [State.Check] knows, in time that goes by the size of the change. It keeps its own books, from
-// the jobs and nodes that the state reports as changed, and compares all derived values with them.
-// It misses changes that reach a job indirectly; State.Check finds them.
+// Auditor verifies the parts that a command touched, after each command. It checks every invariant
+// that [State.Check] knows, in time proportional to the change. It keeps its own books, from the
+// jobs and nodes that the state reports as changed, and compares all derived values with them. It
+// misses changes that reach a job indirectly; State.Check finds them.
 type Auditor struct {
 	s       *State
 	touched *touched

@@ -35,8 +35,8 @@ func (s *State) checkJob(j *model.Job) error {
 	return fmt.Errorf("pending job %d is not in its group", j.ID)
 }
 
-// checkOwners reports GPUs of which more is held than exists: by the one worker that holds the GPU
-// as a whole, or by all that share it (A2).
+// checkOwners reports GPUs that are held by more than their capacity: by one worker that holds the
+// whole GPU, or by all workers that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {

@@ -19,9 +19,9 @@ func (s *State) ownHolding(i int) *holding {
 	return next
 }
 
-// FreedAt returns since when the free room on the node at a position has been free: since a worker
-// last gave room back, or since the node came. Cycles decide by it, so it is in the snapshot: a
-// replica that was restored must decide as the others do.
+// FreedAt returns since when the free room on the node at a position has been free. That is when a
+// worker last gave room back, or when the node came. Cycles decide by it, so it is in the snapshot:
+// a replica that was restored must decide as the others do.
 func (v *View) FreedAt(node int) model.Instant {
 	h, _ := v.holdings.Get(int64(node))
 	return h.freed

@@ -57,8 +57,8 @@ func (v *View) RunsWorkers(i int) bool {
 	})
 }
 
-// CanSuspend reports whether a job's attempt in progress can be suspended: the job can pause, and
-// all nodes that still run its workers can pause them.
+// CanSuspend reports whether a job's attempt in progress can be suspended. The job must be able to
+// pause, and so must all nodes that still run its workers.
 func (v *View) CanSuspend(j *model.Job) bool {
 	a := j.Live()
 	if a == nil || !j.CanSuspend() || a.Late() {
@@ -129,8 +129,8 @@ func (s *State) SetTrust(t *model.Trust) { s.v.trust = t }
 
 // SetConfig replaces the configuration.
 func (s *State) SetConfig(c *model.Config) {
-	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its
-	// node may never hear of the new.
+	// A shorter lease is one for what is told of it. Earlier leases keep the old length, because
+	// their nodes may never hear of the new one.
 	if old := s.v.config.LeaseSpan(); old > c.LeaseSpan() && s.v.anyLive() {
 		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
 	}

@@ -209,9 +209,9 @@ func differ(a, b []chapter, replicas int) string {
 	return ""
 }
 
-// TestLogsLeadToTheSameState replays recorded histories. Each entry comes to what it came to when it
-// was recorded; every invariant holds after it; a view shows at times what it showed then; a replica
-// that begins with a snapshot, and a fork of a view, go the same way; and what a view has shown stays.
+// TestLogsLeadToTheSameState replays recorded histories. Each entry has the result that was
+// recorded, and every invariant holds after it. A view now and then shows what it showed then, and
+// never changes. A replica that begins with a snapshot, and a fork of a view, go the same way.
 func TestLogsLeadToTheSameState(t *testing.T) {
 	const file = "testdata/histories.txt"
 	var got strings.Builder

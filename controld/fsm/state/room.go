@@ -62,7 +62,7 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 	}
 }
 
-// Resume takes room for the workers of a suspended attempt, each with GPUs of its node; or it takes
+// Resume takes room for the workers of a suspended attempt, each with GPUs of its node. It takes
 // nothing if they do not all fit. Room that others leave for a job may not be taken. Room kept for
 // blocked heads may, because it was not theirs when the attempt was suspended.
 func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the
-// log's clock, charged when each ends.
+// log's clock. Each span is charged at its end.
 func charged(t *testing.T, spans [][2]model.Instant) *State {
 	t.Helper()
 	cfg := model.DefaultConfig()

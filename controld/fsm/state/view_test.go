@@ -41,8 +41,8 @@ func desired(v *View, node string) string {
 }
 
 // TestWhatAViewShows asks a view of the small cluster everything that a scheduler, a node or a user
-// may ask. Job 1 runs on n1 and n2, job 2 has ended, job 3 is an array whose first task, job 4, is on
-// n3; job 8 waits for job 1, and job 9 for room on n3, which is reserved for it.
+// may ask. Job 1 runs on n1 and n2, and job 2 has ended. Job 3 is an array whose first task, job 4,
+// is on n3. Job 8 waits for job 1, and job 9 waits for room on n3, which is reserved for it.
 func TestWhatAViewShows(t *testing.T) {
 	s := newScene(t)
 	v := s.s.View()
@@ -202,8 +202,8 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestASnapshotIsWholeOrRefused damages the snapshot of the small cluster in one way after the other:
-// a replica that reads half a state, or another one, would decide otherwise than the rest.
+// TestASnapshotIsWholeOrRefused damages the snapshot of the small cluster in one way after the
+// other. A replica that reads half a state, or another one, would decide otherwise than the rest.
 func TestASnapshotIsWholeOrRefused(t *testing.T) {
 	file, err := os.ReadFile("testdata/scene.jsonl")
 	if err != nil {

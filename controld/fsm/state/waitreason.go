@@ -53,8 +53,8 @@ func (v *View) jobsText(n *model.OpenDependency) string {
 	return strings.Join(names, link)
 }
 
-// NameOf writes a job's id as its user would: 123, 123_4 for an array task, 123.train for a group
-// of a job whose groups run one by one.
+// NameOf writes a job's id as its user would: 123, or 123_4 for an array task. A group of a job
+// whose groups run one by one is 123.train.
 func (v *View) NameOf(id model.JobID) string {
 	r, n := v.ParentOf(id)
 	switch {

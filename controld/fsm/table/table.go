@@ -35,7 +35,7 @@ type shelf[T any] struct {
 
 // Table maps numbers to values and is copied on write a page at a time, so that a view of it costs
 // nothing to make. It suits numbers that are given in order, such as ids. Empty space between the
-// least and the greatest number takes a pointer for every 65,536 numbers: arrays use up ids by the
+// least and the greatest number takes a pointer for every 65,536 numbers. Arrays use up ids by the
 // hundred thousand, and one old job may keep its id for ever.
 type Table[T any] struct {
 	base   int64 // number of shelves[0]

@@ -13,9 +13,9 @@ import (
 )
 
 // NearestFit says whether the nodes that have registered could hold a gang if they were empty, all
-// up and nothing broken. If not, the reason names the nearest node and how many workers would fit,
-// or the condition that no node meets and the values that nodes have. While no node has registered,
-// everything may fit. Each part of a gang is looked at by itself.
+// up and nothing broken. If not, the reason names the nearest node and how many workers would fit.
+// Or it names the condition that no node meets, and the values that nodes have. While no node has
+// registered, everything may fit. Each part of a gang is looked at by itself.
 func (t *NodeSets) NearestFit(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if len(nodes) == 0 {
 		return true, model.Reason{}
@@ -56,9 +56,9 @@ func together(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 		Text: "its groups need more together than there is"}
 }
 
-// couldHold counts the workers of a part that empty nodes could hold, up to the requested number,
-// and returns the node that comes nearest to holding one. It leaves out the nodes in exclude and
-// nodes that do not meet the constraints.
+// couldHold counts the workers of a part that empty nodes could hold, up to the requested number.
+// It also returns the node that comes nearest to holding one. It leaves out the nodes in exclude
+// and nodes that do not meet the constraints.
 func (t *NodeSets) couldHold(nodes []*model.Node, s model.Shape, exclude []string) (fit int, nearest *model.Node) {
 	eligible := t.Eligible(s.Constraints, nodes)
 	for i, n := range nodes {
@@ -86,9 +86,9 @@ func (t *NodeSets) CouldHoldAll(nodes []*model.Node, s model.Shape, exclude []st
 	return true
 }
 
-// UnmetConstraints says which condition of a Where keeps all nodes away, and what they have
-// instead: "no node has node.gpu.model glob "H200*"; there are H100 (8 nodes)". "": some node meets
-// it.
+// UnmetConstraints says which condition of a Where excludes all nodes, and which values they have.
+// For example: "no node has node.gpu.model glob "H200*"; there are H100 (8 nodes)". "": some node
+// meets it.
 func UnmetConstraints(nodes []*model.Node, text string) string {
 	w, err := ParseWhere(text)
 	if err != nil || len(w) == 0 || len(nodes) == 0 {
