@@ -24,6 +24,7 @@ func (j *Job) TextBytes() int {
 			add(affinities[i].String())
 		}
 	}
+	// The job's own texts and lists.
 	add(j.Name, j.Workdir)
 	for _, text := range []*string{j.Description, j.Comment} {
 		if text != nil {
@@ -42,6 +43,7 @@ func (j *Job) TextBytes() int {
 	for i := range j.LogPolicies {
 		add(j.LogPolicies[i].Pattern)
 	}
+	// The array's parameters.
 	if a := j.Array; a != nil {
 		add(a.Indices)
 		add(a.Columns...)
@@ -53,6 +55,7 @@ func (j *Job) TextBytes() int {
 			add(a.Matrix[i].Values...)
 		}
 	}
+	// Groups and tasks. A name that Default would fill in counts, so that the sum stays the same.
 	for i := range j.Groups {
 		g := &j.Groups[i]
 		add(cmp.Or(g.Name, DefaultGroup))

@@ -9,16 +9,17 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// asAnotherMachine runs a program that sees another boot and other hardware than this machine's: $1 is
-// a directory with the names of both, the rest is the program.
+// asAnotherMachine runs a program that sees another boot and other hardware than this machine's. $1
+// is a directory with the names of both, and the rest is the program.
 const asAnotherMachine = `dir=$1; shift
 mount --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id &&
 if [ -e /sys/class/dmi/id/product_uuid ]; then mount --bind "$dir/uuid" /sys/class/dmi/id/product_uuid; fi &&
 exec "$@"`
 
-// Clone lays out a second machine under the name of a node, as a copy of its disk in another machine:
-// it has the certificate of the node, another boot id and other hardware, and runs in the network of
-// another node. Only with Options.Namespaces. It is for the caller to start and to end it.
+// Clone lays out a second machine under the name of a node, as a copy of its disk in another
+// machine. It has the node's certificate, another boot id and other hardware, and runs in the
+// network of another node. Only with Options.Namespaces. It is for the caller to start and to end
+// it.
 func (c *Cluster) Clone(d, at *Daemon) (*Daemon, error) {
 	dir := filepath.Join(c.Dir, d.Name+"-clone")
 	twin := &Daemon{Name: d.Name, host: at.host, Socket: dir + ".sock", Data: filepath.Join(dir, "data"),

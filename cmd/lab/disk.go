@@ -66,8 +66,8 @@ func (d *Daemon) ReadOnly() error {
 // Writable undoes ReadOnly.
 func (d *Daemon) Writable() error { return unix.Mount(diskName, d.Data, "tmpfs", unix.MS_REMOUNT, "") }
 
-// EmptyDisk takes the log from the disk of a control daemon that is down, as a new disk that only has
-// its certificate. What the memory of its machine has stays.
+// EmptyDisk takes the log from the disk of a control daemon that is down, as a new disk that only
+// has its certificate. Records in the memory of its machine stay.
 func (d *Daemon) EmptyDisk() error {
 	return errors.Join(os.RemoveAll(filepath.Join(d.Data, "raft")), d.removeHistory())
 }

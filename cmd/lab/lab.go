@@ -1,6 +1,6 @@
-// Package lab runs a cluster of real daemons on one machine, each a process of its own, for
-// end-to-end tests and measurements: on loopback, or each machine in a network namespace that the
-// lab makes and removes.
+// Package lab runs a cluster of real daemons on one machine, for end-to-end tests and measurements.
+// Each daemon is a process of its own. They run on loopback, or each machine in a network namespace
+// that the lab makes and removes.
 package lab
 
 import (
@@ -210,7 +210,7 @@ func addr(h *host, port int) (string, error) {
 }
 
 // Ports that freeAddr tries. A daemon that asks for any port gets one of the kernel's, which are
-// higher, so it cannot take one that another daemon has been told to listen on.
+// higher. So it cannot take a port that another daemon was told to listen on.
 const (
 	portMin   = 26_000 // above what jobPorts gives
 	portMax   = 32_000

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room is a set of machines that boot systemd, each a systemd-nspawn container of a Debian root,
-// all on one network that is not connected to anything else. Packages are installed and tried
+// Room is a set of machines that boot systemd, each a systemd-nspawn container of a Debian root.
+// They are on one network that is not connected to anything else. Packages are installed and tried
 // there, as on real machines.
 type Room struct {
 	Dir      string // everything lies below it

@@ -12,6 +12,7 @@ import (
 // check reports wrong values of a file with their places: those that no attribute can find by
 // itself.
 func (f *File) check(bad func(path, text, hint string)) {
+	// Rules that several blocks share.
 	seen := map[string]bool{}
 	once := func(path, what string) {
 		if seen[what] {
@@ -30,6 +31,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 				model.MaxOversubscribe), "")
 		}
 	}
+	// Blocks that may be written several times.
 	for i, a := range f.Accounts {
 		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
 		once(path, of)
@@ -57,6 +59,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 			bad(path+".count", fmt.Sprintf("%s: count = %d: it is from 0 to %d", of, l.Count, jobspec.MaxLicenseCount), "")
 		}
 	}
+	// Blocks that may be written once.
 	if l := f.Limits; l != nil {
 		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests,
 			"max_reads": l.MaxReads, "max_processor": l.MaxProcessor} {

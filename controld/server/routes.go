@@ -80,7 +80,9 @@ const streamMedia = "application/x-rota-stream"
 // routes is the whole API.
 func routes() []route { return slices.Concat(jobRoutes(), nodeRoutes(), systemRoutes()) }
 
+// jobRoutes are the routes about jobs, their steps, and the queue.
 func jobRoutes() []route {
+	// Operations whose body is a stream, or whose types the handler's signature does not show.
 	submission := post("/v1/jobs", "Submit one job, or a list of them, all or none")
 	submission.In, submission.AlsoIn = reflect.TypeFor[api.SubmitRequest](), reflect.TypeFor[jobspec.Job]()
 	list := poll("/v1/jobs", "List jobs, those that have ended only if asked for", inQuery(openapi.Array, "id", "state"),
@@ -109,9 +111,11 @@ func jobRoutes() []route {
 	terminal := post("/v1/jobs/{id}/attach", "Go on with the terminal of a job; the answer is a stream of frames", pathID)
 	terminal.In, terminal.Media = reflect.TypeFor[api.AttachRequest](), streamMedia
 	return []route{
+		// Submission and lists.
 		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader,
 			token: model.ScopeSubmit}, submit),
 		{Operation: list, rule: with(seeJobs, partJobs, partDetails), ready: listReady, gather: listGather, handle: listJobs},
+		// Changes of jobs.
 		taking(route{Operation: post("/v1/jobs/cancel", "Cancel every live job that matches"),
 			rule: with(seeJobs, partAct, partJobs), place: onLeader, token: model.ScopeSubmit}, cancelMany),
 		taking(route{Operation: post("/v1/jobs/{id}/cancel", "Stop a job for good", pathID),
@@ -132,10 +136,12 @@ func jobRoutes() []route {
 			rule: with(actOnJob, partBeyond), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, update),
 		taking(route{Operation: post("/v1/jobs/{id}/prune", "Cancel all tasks of an array but the best by a metric", pathID),
 			rule: actOnJob, place: onLeader, token: model.ScopeSubmit}, prune),
+		// One job.
 		returning(route{Operation: poll("/v1/jobs/{id}", "One job with its specification", pathID),
 			rule: with(seeJob, partDetails), past: true, ready: jobReady}, getJob),
 		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
 			rule: with(seeJob, partDetails), past: true}, why),
+		// Processes, output and steps: the node of the job answers.
 		{Operation: process, rule: ofOwner, token: model.ScopeSubmit, handle: execJob},
 		{Operation: terminal, rule: ofOwner, token: model.ScopeSubmit, handle: attachJob},
 		{Operation: output, rule: actOnJob, inJob: itsOwn, handle: logs},
@@ -145,6 +151,7 @@ func jobRoutes() []route {
 			rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		{Operation: toStep("/signal", "Send a signal to all tasks of a step", reflect.TypeFor[api.StepSignal]()),
 			rule: actOnJob, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+		// Reports of nodes about a job.
 		returning(route{Operation: get("/v1/jobs/{id}/usage", "Usage of an attempt of a job so far, by worker", pathID,
 			[]openapi.Param{{Name: "attempt", In: "query", Kind: openapi.Integer,
 				Doc: "number of the attempt: the last if not said"}}),
@@ -153,6 +160,7 @@ func jobRoutes() []route {
 			[]openapi.Param{{Name: "metric", In: "query", Kind: openapi.String,
 				Doc: "none: the one that its progress block names, or else the first by name"}}),
 			rule: actOnJob, place: onLeader, inJob: itsOwn}, getSeries),
+		// The queue and the history.
 		taking(route{Operation: post("/v1/plan", "Whether a job would start now"), rule: with(forUsers, partDepend),
 			token: model.ScopeSubmit, quiet: true}, plan),
 		{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true, handle: listHistory},
@@ -198,15 +206,19 @@ func nodeRoutes() []route {
 	}
 }
 
+// systemRoutes are the routes about the cluster: its configuration, its members and their keys, its
+// records, and the controllers' own traffic.
 func systemRoutes() []route {
 	document, figures := get("/openapi.json", "This document"), get("/metrics", "Metrics for Prometheus")
 	document.Media, figures.Media = "application/json", "text/plain"
 	saved := post("/v1/backup", "A backup of the cluster, for root of this controller, by its socket")
 	saved.In, saved.Media = reflect.TypeFor[api.BackupRequest](), "application/octet-stream"
 	return []route{
+		// The whole state.
 		{Operation: saved, rule: forAdmins, token: scopeNever, inJob: notInJob, handle: writeBackup},
 		returning(route{Operation: poll("/v1/events", "Events, oldest first"),
 			rule: with(seeJobs, partEvents, partNodes, partDetails), ready: eventsReady}, listEvents),
+		// Configuration, and pauses of the scheduler.
 		returning(route{Operation: poll("/v1/config", "The replicated configuration"),
 			rule: with(seeAccounts, partAccounts)}, getConfig),
 		taking(route{Operation: post("/v1/config", "Put another configuration in force, as a new version"),
@@ -220,6 +232,7 @@ func systemRoutes() []route {
 			rule: forOperators, place: onLeader}, steer),
 		returning(route{Operation: poll("/v1/sched/displacements", "Displacements that a dry run has recorded"), rule: forOperators},
 			listDisplacements),
+		// Members of the cluster: join, renew, revoke, and replace keys.
 		returning(route{Operation: poll("/v1/cluster", "The controllers"),
 			rule: access.Rule{Roles: access.User | access.Members}}, getCluster),
 		returning(route{Operation: post("/v1/controllers/{name}/remove",
@@ -242,6 +255,7 @@ func systemRoutes() []route {
 		returning(route{Operation: post("/v1/authority/finish",
 			"Trust the old authority no more, although machines may have no other certificate"),
 			rule: forAdmins, place: onLeader}, finishAuthority),
+		// The audit log and API tokens.
 		returning(route{Operation: get("/v1/audit", "Requests that changed something, or were refused, the last first",
 			inQuery(openapi.String, "user"), inQuery(openapi.Integer, "job", "limit"), inQuery(openapi.Boolean, "denied"),
 			inQuery(openapi.Instant, "since", "until")), rule: with(forUsers, partAudit), inJob: notInJob}, listAudit),
@@ -252,12 +266,14 @@ func systemRoutes() []route {
 		returning(route{Operation: post("/v1/tokens/{id}/revoke", "Refuse an API token from now on",
 			inPath("id", "id of the token")), rule: with(forUsers, partTokens), place: onLeader,
 			token: scopeNever}, revokeToken),
+		// Health and figures of this controller.
 		returning(route{Operation: poll("/v1/check", "The invariants that do not hold"), rule: forUsers}, check),
 		returning(route{Operation: get("/v1/healthz", "Whether the process answers"), rule: forAnyone}, healthz),
 		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), rule: forAnyone}, readyz),
 		{Operation: figures, rule: with(access.Rule{Roles: access.Local | access.Members | operators}, partFigures),
 			handle: getMetrics},
 		{Operation: document, rule: forAnyone, handle: getOpenAPI},
+		// Between controllers. They have no summary, so that the API's document leaves them out.
 		{Operation: get(peers.StatePath, ""), rule: forControllers, handle: internalState},
 		{Operation: get(peers.KeyPath, "", inQuery(openapi.String, "authority")), rule: forControllers,
 			handle: internalAuthorityKey},

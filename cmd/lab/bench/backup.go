@@ -15,8 +15,8 @@ import (
 // endedBeforeBackup is how many jobs the history has when a full queue is backed up.
 const endedBeforeBackup = 1_000_000
 
-// measureBackup measures how long the backup of a full queue with a long history takes, and how long
-// it takes until a controller answers again from it.
+// measureBackup measures how long the backup of a full queue with a long history takes. It also
+// measures the time until a controller answers again from it.
 func measureBackup(ctx context.Context, b *bench) error {
 	return b.with(ctx, "backup", 1, 0, func(c *lab.Cluster) error {
 		q := &fullQueue{b: b, c: c, each: b.repeat(queueEach)}

@@ -18,8 +18,8 @@ import (
 
 // measureKill kills the leader with SIGKILL again and again while many clients submit. Every
 // acknowledged id must exist afterwards, once, and every job must have run exactly once. Jobs run
-// on a counting node, which speaks the protocol of a node daemon and ends each job at once: no
-// machine starts a thousand containers a second.
+// on a counting node, because no machine starts a thousand containers a second. It speaks the
+// protocol of a node daemon and ends each job at once.
 func measureKill(ctx context.Context, b *bench) error {
 	for _, n := range []int{1, 3} {
 		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0,

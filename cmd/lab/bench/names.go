@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/lab"
 )
 
-// What is asked of Slurm's commands.
+// Options of the calls of Slurm's commands.
 const (
 	namesSubmissions = 200    // of one script, one after the other
 	namesJobs        = 10_000 // in the lists of squeue and sacct

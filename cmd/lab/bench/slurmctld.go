@@ -20,17 +20,17 @@ const (
 	slurmSpread = 12 * time.Second
 	// slurmOutageLimit ends a measurement in which slurmctld does not come back.
 	slurmOutageLimit = 3 * time.Minute
-	// slurmStall is how long no job may end before the bench does what an operator would, and
-	// slurmHelp how often it does so in vain before it gives up. A requeued job waits for two minutes.
+	// If no job ends for slurmStall, the bench does what an operator would. After slurmHelp such
+	// tries in vain it gives up. A requeued job waits for two minutes.
 	slurmStall = time.Minute
 	slurmHelp  = 5
 	// systemdPause is how long systemd waits before it starts a service again that has failed.
 	systemdPause = 100 * time.Millisecond
 )
 
-// measureSlurmctld measures Slurm as the kill and failover benches measure Rota: slurmctld is killed
-// again and again while clients submit, and each acknowledged job must be known afterwards and must
-// have run exactly once.
+// measureSlurmctld measures Slurm as the kill and failover benches measure Rota. slurmctld is
+// killed again and again while clients submit. Each acknowledged job must be known afterwards and
+// must have run exactly once.
 func measureSlurmctld(ctx context.Context, b *bench) error {
 	if !slurm(ctx) {
 		fmt.Fprintf(b.out, "slurmctld: skipped, %s: start one and set SLURM_CONF\n", noSlurm)
@@ -270,8 +270,8 @@ func slurmAnswer(ctx context.Context, argv ...string) (string, error) {
 }
 
 // drained waits until no job of the bench is pending or running. When no job ends any more it acts
-// as an operator: after a crash slurmctld may drain nodes because of the ids that it gave twice, and
-// wait for jobs that have ended.
+// as an operator. After a crash slurmctld may drain nodes because of the ids that it gave twice,
+// and wait for jobs that have ended.
 func (s *slurmctld) drained(ctx context.Context) error {
 	least, since, vain := -1, time.Now(), 0
 	for {
@@ -302,8 +302,8 @@ func (s *slurmctld) drained(ctx context.Context) error {
 	}
 }
 
-// queued counts the bench's jobs in a queue of names and reasons: those that may run, and those that
-// Slurm holds until an operator releases them.
+// queued counts the bench's jobs in a queue of names and reasons. It tells jobs that may run from
+// those that Slurm holds until an operator releases them.
 func (s *slurmctld) queued(queue string) (waiting, held int) {
 	for line := range strings.Lines(queue) {
 		switch {

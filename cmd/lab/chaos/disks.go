@@ -24,9 +24,9 @@ const (
 	deafFor      = 3 * time.Second // for which the one that knows is out of reach: several elections
 )
 
-// lostDisk has two of three controllers acknowledge writes that the third misses. Then one of the two
-// loses its disk, or gets an old one, and comes back together with the third, while the one that has
-// everything is out of reach. The two must not lead. In the end all three are whole.
+// lostDisk has two of three controllers acknowledge writes that the third misses. Then one of the
+// two loses its disk, or gets an old one, and comes back together with the third. The one that has
+// everything is out of reach meanwhile. The two must not lead. In the end all three are whole.
 func (h *harm) lostDisk(ctx context.Context, d, behind *lab.Daemon, f fault) error {
 	if err := h.settled(ctx); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (h *harm) cloned(ctx context.Context, d, at *lab.Daemon, length time.Durati
 		})
 }
 
-// emptyBut removes what a directory holds but one entry. What is mounted there is unmounted.
+// emptyBut removes what a directory holds but one entry. Mounts in it are unmounted.
 func emptyBut(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

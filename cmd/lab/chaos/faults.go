@@ -248,8 +248,9 @@ func (h *harm) tended(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until every controller has applied what was acknowledged before. What one alone has
-// is lost with it, and a cluster of three survives the loss of one log, not of two at once.
+// settled waits until every controller has applied what was acknowledged before. An entry that one
+// controller alone has is lost with it. A cluster of three survives the loss of one log, not of two
+// at once.
 func (h *harm) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -371,8 +372,8 @@ func empty(dir string) error {
 // page is how much a disk writes at once.
 const page = 4096
 
-// usedPages returns the offsets of the pages of a file that are not all zero: a log takes room on the
-// disk before it needs it.
+// usedPages returns the offsets of the pages of a file that are not all zero, because a log takes
+// room on the disk before it needs it.
 func usedPages(b []byte) []int {
 	var used []int
 	for at := 0; at+page <= len(b); at += page {

@@ -1,7 +1,7 @@
 // Command chaos runs a cluster of real daemons, each machine in a network namespace with a disk of
-// its own, and hurts it by a seeded schedule of faults while clients submit, cancel, rename and train.
-// At the end it heals everything and compares what clients and jobs saw with what the cluster says.
-// It exits with 1 if they differ. It needs root. See docs/reliability.md.
+// its own. A seeded schedule of faults hurts it while clients submit, cancel, rename and train. At
+// the end it heals everything and compares what clients and jobs saw with what the cluster says. It
+// exits with 1 if they differ. It needs root. See docs/reliability.md.
 package main
 
 import (

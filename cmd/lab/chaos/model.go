@@ -34,9 +34,10 @@ var nameModel = porcupine.Model{
 	},
 }
 
-// checkLinearizable returns the registers whose history has no order in which each call takes effect
-// between its begin and its end, and those for which that could not be told in time. A write without
-// an answer may take effect at any time after its begin, or never; a read without one says nothing.
+// checkLinearizable returns the registers whose history has no order in which each call takes
+// effect between its begin and its end. It also returns those that it could not judge in time. A
+// write without an answer may take effect at any time after its begin, or never; a read without one
+// says nothing.
 func checkLinearizable(history []operation, limit time.Duration) (wrong, unknown []model.JobID) {
 	byRegister := map[model.JobID][]porcupine.Operation{}
 	var end time.Duration

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Around an outage of all controllers no fault of a node may be, for it to be judged: one before may end a lease
-// during it, and what ends during it is reported after it.
+// An outage of all controllers is judged only if no fault of a node is near it. A fault before may
+// end a lease during the outage, and the report of that end comes after it.
 const (
 	beforeOutage = afterNode
 	afterOutage  = 10 * time.Second

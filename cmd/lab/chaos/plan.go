@@ -40,9 +40,9 @@ const (
 	slowNode    kind = "slow-machine-node"
 )
 
-// onControllers and onNodes are the kinds by what they hit. Faults of one list come one at a time, so
-// that a majority of the controllers is whole unless killAll says otherwise; the lists run beside
-// each other.
+// onControllers and onNodes are the kinds by what they hit. Faults of one list come one at a time,
+// so that a majority of the controllers is whole unless killAll says otherwise. The lists run
+// beside each other.
 var (
 	onControllers = []kind{killLeader, killLeader, killOne, killAll, pause, isolate, cut, fullDisk, readOnly, tornRecord,
 		flipped, wrongClock, emptyDisk, oldDisk, allDown, slow}

@@ -20,9 +20,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What the comparison of the ledger with the heartbeats allows for each attempt: a container takes
-// time to start, and the end of a worker takes time to reach the log. While a fault is there, and for
-// a while after it, that may take longer.
+// Differences that the comparison of the ledger with the heartbeats allows for each attempt. A
+// container takes time to start, and the end of a worker takes time to reach the log. While a fault
+// is there, and for a while after it, that may take longer.
 const (
 	attemptSlack  = 1500 * time.Millisecond
 	afterFault    = 6 * time.Second
@@ -229,7 +229,7 @@ func (v *judge) keepHistory(id model.JobID) error {
 	return os.WriteFile(filepath.Join(v.keep, fmt.Sprintf("register-%d", id)), []byte(text.String()), 0o644)
 }
 
-// onlyOnce checks that each short job ran to its end exactly once: a later attempt means that the
+// onlyOnce checks that each short job ran to its end exactly once. A later attempt means that the
 // earlier one was lost, and may not have finished.
 func (v *judge) onlyOnce(ctx context.Context) error {
 	b, err := os.ReadFile(filepath.Join(v.clients.shared, "once"))
@@ -263,8 +263,8 @@ func (v *judge) onlyOnce(ctx context.Context) error {
 	return nil
 }
 
-// training checks each training job: at most one attempt at a time, no step lost, the result of a job
-// that was left alone, and the ledger.
+// training checks each training job: at most one attempt at a time, no lost step, and the ledger.
+// Its result must be the result of a job that was left alone.
 func (v *judge) training(ctx context.Context) error {
 	want, err := v.alone(ctx)
 	if err != nil {

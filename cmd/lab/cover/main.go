@@ -2,9 +2,9 @@
 // Run in the root of the product's module, it knows the module of the laboratory too.
 // `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
 //
-// A package's own tests are counted, and so are those of the packages named beside it: what is
-// tested through another package has its row there too. A test that starts itself as a program of
-// Rota is counted with that program.
+// A package's own tests are counted, and so are those of the packages named beside it. A package
+// that is tested through another one has its row there too. A test that starts itself as a program
+// of Rota is counted with that program.
 package main
 
 import (
@@ -85,8 +85,8 @@ func run(page, timeout string, patterns []string) error {
 // laboratory is the folder of the module of the laboratory, in that of the product.
 const laboratory = "cmd/lab"
 
-// byModule sorts patterns of packages, as from the root of the product, by the module's folder. What
-// stands for the laboratory and more, such as ./..., goes to both.
+// byModule sorts patterns of packages, as from the root of the product, by the module's folder. A
+// pattern for the laboratory and more, such as ./..., goes to both.
 func byModule(patterns []string) map[string][]string {
 	sorted := map[string][]string{}
 	for _, pattern := range patterns {

@@ -23,11 +23,11 @@ import (
 )
 
 // TestAStrangerAtThePortOfAKilledLeader: the leader is killed, and a local user binds its ports and
-// answers every request as a leader would, with an allocation that runs a command as root on the
-// node and with a stop of the job that runs there. It tries without TLS, with a certificate of its
-// own, and with that of a login node whose disk it has read. The node must run nothing of it, the
-// job must go on, followers must pass nothing on to it, and a controller that is asked to vote must
-// not count its vote.
+// answers every request as a leader would. Its answers are an allocation that runs a command as
+// root on the node, and a stop of the job that runs there. It tries without TLS, with a certificate
+// of its own, and with that of a login node whose disk it has read. The node must run nothing of
+// it, and the job must go on. Followers must pass nothing on to it, and a controller that is asked
+// to vote must not count its vote.
 func TestAStrangerAtThePortOfAKilledLeader(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 3, Nodes: 1})
 	honest := w.scratch("honest")

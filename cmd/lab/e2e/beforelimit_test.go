@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// chained is so many steps that a trainer cannot take in five time limits: an attempt has two seconds
-// until it is told, and a step takes 20 ms.
+// chained is a number of steps that a trainer cannot take in five time limits. An attempt has two
+// seconds until it is told, and a step takes 20 ms.
 const chained = 520
 
 // chains are the ways in which a training asks to go on after its time limit. Each takes the training's
@@ -72,9 +72,9 @@ if told:
 `
 }
 
-// TestATrainingGoesOnAfterItsTimeLimit has trainings that take longer than five time limits. Each is
-// told before the limit, saves, and goes on under the same id: it takes every step once, ends with the
-// loss of a run left alone, and has all its output: in one file, or where the node keeps it.
+// TestATrainingGoesOnAfterItsTimeLimit has trainings that take longer than five time limits. Each
+// is told before the limit, saves, and goes on under the same id. It takes every step once and ends
+// with the loss of a run left alone. All its output is in one file, or where the node keeps it.
 func TestATrainingGoesOnAfterItsTimeLimit(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("needs python3")
@@ -156,8 +156,9 @@ func upTo(first, last int) (list []int) {
 	return list
 }
 
-// TestAtItsTimeLimit: a script that says nothing until it is stopped at its limit goes on with exit code
-// 85 or a request from outside, and without either it is over. What --signal sends kills nothing.
+// TestAtItsTimeLimit: a script that says nothing until it is stopped at its limit goes on with exit
+// code 85 or a request from outside. Without either it is over. The signal of --signal kills
+// nothing.
 func TestAtItsTimeLimit(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1})
 	dir := w.scratch("limits")

@@ -40,8 +40,9 @@ func (w *world) move(id string, from *lab.Daemon) {
 	w.ok("requeue", id)
 }
 
-// A training that saves to the disk of its node moves to and fro three times, goes on each time where
-// it was, and ends with the loss of one that was left alone. Its folder follows it, and goes with it.
+// A training that saves to the disk of its node moves to and fro three times, and goes on each time
+// from there. It ends with the loss of a training that was left alone. Its folder follows it, and
+// goes with it.
 func TestACheckpointFollowsItsJob(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2, Namespaces: true})
 	const steps, moves = 400, 3

@@ -32,7 +32,7 @@ func simple(name, script, more string) string {
 }`, name, more, script)
 }
 
-// What a user does in a day, on one cluster.
+// A user's commands of a day, on one cluster.
 func TestEverydayCommands(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 2})
 

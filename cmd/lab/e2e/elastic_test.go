@@ -162,8 +162,8 @@ func (w *world) noOverlap(path string) {
 	}
 }
 
-// A trial takes what an elastic job has beyond its least; the node's daemon is killed while the
-// workers save, and the job goes on with those that are left all the same.
+// A trial takes the workers that an elastic job has beyond its minimum. The node's daemon is killed
+// while the workers save, and the job goes on with the remaining ones all the same.
 func TestATrialTakesWorkersOfAnElasticJob(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "rota")}})
 	w.policy("rota")

@@ -72,8 +72,8 @@ func (w *world) running(ids []string) (n int) {
 }
 
 // A user submits forty long jobs at once, and another of the same account a few a little later. The
-// second one gets half of the cluster once the others have run for as long as jobs run undisturbed,
-// whatever their priority, and keeps it.
+// second one gets half of the cluster once the others have run for the undisturbed time, whatever
+// their priority, and keeps it.
 func TestALateUserGetsHalf(t *testing.T) {
 	for _, priority := range []int{90, 50} {
 		if priority == 50 && !long() {
@@ -140,9 +140,9 @@ func (w *world) finish(dir string, ids []string) {
 	}
 }
 
-// A job of all GPUs and one of half of them, of equal users, take turns: neither waits for the end of
-// the other, and each has about half of the time. What is free beside the smaller one is used by a
-// job that fits there.
+// A job of all GPUs and a job of half of them, of equal users, take turns. Neither waits for the
+// end of the other, and each has about half of the time. A job that fits beside the smaller one
+// uses the room that is free there.
 func TestIndivisibleJobsTakeTurns(t *testing.T) {
 	if !long() {
 		t.Skip("takes over a minute: set ROTA_TEST_LONG, as make race does")

@@ -104,7 +104,7 @@ func lastLoss(t *testing.T, out string) string {
 	return all[len(all)-1]
 }
 
-// A node daemon may be killed and started again: the job goes on, and its exit code is not lost,
+// A node daemon may be killed and started again. The job goes on, and its exit code is not lost,
 // even when it ends in between.
 func TestNodeDaemonMayDie(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1})

@@ -40,9 +40,9 @@ while not os.path.exists(at + ".end"):
 `
 
 // TestJobsShareAGPU runs jobs with parts of one simulated GPU in real containers. It notices jobs
-// that do not run at the same time, a third one that gets more than is left, one over its memory
-// that is not told, is stopped although it has freed some, or is not stopped, and a neighbour that
-// suffers.
+// that do not run at the same time, and a third job that gets more than is left. It notices a job
+// over its memory that is not told, is stopped although it has freed some, or is not stopped. It
+// also notices a neighbour that suffers.
 func TestJobsShareAGPU(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("needs /usr/bin/python3, which holds the lock behind a job's use of a simulated GPU")

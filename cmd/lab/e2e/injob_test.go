@@ -33,9 +33,9 @@ func (w *world) readFile(path string) string {
 // it runs.
 const isRunning = `until [ "$(squeue -h -j $SLURM_JOB_ID -o %T)" = RUNNING ]; do sleep 0.05; done` + "\n"
 
-// TestJobsRequeueThemselves: a trap of a shell, a program as submitit has it, and a task of an array as
-// Lightning has it ask to be requeued. Each starts again under its id, until it has done its work, and
-// its output goes on in the same file.
+// TestJobsRequeueThemselves: three jobs ask to be requeued. They are a trap of a shell, a program
+// like submitit's, and a task of an array like Lightning's. Each starts again under its id, until
+// it has done its work, and its output goes on in the same file.
 func TestJobsRequeueThemselves(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("needs python3")

@@ -18,8 +18,8 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// moment is when a node's daemon has written a record about an attempt to its journal, or when the
-// controllers have an event of a job in their log.
+// moment is an instant at which a node's daemon has written a record about an attempt to its
+// journal, or at which the controllers have an event of a job in their log.
 type moment struct {
 	place string // "source" or "target", a node's journal, or "log"
 	what  string // the op of the record, or the type of the event
@@ -34,9 +34,9 @@ var movesBy = []moment{
 	{"target", string(journal.Intend)}, {"target", string(journal.Started)}, {"log", string(model.EventStarted)},
 }
 
-// suspendsBy are the moments of a suspension and of going on, on the source. What its daemon writes to
-// its journal meanwhile are the cores of the job, and the jobs of this cluster have none by number:
-// package noded's own tests kill it there.
+// suspendsBy are the moments of a suspension and of going on, on the source. Meanwhile its daemon
+// writes the cores of jobs to its journal, but the jobs of this cluster have no numbered cores.
+// Package noded's own tests kill it there.
 var suspendsBy = []moment{
 	{"log", string(model.EventSuspending)}, {"log", string(model.EventSuspended)},
 	{"log", string(model.EventResuming)}, {"log", string(model.EventContinued)},
@@ -201,8 +201,8 @@ func (w *world) lastLife(dir string) training.Life {
 	return all[len(all)-1]
 }
 
-// checked compares a training that was stopped with one that was left alone for as many steps, and
-// asks the cluster whether its state is consistent.
+// checked compares a training that was stopped with a training that was left alone for as many
+// steps. It also asks the cluster whether its state is consistent.
 func (w *world) checked(t *testing.T, id string, all []training.Life) {
 	t.Helper()
 	for i := 1; i < len(all); i++ {

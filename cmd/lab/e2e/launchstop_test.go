@@ -65,8 +65,8 @@ func TestAScriptThatIsStoppedWhileItIsLaunched(t *testing.T) {
 	})
 }
 
-// TestExitCodeZeroOfAJobThatHasToLeave notices a job that has only saved its state and counts as completed,
-// and one that has said that it is finished and is started again.
+// TestExitCodeZeroOfAJobThatHasToLeave notices a job that has only saved its state and counts as
+// completed. It also notices a finished job that is started again.
 func TestExitCodeZeroOfAJobThatHasToLeave(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4})
 	trial := w.file(t, "te.sh", "#!/bin/bash\n#SBATCH --mem=64M -o /dev/null -G1 --qos=te -t 1\nexit 0\n")

@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// The log's clock goes on where the last leader's was, although nothing is written meanwhile: a job's
-// time limit holds over take-overs on a quiet cluster, and what it is charged is what its own
-// heartbeats say. A clock that begins at the last entry of the log would give it seconds each time.
+// The log's clock goes on from the last leader's time, although nothing is written meanwhile. A
+// job's time limit holds over take-overs on a quiet cluster, and its charge agrees with its own
+// heartbeats. A clock that begins at the last entry of the log would give it seconds each time.
 func TestTheLogClockGoesOn(t *testing.T) {
 	const (
 		limit     = 20 * time.Second

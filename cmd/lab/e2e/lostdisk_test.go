@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// The disks of controllers are hurt in the one history in which it matters: c3 is down while c1 and c2
-// acknowledge jobs, then c2 has lost them and c1 is out of reach. C2 and c3 must not lead, and every
-// job must be there in the end.
+// The disks of controllers are hurt in the one history in which it matters. c3 is down while c1 and
+// c2 acknowledge jobs; then c2 has lost them and c1 is out of reach. C2 and c3 must not lead, and
+// every job must be there in the end.
 func TestAControllerThatLostItsDisk(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 3, Namespaces: true})
 	c1, c2, c3 := w.Controllers[0], w.Controllers[1], w.Controllers[2]

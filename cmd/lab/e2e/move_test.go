@@ -16,8 +16,8 @@ import (
 const brisk = "policy \"rota\" {\n  min_turn = \"1s\"\n  min_runtime = \"1s\"\n}\n"
 
 // On each of two nodes a small job holds one GPU of four. A job that needs four waits although six
-// are free, until the one small job that can save its state moves to the other's node, where it
-// goes on.
+// are free. Then the one small job that can save its state moves to the other's node and goes on
+// there.
 func TestASmallJobMovesForALargeOne(t *testing.T) {
 	config := configFile(t, brisk)
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2, GPUs: 4, Controld: []string{"--config", config}})

@@ -20,10 +20,10 @@ const outageLease = `lease {
 }
 `
 
-// All controllers are gone for several leases. The witnesses keep the job, although node daemons restart
-// meanwhile. Then the controller is out of reach of the job's node and of another one, which are a majority of
-// the witnesses: the job goes on there, and starts nowhere else, until they meet again. Last the node is cut
-// off from all others: its job ends there and starts elsewhere.
+// All controllers are gone for several leases. The witnesses keep the job, although node daemons
+// restart meanwhile. Then the controller cannot reach the job's node and another one, which are a
+// majority of the witnesses. The job goes on there, and starts nowhere else, until they meet again.
+// Last the node is cut off from all others: its job ends there and starts elsewhere.
 func TestAnOutageOfTheControllersEndsNoJob(t *testing.T) {
 	config := configFile(t, outageLease)
 	w := start(t, lab.Options{Controllers: 1, Nodes: 3, GPUs: 1, Namespaces: true, Controld: []string{"--config", config}})

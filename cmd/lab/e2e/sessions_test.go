@@ -25,11 +25,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Sessions are what users type and see. Each file sessions/*/*.txtar is one story: files that the
-// user has, and a transcript of commands behind "$ " with everything they print and, unless it is
-// 0, their exit code. What is different each time stands as a placeholder: JOB1 is the first job
-// that the story submits, in commands as $JOB1. Run the test with -update to write transcripts
-// anew, and read the difference.
+// Sessions are what users type and see. Each file sessions/*/*.txtar is one story. It has the
+// user's files, and a transcript of commands behind "$ " with everything they print and, unless it
+// is 0, their exit code. A placeholder stands for anything that differs each time: JOB1 is the
+// first job that the story submits, in commands as $JOB1. Run the test with -update to write
+// transcripts anew, and read the difference.
 //
 // Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N,
 // until JOB logs TEXT.
@@ -96,8 +96,8 @@ type stories struct {
 	client *api.Client // nil without a cluster
 }
 
-// firstNumber is the id of the first job of a story, or a little less: large enough to be told from
-// all other numbers on the screen.
+// firstNumber is the id of the first job of a story, or a little less. It is so large that it
+// differs from all other numbers on the screen.
 const firstNumber = 4801
 
 // skipNumbers uses up the small ids.
@@ -309,8 +309,8 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// inspect reports whether a job is what is waited for, what it is, and whether it is over, so that
-// it will never be another thing.
+// inspect reports whether a job is in the awaited state, its present state, and whether it is over,
+// so that it will never change.
 func (p *play) inspect(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {

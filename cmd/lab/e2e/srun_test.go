@@ -47,8 +47,8 @@ func sortedLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestSrunOfClients runs batch scripts as Slurm's clients and manuals write them, unchanged, on two nodes.
-// What is written in sorted is compared line by line, in any order.
+// TestSrunOfClients runs batch scripts as Slurm's clients and manuals write them, unchanged, on two
+// nodes. The output in sorted is compared line by line, in any order.
 func TestSrunOfClients(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
 	const two = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --mem=512M\n"

@@ -64,9 +64,9 @@ func ranksOfFour() string {
 	return text[:len(text)-1]
 }
 
-// Programs of the real MPICH find each other by srun, two on each of two nodes. Over TCP the UCX 1.13 of Debian 12
-// often hangs in MPI_Finalize, under MPICH's own mpiexec too: so four of them need not come to its end, and two
-// may try again.
+// Programs of the real MPICH find each other by srun, two on each of two nodes. Over TCP the UCX
+// 1.13 of Debian 12 often hangs in MPI_Finalize, under MPICH's own mpiexec too. So four of them
+// need not come to its end, and two may try again.
 func TestSrunStartsMPICH(t *testing.T) {
 	installed(t, "libmpich-dev", "mpicc.mpich")
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2})

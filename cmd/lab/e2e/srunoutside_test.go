@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/lab"
 )
 
-// TestSrunOutside: outside of a job srun runs a step in an allocation of its own, which ends as the step does,
-// also when srun was interrupted or killed.
+// TestSrunOutside: outside of a job srun runs a step in an allocation of its own. The allocation
+// ends as the step does, also when srun was interrupted or killed.
 func TestSrunOutside(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
 	names := w.scratch("names")

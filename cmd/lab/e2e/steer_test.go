@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// What operators have told the scheduler, and the configuration that an admin has applied, outlive
-// the leader, although the next leader has a file that says something else.
+// Orders of operators to the scheduler, and the configuration that an admin has applied, outlive
+// the leader. The next leader's file says something else.
 func TestSteeringOutlivesItsLeader(t *testing.T) {
 	files := t.TempDir()
 	write := func(name, text string) string {

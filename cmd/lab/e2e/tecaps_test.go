@@ -59,8 +59,8 @@ func TestAHundredTrialsLeaveTheOthersTheirRoom(t *testing.T) {
 	}
 	w.ok("cancel", trials[0])
 	w.until(trials[1], "running", func(j api.Job) bool { return j.Code == "R" })
-	// The GPU that the first trial leaves goes to the second one, or, if a cycle runs before it has
-	// left, back to the job that was put out: then another one makes room.
+	// The GPU that the first trial leaves goes to the second one. If a cycle runs before it has
+	// left, it goes back to the job that was put out, and another job makes room.
 	if out, _ := w.putOut(usual); out < 1 || out > 2 {
 		t.Errorf("%d jobs of the other account were put out for two trials, want 1 or 2", out)
 	}

@@ -21,8 +21,8 @@ import (
 // envTorch is set by make test-torch, which installs what these tests need.
 const envTorch = "ROTA_TEST_TORCH"
 
-// trainSteps is how many steps the PyTorch jobs train for: so many that a job is still at it when
-// what is done to it has been done, on a machine that does nothing else.
+// trainSteps is how many steps the PyTorch jobs train for. On an idle machine a job must still
+// train after everything that a test does to it.
 const trainSteps = 600
 
 // torchPatience is how long the story of one job may take on a busy machine.
@@ -145,7 +145,7 @@ func (tr *torchRun) takes(attempt, step int) (first int) {
 	}
 }
 
-// completes waits for the end of a training, and returns it with the losses of all its steps: each
+// completes waits for the end of a training, and returns it with the losses of all its steps. Each
 // attempt must have gone on with the step after the last one.
 func (tr *torchRun) completes() (api.Job, []float64) {
 	tr.t.Helper()
@@ -288,8 +288,8 @@ func trainedAlone(t *testing.T) []float64 {
 	return losses
 }
 
-// trainedResized starts with two workers, as another job has the other half of the nodes, grows to
-// four when that has ended, and shrinks to two for a third job.
+// trainedResized starts with two workers, as another job has the other half of the nodes. It grows
+// to four when that job has ended, and shrinks to two for a third job.
 func trainedResized(t *testing.T) []float64 {
 	w := torchWorld(t, `policy "rota" {}`, 2)
 	dir := w.scratch("resized")
@@ -363,8 +363,8 @@ func trainedMigrated(t *testing.T) []float64 {
 	return losses
 }
 
-// trainedSuspended trains with two processes on each of two nodes, pauses with all of them for a
-// trial-and-error job, twice, and goes on where it was.
+// trainedSuspended trains with two processes on each of two nodes. It pauses with all of them for a
+// trial-and-error job, twice, and goes on from there.
 func trainedSuspended(t *testing.T) []float64 {
 	w := torchWorld(t, narrow, 2)
 	dir := w.scratch("suspended")
@@ -384,8 +384,8 @@ func trainedSuspended(t *testing.T) []float64 {
 	return losses
 }
 
-// TestPyTorchSavesAndResumes tells how long a training of two processes on two nodes takes to save and
-// leave when it has to, and to go on, by how far it has come. It judges no figure.
+// TestPyTorchSavesAndResumes measures how long a training of two processes on two nodes takes to
+// save and leave, and to go on. It does so at several parts of its progress. It judges no figure.
 func TestPyTorchSavesAndResumes(t *testing.T) {
 	needsTorch(t)
 	const rounds, steps = 2, 1500
@@ -412,9 +412,9 @@ func TestPyTorchSavesAndResumes(t *testing.T) {
 	t.Logf("all %s", all)
 }
 
-// stopsAndResumes has an operator stop an attempt, which starts again. It returns how long it takes
-// from the order until the state is saved and until all processes have ended, and from the start of
-// the next attempt to the end of its first step.
+// stopsAndResumes has an operator stop an attempt, which starts again. It returns the times from
+// the order until the state is saved and until all processes have ended. It also returns the time
+// from the start of the next attempt to the end of its first step.
 func (tr *torchRun) stopsAndResumes(attempt int) (saved, left, resumed time.Duration) {
 	tr.t.Helper()
 	told := time.Now()

@@ -31,8 +31,8 @@ const (
 	graceMostMS  = 1_200_000
 )
 
-// Jobs of a draw: so many that they arrive for at least five mean lengths on the cluster, and so few
-// that las is simulated within seconds. A heavy tail needs a longer window before jobs queue.
+// Jobs of a draw. They arrive for at least five mean lengths on the cluster, but las is simulated
+// within seconds. A heavy tail needs a longer window before jobs queue.
 const (
 	leastJobs   = 400
 	mostJobs    = 1200 // of similar lengths; twice as many of mixed ones

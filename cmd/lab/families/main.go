@@ -1,7 +1,7 @@
 // Command families judges a policy by families of workloads instead of single traces. It draws
-// workloads from a seed, simulates each under several policies, and prints how much the judged
-// policy loses against the best of three that know no lengths: its regret. Policies that are told
-// the exact lengths show what could be gained.
+// workloads from a seed, simulates each under several policies, and prints the judged policy's
+// regret. That is its loss against the best of three policies that know no lengths. Policies that
+// are told the exact lengths show what could be gained.
 //
 // It fails if a simulation fails, not if a policy is bad. See docs/simulating.md.
 package main

@@ -16,8 +16,8 @@ import (
 // contender is a policy that the judged one is compared with.
 type contender struct{ name, text string }
 
-// rivals know no lengths. las leaves a job alone for ten minutes: among jobs of similar lengths it
-// would stop one of them at almost every event, and a simulation would take minutes.
+// rivals know no lengths. las leaves a job alone for ten minutes. Among jobs of similar lengths it
+// would otherwise stop a job at almost every event, and a simulation would take minutes.
 var rivals = [...]contender{{"backfill", "backfill"}, {"las", "las:min_run=10m"}, {"fairshare", "fairshare"}}
 
 // oracles are told the exact lengths. srtf is bounded as las is.

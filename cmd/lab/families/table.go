@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// What a policy is allowed to lose.
+// Losses that a policy is allowed.
 const (
 	mostRegret  = 1.05 // of the mean, against the best of the rivals
 	mostTail    = 1.3  // of the 99th percentile, against the larger of backfill's and fairshare's
@@ -41,8 +41,8 @@ type row struct {
 	// Exact is the mean with exact lengths, under the better of the oracles, over that of the best
 	// rival.
 	Exact float64 `json:"exact_by_best"`
-	// Equal says that all policies, the oracles too, have nearly the same mean: jobs hardly wait, and
-	// the draw says nothing about the order in which they are served.
+	// Equal says that all policies, the oracles too, have nearly the same mean. Jobs hardly wait
+	// then, and the draw says nothing about the order in which they are served.
 	Equal bool `json:"equal,omitempty"`
 }
 

@@ -1,6 +1,6 @@
 // Command figures prints how large the product's code is and how closely its files depend on each
-// other: lines and tokens by package, the files of each package's largest reference cycle, the
-// types with most methods, and the length of function names.
+// other. It prints lines and tokens by package, and the files of each package's largest reference
+// cycle. It also prints the types with most methods, and the length of function names.
 //
 // Tests are not counted, nor are examples and packages that only tests use. The laboratory is a
 // module of its own.

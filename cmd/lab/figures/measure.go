@@ -126,9 +126,9 @@ func receiver(x ast.Expr) string {
 	return ""
 }
 
-// references tells of each file to which other files of the package it refers: to a constant,
-// variable, type, function or method that is declared there. Fields do not count, since their type
-// does.
+// references returns, for each file, the other files of the package that it refers to. A reference
+// is to a constant, variable, type, function or method that is declared there. Fields do not count,
+// since their type does.
 func references(s *source) map[string][]string {
 	to := map[string]map[string]bool{}
 	for file := range s.text {
@@ -158,9 +158,9 @@ func isShared(obj types.Object) bool {
 	return obj.Parent() == obj.Pkg().Scope()
 }
 
-// largestCycle is the size of the largest set of files in which each refers to each other, by
-// whatever way (a strongly connected component, found by Tarjan's algorithm); 0 if no set has two
-// files.
+// largestCycle is the size of the largest set of files in which each refers to each other, directly
+// or through others. It is a strongly connected component, found by Tarjan's algorithm; 0 if no set
+// has two files.
 func largestCycle(to map[string][]string) int {
 	c := cycles{to: to, index: map[string]int{}, low: map[string]int{}, open: map[string]bool{}}
 	for _, file := range slices.Sorted(maps.Keys(to)) {

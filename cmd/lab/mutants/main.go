@@ -82,12 +82,15 @@ const (
 	same      outcome = "changes nothing" // it is the same program, so it does not count
 )
 
+// run tries a sample of a package's mutants until o.most of them have run, or until the time is over.
+// It prints the result, and where the rest of the sample begins.
 func run(ctx context.Context, o options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "rota-mutants-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	// All mutants, and the test suites that are green on the clean source.
 	p, err := findPackage(o.pkg)
 	if err != nil {
 		return err
@@ -106,6 +109,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if len(suites.failing) > 0 {
 		fmt.Fprintf(out, "not asked, because they fail on the clean source here: %s\n", strings.Join(suites.failing, ", "))
 	}
+	// The seed alone gives the order, so that FIRST goes on with the same sample.
 	end := time.Now().Add(o.limit)
 	r := rand.New(rand.NewPCG(o.seed, 1))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -115,6 +119,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	next := min(max(o.first, 1), len(all)+1)
 	var built *batch
 	rest := all[next-1:]
+	// Build batchSize mutants into one program, then try them one by one.
 	for i, m := range rest {
 		if i%batchSize == 0 && ran(counts) < o.most {
 			if built, err = suites.newBatch(ctx, p, rest[i:min(i+min(batchSize, 2*o.most), len(rest))]); err != nil {
@@ -136,7 +141,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil { // interrupted: it has no verdict, and the next turn ends the loop
 			continue
 		}
 		next++

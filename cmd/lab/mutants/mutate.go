@@ -114,8 +114,8 @@ func (m *mutant) text() ([]byte, error) {
 	return bytes.Join([][]byte{old[:m.begin], []byte(m.is), old[m.end:]}, nil), nil
 }
 
-// mutants lists all changes of the files whose name contains only. What does not compile is found
-// out later.
+// mutants lists all changes of the files whose name contains only. Changes that do not compile are
+// found out later.
 func (p *source) mutants(only string) ([]*mutant, error) {
 	var all []*mutant
 	for _, name := range p.files {
@@ -201,6 +201,7 @@ func (c *collector) operator(at token.Pos, op token.Token) {
 
 // visit adds the mutants of one node, and reports whether to go on below it.
 func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
+	// The function that the following nodes are in; declarations of the file are in none.
 	switch d := n.(type) {
 	case *ast.FuncDecl:
 		c.within = c.functionOf(d)
@@ -210,8 +211,9 @@ func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
 		}
 	}
 	switch n := n.(type) {
-	case *ast.ImportSpec, *ast.Field, *ast.ArrayType:
+	case *ast.ImportSpec, *ast.Field, *ast.ArrayType: // types and paths: a change would not compile
 		return false
+	// Expressions: another operator, one side dropped, another constant.
 	case *ast.BinaryExpr:
 		if !isText(n.X) && !isText(n.Y) {
 			c.operator(n.OpPos, n.Op)
@@ -244,6 +246,7 @@ func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
 		}
 	case *ast.CompositeLit:
 		c.fields(n)
+	// Statements: a guard that never holds, another operator, a statement or a result left out.
 	case *ast.IfStmt:
 		if !isError(n.Cond) {
 			c.replace("guard", n.Cond.Pos(), n.Cond.End(), "false && ("+c.source(n.Cond)+")")
@@ -266,8 +269,8 @@ func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
 	return true
 }
 
-// conjunct adds the mutants of one side of && or ||: it is dropped with the operator, and turned unless
-// an operator of its own has such a mutant.
+// conjunct adds the mutants of one side of && or ||. The side is dropped with the operator, and
+// turned unless an operator of its own has such a mutant.
 func (c *collector) conjunct(side ast.Expr, begin, end token.Pos) {
 	c.replace("conjunct", begin, end, "")
 	switch side.(type) {

@@ -155,8 +155,8 @@ func readProfile(p *source, profile string) (map[block]bool, error) {
 	return reached, nil
 }
 
-// misses reports whether a test does not come to a mutant. What is in no block, such as a
-// declaration or the condition of a case, may matter everywhere.
+// misses reports whether a test does not come to a mutant. Code in no block, such as a declaration
+// or the condition of a case, may matter everywhere.
 func (t *test) misses(m *mutant) bool {
 	within, reached := false, false
 	for b, run := range t.reached {

@@ -79,8 +79,8 @@ func policiesNamed(names string) ([]specon.Policy, error) {
 	return list, nil
 }
 
-// jobsOfWorker is how many jobs share a worker in the paper's runs: a second of wall-clock time is
-// so many parts of a second of processor time there.
+// jobsOfWorker is how many jobs share a worker in the paper's runs. A second of wall-clock time
+// there is that fraction of a second of processor time.
 const jobsOfWorker = 5
 
 // setting reads ALPHA,INTERVAL.

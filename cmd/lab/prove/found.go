@@ -71,8 +71,8 @@ func (f *found) life(id attemptID) *training.Life {
 	return nil
 }
 
-// exit is when an attempt that had to leave was gone: its last beat, or, if it never beat, when the
-// cluster heard of its end.
+// exit is when an attempt that had to leave was gone. That is its last beat, or, if it never beat,
+// when the cluster heard of its end.
 func (f *found) exit(e api.Event) time.Time {
 	if l := f.life(attemptID{e.Job, e.Attempt}); l != nil {
 		return l.Last

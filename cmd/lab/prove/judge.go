@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What the comparisons allow.
+// Differences that the comparisons allow.
 const (
 	graceSlack = time.Second
 )
@@ -52,9 +52,9 @@ func (p *proof) ends(f *found) {
 		countText(attempts, "attempt"), cancelled, countText(len(f.tried), "trial"))
 }
 
-// order checks a simple form of the order that no reading of the policy allows to break: of jobs
-// that are alike in user, account, priority, kind and shape, none starts for the first time before an
-// older one has. What is free and lawful for the younger one is so for the older one too.
+// order checks a simple form of the order that no reading of the policy allows to break. Among jobs
+// that are alike in user, account, priority, kind and shape, none starts for the first time before
+// an older one. Room that is free and lawful for the younger one is so for the older one too.
 func (p *proof) order(f *found) {
 	type alike struct {
 		kind, account string
@@ -86,8 +86,9 @@ func (p *proof) order(f *found) {
 		countText(starts, "first start"), len(byKind), countText(pairs, "pair"))
 }
 
-// steps checks that each attempt goes on at least where the last checkpoint before was: at the step
-// at which the job says that it left, or at the last multiple of saveEvery that it had surely saved.
+// steps checks that each attempt goes on at least from the last checkpoint before it. That is the
+// step at which the job says that it left, or the last multiple of saveEvery that it had surely
+// saved.
 func (p *proof) steps(f *found) {
 	var wrong complaints
 	resumed, lost := 0, 0

@@ -82,9 +82,9 @@ func (f *found) exits(lines map[model.JobID]time.Time) map[string][]time.Time {
 	return exits
 }
 
-// roomSince is from when nothing but the cluster was in a trial's way: its submission, or, if others
-// had to leave first, the last exit on the node that it got before it got it. That is its victim's,
-// unless the room of another job came free before.
+// roomSince is from when nothing but the cluster was in a trial's way. That is its submission, or,
+// if others had to leave first, the last exit on its node before it got the node. That is its
+// victim's, unless the room of another job came free before.
 func (f *found) roomSince(t tried, exits map[string][]time.Time) time.Time {
 	since, got := t.asked, f.assigned[attemptID{t.id, 1}]
 	if got.At == nil || !slices.Contains(f.reserved, t.id) {

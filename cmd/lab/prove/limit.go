@@ -21,8 +21,8 @@ const (
 	takeOverBy = time.Second // the log's time loses at most this at each take-over
 )
 
-// timeLimit checks that a job ends at its limit although leaders are killed on a quiet cluster, where
-// only the log's clock says how late it is.
+// timeLimit checks that a job ends at its limit although leaders are killed on a quiet cluster.
+// Only the log's clock says there how late it is.
 func (p *proof) timeLimit(ctx context.Context) error {
 	client, err := p.cluster.Client()
 	if err != nil {

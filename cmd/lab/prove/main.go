@@ -1,7 +1,7 @@
 // Command prove runs a seeded stream of jobs on a cluster of real daemons, real containers and
-// simulated GPUs under the default policy, kills leaders meanwhile, and proves at the end from what
-// the jobs themselves wrote that nothing went wrong. Each property has a line. It exits with 1 if
-// one is violated. It needs root. See docs/testing.md.
+// simulated GPUs under the default policy. It kills leaders meanwhile. At the end it proves, from
+// the jobs' own records, that nothing went wrong. Each property has a line. It exits with 1 if one
+// is violated. It needs root. See docs/testing.md.
 package main
 
 import (

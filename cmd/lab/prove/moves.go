@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// moves has an operator move a training to and fro between two nodes, and checks that it goes on each
-// time where it was, and never on both.
+// moves makes an operator move a training to and fro between two nodes. It checks that the training
+// goes on from there each time, and never on both.
 func (p *proof) moves(ctx context.Context) error {
 	if p.moveTimes == 0 {
 		return nil

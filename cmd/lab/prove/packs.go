@@ -30,8 +30,8 @@ func pairs() []*pair {
 	}
 }
 
-// packLength is how long two jobs for one GPU take at most to have a turn each, to be measured alone, and to be
-// measured together.
+// packLength is how long two jobs for one GPU take at most to have a turn each, to be measured
+// alone, and then together.
 const packLength = (3*model.TurnMS + model.ProfileAfterMS + model.TrialMS + 20_000) * time.Millisecond
 
 // packs submits pairs of jobs, which the cluster tries on one GPU.

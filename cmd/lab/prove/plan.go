@@ -27,7 +27,7 @@ var kinds = []kind{
 	{name: "stubborn", workers: 1, gpus: 1, steps: 500, grace: 2, stubborn: true, weight: 1},
 }
 
-// What the jobs of a run are like.
+// Properties of the jobs of a run.
 const (
 	stepTime  = 40 * time.Millisecond // of the trainer, beside its computation
 	saveEvery = 50                    // steps

@@ -39,7 +39,7 @@ func TestASeedIsAPlan(t *testing.T) {
 
 func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 
-// story is what a run of one training job of a kind looks like: its attempts begin at 1,000 ms, are
+// story is the record of a run of one training job of a kind. Its attempts begin at 1,000 ms, are
 // assigned 100 ms before they beat, and follow each other.
 func story(k kind, lives ...training.Life) *found {
 	f := &found{lives: map[model.JobID][]training.Life{7: lives}, history: map[model.JobID]*api.Job{},

@@ -99,7 +99,8 @@ func (s *stream) train(ctx context.Context, client *api.Client) error {
 			return err
 		}
 		var err error
-		// What is on its way is finished: a job that was submitted and is not known here is judged by nothing.
+		// Jobs on their way are finished: a job that was submitted and is unknown here is judged by
+		// nothing.
 		if t.id, err = submit(context.WithoutCancel(ctx), client, t.job(s.shared)); err != nil {
 			return err
 		}

@@ -38,8 +38,8 @@ type turn struct {
 	dir string
 }
 
-// turns has six trainings take turns on four GPUs while leaders are killed, and checks that they come
-// on evenly, that little is lost, and that none loses a step.
+// turns makes six trainings take turns on four GPUs while leaders are killed. It checks that they
+// come on evenly, that little is lost, and that none loses a step.
 func (p *proof) turns(ctx context.Context) error {
 	if p.sharing == 0 {
 		return nil
@@ -60,6 +60,7 @@ func (p *proof) turns(ctx context.Context) error {
 		}
 		return nil
 	}
+	// 1. Pairs of jobs that share a GPU, and one training for each GPU.
 	pairs, err := p.packs(ctx, client)
 	if err == nil {
 		err = add(gpus)
@@ -70,6 +71,7 @@ func (p *proof) turns(ctx context.Context) error {
 	if err := awaitBeats(ctx, jobs); err != nil {
 		return err
 	}
+	// 2. The speed without turns. Then more trainings than GPUs, so that they must take turns.
 	speed, err := measure(ctx, jobs, turnsAlone)
 	if err == nil {
 		err = add(turnsJobs - gpus)
@@ -77,6 +79,7 @@ func (p *proof) turns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// 3. Kill a leader every 20 to 40 s, and count the steps done meanwhile.
 	length := max(packLength, time.Duration(p.sharing*float64(time.Minute)))
 	k := &killer{cluster: p.cluster, begin: time.Now(), verbose: p.verbose}
 	dice := rand.New(rand.NewPCG(p.seed, 3))
@@ -96,6 +99,7 @@ func (p *proof) turns(ctx context.Context) error {
 	for i := range jobs {
 		done[i] -= before[i]
 	}
+	// 4. End the trainings, and judge: even progress, sharing, and no lost step.
 	for i := range jobs {
 		if err := p.endTurn(ctx, client, &jobs[i]); err != nil {
 			return err
@@ -194,8 +198,8 @@ func jain(steps []int) float64 {
 	return sum * sum / (float64(len(steps)) * squares)
 }
 
-// judgeTurns compares the steps that the jobs have done with those that as many as there are GPUs would
-// have done at a speed, in steps a second.
+// judgeTurns compares the steps of the jobs with the steps of one job for each GPU. The speed is in
+// steps a second.
 func (p *proof) judgeTurns(jobs []turn, done []int, took time.Duration, speed float64, kills []takeOver) {
 	var wrong complaints
 	fair, lost := jain(done), 1-float64(total(done))/(speed*took.Seconds())

@@ -94,7 +94,7 @@ func (e *engine) scores() []int64 {
 	return scores
 }
 
-// ask serves the requests of converged jobs one at a time: a job whose worker has others that still
+// ask serves the requests of converged jobs one at a time. A job whose worker has others that still
 // learn moves to the worker with the least score, if that is less for it even with the job.
 func (e *engine) ask() {
 	for i := range e.runs {

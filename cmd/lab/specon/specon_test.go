@@ -26,8 +26,8 @@ func named(t *testing.T, name string) *Policy {
 	return p
 }
 
-// TestWorkIsDone checks under all policies that each job does its work once, that no job is faster
-// than alone, and that a worker does one second of work in a second.
+// TestWorkIsDone checks under all policies that each job does its work once, and that no job is
+// faster than alone. A worker must do one second of work in a second.
 func TestWorkIsDone(t *testing.T) {
 	all(t, 3, func(t *testing.T, w *Workload, transit int64, seed uint64) {
 		jobs := w.draw(seed)

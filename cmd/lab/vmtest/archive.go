@@ -94,8 +94,8 @@ func (a *archive) as(name, from string) error {
 	return a.put(name, typeFile|int(info.Mode().Perm()), content)
 }
 
-// same writes a file, a link or an empty directory of this machine under its own name, with the links
-// on the way and what they lead to.
+// same writes a file, a link or an empty directory of this machine under its own name. It also
+// writes the links on the way and their targets.
 func (a *archive) same(path string) error {
 	path = filepath.Clean(path)
 	if a.seen[path] {

@@ -27,8 +27,8 @@ var mounts = []struct{ target, kind, options string }{
 	{"/run", "tmpfs", "mode=755"}, {"/tmp", "tmpfs", "mode=1777"}, {"/sys/fs/cgroup", "cgroup2", "nsdelegate"},
 }
 
-// firstProcess is /init: it makes the machine usable, runs the tests in a process of its own, buries
-// what has no parent, and turns the machine off.
+// firstProcess is /init. It makes the machine usable, runs the tests in a process of its own, reaps
+// orphans, and turns the machine off.
 func firstProcess() {
 	if err := errors.Join(leaveFirstRoot(), mountAll(), raiseLoopback()); err != nil {
 		turnOff(err)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// What the machine is made of.
+// Parts of the machine.
 const (
 	planPath     = "/vmtest.json"
 	programsDir  = "/programs"

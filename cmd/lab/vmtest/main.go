@@ -1,7 +1,7 @@
 // Command vmtest runs tests of the node on a machine with cgroup version 2 alone, as current
-// distributions boot it: a virtual machine without KVM, with Debian's kernel, and with itself as the
-// first process. It builds the tests, boots, prints what each package said, and exits with 1 if a test
-// failed or the machine did not finish. See docs/testing.md.
+// distributions boot it. The machine is a virtual one without KVM, with Debian's kernel, and with
+// this command as the first process. It builds the tests, boots, prints what each package said, and
+// exits with 1 if a test failed or the machine did not finish. See docs/testing.md.
 package main
 
 import (

@@ -87,8 +87,8 @@ func (c cell) neverExecuted() verdict {
 	return verdict{state: again, cause: c.stop}
 }
 
-// ownExit: an exit before the signal was sent on its node is the program's own. A stop was asked for in
-// this attempt, so that the code with which a job asks for another one holds, unless the job is cancelled.
+// ownExit: an exit before the signal was sent on its node is the program's own. A stop was asked
+// for in this attempt. So the requeue code of the job holds, unless the job is cancelled.
 func (c cell) ownExit() verdict {
 	own := exit{code: c.program.ends}
 	switch {

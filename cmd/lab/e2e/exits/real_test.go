@@ -66,10 +66,10 @@ func buildAndRun(m *testing.M) (int, error) {
 // atOnce is how many cells are played at once with real containers: most of their time they wait.
 const atOnce = 6
 
-// TestEveryStopAtEveryMomentForReal plays cells in real containers, by the real shim and rota-init. By
-// default they are a sample that has each stop at each moment and with each launch type, and each moment with
-// each launch type and program. ROTA_TEST_LONG=1 plays each stop at each moment with each launch type, the
-// programs by turns. With -cells all programs are played.
+// TestEveryStopAtEveryMomentForReal plays cells in real containers, by the real shim and rota-init.
+// By default they are a sample: each stop at each moment and with each launch type, and each moment
+// with each launch type and program. ROTA_TEST_LONG=1 plays each stop at each moment with each
+// launch type, the programs by turns. With -cells all programs are played.
 func TestEveryStopAtEveryMomentForReal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: jobs run in real containers")

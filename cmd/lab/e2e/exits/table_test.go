@@ -1,6 +1,6 @@
-// Package exits asks one question of every end that a job may come to: a stop meets a launch, or an end, at
-// one moment, and the state, the exit, the cause, the output and the dependents must be those of the rules.
-// It holds tests only.
+// Package exits tests every end that a job may come to. A stop meets a launch, or an end, at one
+// moment. The state, the exit, the cause, the output and the dependents must follow the rules. It
+// holds tests only.
 package exits
 
 import (
@@ -102,8 +102,9 @@ var programs = []program{
 	{name: "may run once, leaves with 0", leaves: 0, once: true},
 }
 
-// programsAt lists the programs that differ at a moment: those that were not executed, or handle no signal
-// yet, differ only in the word of their jobs, and those that have ended do not differ in how they leave.
+// programsAt lists the programs that differ at a moment. Programs that were not executed, or handle
+// no signal yet, differ only in the word of their jobs. Programs that have ended do not differ in
+// how they leave.
 func programsAt(m moment) []program {
 	type word struct {
 		checkpoint, once, finished bool

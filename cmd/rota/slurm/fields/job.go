@@ -670,6 +670,7 @@ func limitMinutes(r *JobRow) any {
 // it has a row for every such task. Tasks that began are jobs of their own. A pipeline has no row;
 // its groups have. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
+	// A pending job shows nothing of its earlier attempts.
 	j.Code, j.State = slurmState(j)
 	if j.Code == model.Pending {
 		j.Nodes, j.Started, j.Elapsed = nil, nil, 0

@@ -42,6 +42,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Find the running step, and say in Slurm's words why there is none.
 	list, err := session.StepsBy(ctx, ref)
 	refused, denied := tool.Denied(err)
 	switch {
@@ -60,6 +61,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	if i < 0 {
 		return fmt.Errorf("StepId=%s.%d: no such step is running", ref, step)
 	}
+	// Show its output as srun would, until the step ends or Ctrl-C ends sattach.
 	line := &srunLine{Tool: t, values: map[string]string{}}
 	if *label {
 		line.values["label"] = "1"
