@@ -17,8 +17,8 @@ var ErrNoLimit = errors.New("the job has no time limit that could be raised or l
 
 // ErrRaisesLimit says that a job's owner asks for more time than a running job was started with.
 // The jobs behind it, and their places, were decided by the old limit.
-var ErrRaisesLimit = errors.New("only an operator may raise the time limit of a running job; you may shorten it: ask an " +
-	"operator, or submit the job anew with a longer limit")
+var ErrRaisesLimit = errors.New("only an operator may raise the time limit of a running job; you may shorten it: ask " +
+	"an operator, or submit the job anew with a longer limit")
 
 // UpdateJobs changes what may be changed of jobs that have not ended. A nil field stays as it is.
 // With a parent job it counts for the children that are yet to start. The server has decided that

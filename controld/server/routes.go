@@ -166,8 +166,8 @@ func jobRoutes() []route {
 		{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true, handle: listHistory},
 		returning(route{Operation: poll("/v1/priorities", "Jobs that wait, in the order of the scheduler"),
 			rule: with(seeJobs, partJobs)}, listPriorities),
-		returning(route{Operation: poll("/v1/shares", "Holdings and quota of each account", inQuery(openapi.String, "explain")),
-			rule: with(seeAccounts, partUsage, partAccounts)}, listShares),
+		returning(route{Operation: poll("/v1/shares", "Holdings and quota of each account",
+			inQuery(openapi.String, "explain")), rule: with(seeAccounts, partUsage, partAccounts)}, listShares),
 	}
 }
 
@@ -230,8 +230,8 @@ func systemRoutes() []route {
 		returning(route{Operation: poll("/v1/sched", "Pauses and dry run of the scheduler"), rule: forUsers}, getSched),
 		taking(route{Operation: post("/v1/sched", "Pause or resume a part of scheduling, or turn the dry run on or off"),
 			rule: forOperators, place: onLeader}, steer),
-		returning(route{Operation: poll("/v1/sched/displacements", "Displacements that a dry run has recorded"), rule: forOperators},
-			listDisplacements),
+		returning(route{Operation: poll("/v1/sched/displacements", "Displacements that a dry run has recorded"),
+			rule: forOperators}, listDisplacements),
 		// Members of the cluster: join, renew, revoke, and replace keys.
 		returning(route{Operation: poll("/v1/cluster", "The controllers"),
 			rule: access.Rule{Roles: access.User | access.Members}}, getCluster),

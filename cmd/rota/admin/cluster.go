@@ -161,8 +161,9 @@ func rotateAuthority(env *command.Env, c *cli.Context) error {
 		return table.PrintJSON(env.Stdout, a)
 	}
 	if !c.Bool("finish") {
-		fmt.Fprintf(env.Stdout, "authority %d is trusted beside the old one. It issues certificates once every controller has its "+
-			"key. The old authority is dropped once every machine has a new certificate (rota cluster shows how far it is).\n",
+		fmt.Fprintf(env.Stdout, "authority %d is trusted beside the old one. It issues certificates once every controller "+
+			"has its key. The old authority is dropped once every machine has a new certificate (rota cluster shows how "+
+			"far it is).\n",
 			a.Number)
 		return nil
 	}

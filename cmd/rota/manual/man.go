@@ -170,9 +170,9 @@ var exitStatus = [][2]string{
 	{"3", "A job, node or word does not exist."},
 	{"4", "Permission denied."}, {"5", "No controller or no leader is reachable."},
 	{"6", "The job would not start now (plan)."}, {"124", "Timed out."},
-	{"", "run, wait, and submit with --wait or --follow return the job's own exit code. That is 128 plus the signal that " +
-		"ended it,\n253 if it ran out of memory, and 124 at its time limit. Rota's own failures are then 120 (usage), 121 (not found), 122 (denied), 123 (no " +
-		"controller), 124 (timed out) or 125."},
+	{"", "run, wait, and submit with --wait or --follow return the job's own exit code. That is 128 plus the signal " +
+		"that ended it,\n253 if it ran out of memory, and 124 at its time limit. Rota's own failures are then 120 (usage), " +
+		"121 (not found), 122 (denied), 123 (no controller), 124 (timed out) or 125."},
 }
 
 func commandPage(c *command.Command) manPage {
