@@ -272,7 +272,7 @@ func TestBoundsOfAnEntry(t *testing.T) {
 	if k.encode([][]byte{[]byte("two")}); !bytes.Equal(one, kept) || k.plain == nil {
 		t.Errorf("the next entry changes the one before: %q", one)
 	}
-	if k.encode([][]byte{make([]byte, 5<<20)}); k.plain != nil || k.compressed != nil {
+	if k.encode([][]byte{make([]byte, 4<<20+4096)}); k.plain != nil || k.compressed != nil {
 		t.Errorf("it keeps %d and %d bytes of a large entry", cap(k.plain), cap(k.compressed))
 	}
 }
@@ -492,6 +492,9 @@ func (d *deadlines) SetDeadline(at time.Time) error {
 // TestTheLibraryIsToldOurTiming notices a setting that is left to the library.
 func TestTheLibraryIsToldOurTiming(t *testing.T) {
 	n := silentCluster(t, 3)
+	if n.stream.greet.time != "heartbeat 300ms, election 300ms, leader lease 200ms" {
+		t.Errorf("the others are told of %q", n.stream.greet.time)
+	}
 	n.cfg.Heartbeat, n.cfg.Election, n.cfg.LeaderLease = 3*time.Second, 4*time.Second, 2*time.Second
 	c := n.raftConfig(newRaftLog(n.log))
 	if c.HeartbeatTimeout != 3*time.Second || c.ElectionTimeout != 4*time.Second ||

@@ -37,11 +37,11 @@ func TestTheLogInMemoryIsBounded(t *testing.T) {
 		c.cached(logsCached+3) == nil || c.cached(logsCached+4) != nil {
 		t.Errorf("%d entries of %d bytes, from %d on", len(c.kept), c.bytes, c.kept[0].Index)
 	}
-	c.store(t, logsCached+4, logsCachedBytes-10)
-	if len(c.kept) != 11 || c.bytes != logsCachedBytes {
+	c.store(t, logsCached+4, 16<<20-10)
+	if len(c.kept) != 11 || c.bytes != 16<<20 {
 		t.Errorf("%d entries of %d bytes beside a large one", len(c.kept), c.bytes)
 	}
-	c.store(t, logsCached+5, logsCachedBytes+1)
+	c.store(t, logsCached+5, 16<<20+1)
 	if len(c.kept) != 0 || c.bytes != 0 {
 		t.Errorf("%d entries of %d bytes after one that is too large", len(c.kept), c.bytes)
 	}
@@ -67,9 +67,9 @@ func TestARequestIsBounded(t *testing.T) {
 		sizes []int
 		want  int
 	}{
-		{nil, 0}, {[]int{1, 1}, 2}, {[]int{bytesPerAppend, 1}, 1}, {[]int{bytesPerAppend - 1, 1}, 2},
-		{[]int{bytesPerAppend - 1, 2}, 1}, {[]int{2 * bytesPerAppend}, 1}, {[]int{2 * bytesPerAppend, 1}, 1},
-		{[]int{1, 2 * bytesPerAppend, 1}, 1},
+		{nil, 0}, {[]int{1, 1}, 2}, {[]int{4 << 20, 1}, 1}, {[]int{4<<20 - 1, 1}, 2},
+		{[]int{4<<20 - 1, 2}, 1}, {[]int{8 << 20}, 1}, {[]int{8 << 20, 1}, 1},
+		{[]int{1, 8 << 20, 1}, 1},
 	} {
 		a := &raft.AppendEntriesRequest{}
 		for _, size := range test.sizes {

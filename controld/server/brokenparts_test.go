@@ -504,3 +504,35 @@ func TestWhatASubmissionAnswers(t *testing.T) {
 		t.Errorf("jobs of root: %+v, of %s, with %v", resp, j.Owner.User, env)
 	}
 }
+
+// TestRefusalsThatAreNotExplained stay as they are: of several jobs, and for another reason than their state.
+func TestRefusalsThatAreNotExplained(t *testing.T) {
+	s := newSite(t)
+	denied := &api.Problem{Status: 403, Code: api.CodeDenied, Detail: "denied"}
+	missing := &api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "missing"}
+	wrong := &api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "wrong"}
+	for _, c := range []struct {
+		id   string
+		p    *api.Problem
+		verb model.Verb
+		want string
+	}{
+		{fmt.Sprint(s.ended), denied, model.VerbHold, "denied"},
+		{fmt.Sprint(s.ended), wrong, model.VerbHold, "has ended: it is CANCELLED"},
+		{fmt.Sprint(s.ended), missing, model.VerbHold, "has ended: it is CANCELLED"},
+		{fmt.Sprint(s.gang), wrong, model.VerbHold, "only jobs that wait can be held"},
+		{fmt.Sprint(s.gang), wrong, model.VerbCancel, "wrong"},
+		{fmt.Sprintf("%d_[5-6]", s.array), wrong, model.VerbHold, "wrong"},
+		{fmt.Sprintf("%d_[5-6]", s.array), missing, model.VerbHold, "missing"},
+		{fmt.Sprintf("%d_5", s.array), missing, model.VerbHold, "has not begun"},
+	} {
+		x := s.request("/v1/jobs/{id}/hold", c.id, "", "")
+		r, err := x.jobRef()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.explainRefusal(c.p, r, c.verb); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of job %s, %q: %v, want %q", c.verb, c.id, c.p.Detail, err, c.want)
+		}
+	}
+}

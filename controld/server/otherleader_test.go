@@ -330,6 +330,11 @@ func TestOtherControllersAreShown(t *testing.T) {
 	if err != nil || len(got.Controllers) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	v := s.Replica.View()
+	if got.Index != v.Index() || got.Term != s.Replica.Term() || got.Version != v.Config().Version || got.Leader != "c1" ||
+		got.Name != v.Config().ClusterName || got.Policy != v.Config().Policy.Name {
+		t.Errorf("the cluster is %+v", got)
+	}
 	c1, c9 := got.Controllers[0], got.Controllers[1]
 	if c1.Name != "c1" || !c1.Voter || !c1.Leader || c1.State != api.ControllerVoter || c1.Raft != "r:1" || c1.HTTP == "" {
 		t.Errorf("the leader is %+v", c1)
