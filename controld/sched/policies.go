@@ -20,7 +20,7 @@ const sharedRules = 1
 type namedPolicy struct {
 	name    string
 	version int                                         // raised when its own rules decide differently
-	begin   func(*scratch.State, *memory) policy.Policy // the policy at work in one cycle
+	begin   func(*scratch.State, *memory) policy.Phases // the policy at work in one cycle
 }
 
 // rules is the version that plans carry. It grows with either number, so that no two versions of a
@@ -29,7 +29,7 @@ func (p *namedPolicy) rules() int { return sharedRules + p.version }
 
 // plain makes a policy of a function that has one phase and needs no memory of earlier cycles.
 func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
-	return namedPolicy{name, version, func(t *scratch.State, _ *memory) policy.Policy {
+	return namedPolicy{name, version, func(t *scratch.State, _ *memory) policy.Phases {
 		return policy.ServeOnly(func() { serve(t) })
 	}}
 }
@@ -40,9 +40,9 @@ func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
 var policies = []namedPolicy{
 	// those that a cluster may be given: [model.ClusterPolicies]
 	plain("standard", 1, place.Standard),
-	{"rota", 2, func(t *scratch.State, m *memory) policy.Policy { return rota.New(t, &m.candidates, &m.headroom) }},
-	{"fairshare", 1, func(t *scratch.State, _ *memory) policy.Policy { return fairshare.New(t) }},
-	{"fitgpp", 2, func(t *scratch.State, m *memory) policy.Policy { return baseline.FitGpp(t, &m.candidates) }},
+	{"rota", 2, func(t *scratch.State, m *memory) policy.Phases { return rota.New(t, &m.candidates, &m.headroom) }},
+	{"fairshare", 1, func(t *scratch.State, _ *memory) policy.Phases { return fairshare.New(t) }},
+	{"fitgpp", 2, func(t *scratch.State, m *memory) policy.Phases { return baseline.FitGpp(t, &m.candidates) }},
 	plain("backfill", 1, baseline.Backfill),
 	plain("fifo", 1, baseline.FIFO),
 
@@ -52,9 +52,9 @@ var policies = []namedPolicy{
 	plain("srtf", 1, compare.LeastRemaining),
 	plain("las", 1, compare.LAS),
 	plain("spread", 1, compare.Spread),
-	{"lrtp", 1, func(t *scratch.State, m *memory) policy.Policy { return compare.LRTP(t, &m.candidates) }},
-	{"rand", 1, func(t *scratch.State, m *memory) policy.Policy { return compare.Random(t, &m.candidates) }},
-	{"elastic", 1, func(t *scratch.State, _ *memory) policy.Policy { return compare.Elastic(t) }},
+	{"lrtp", 1, func(t *scratch.State, m *memory) policy.Phases { return compare.LRTP(t, &m.candidates) }},
+	{"rand", 1, func(t *scratch.State, m *memory) policy.Phases { return compare.Random(t, &m.candidates) }},
+	{"elastic", 1, func(t *scratch.State, _ *memory) policy.Phases { return compare.Elastic(t) }},
 	plain("static", 1, compare.Static),
 	plain("dragon", 1, compare.Dragon),
 }

@@ -323,7 +323,7 @@ func (x *exchange) reasonOf(j *model.Job, why model.Reason) api.Reason {
 	return present.Reason(x.view, why)
 }
 
-func presentFunnel(steps []explain.Step) []api.FunnelStep {
+func presentFunnel(steps []explain.Sieve) []api.FunnelStep {
 	out := []api.FunnelStep{}
 	for _, s := range steps {
 		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})

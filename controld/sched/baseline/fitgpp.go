@@ -33,13 +33,13 @@ type FitGppPolicy struct {
 
 // FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
 // draws one at random, and again at the next instant if the job still does not fit.
-func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Policy {
+func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Phases {
 	return NewFitGpp(t, cache, (*FitGppPolicy).cheapest)
 }
 
 // NewFitGpp returns a policy of the FitGpp paper that makes room for a job as choose does.
 func NewFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*FitGppPolicy, *model.Job,
-	*fit.Gang) bool) policy.Policy {
+	*fit.Gang) bool) policy.Phases {
 	p := &FitGppPolicy{State: t, starter: NewStarter(t), cache: cache, choose: choose}
 	return policy.ServeOnly(p.serve)
 }
@@ -106,8 +106,8 @@ func (p *FitGppPolicy) Drains(j *model.Job, g *fit.Gang) bool {
 	}
 	r, best := p.All(), -1
 	for i := range p.State.View.Nodes() {
-		if p.State.Room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
-			fit.Within(g.Request, r.Coming(p.State, i, &g.Part)) && reserve.SeatsOne(p.State, i, &g.Request, 0) {
+		if p.State.Room.Usable(i, &g.Component, g.Exclude) && (best < 0 || r.Over[i] < r.Over[best]) &&
+			fit.Within(g.Request, r.Coming(p.State, i, &g.Component)) && reserve.SeatsOne(p.State, i, &g.Request, 0) {
 			best = i
 		}
 	}
@@ -137,10 +137,10 @@ func (p *FitGppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 	r := p.All()
 	best, on := -1, 0
 	for node := range r.On {
-		if g.Size() > 1 || len(r.On[node]) == 0 || !p.State.Room.Usable(node, &g.Part, g.Exclude) {
+		if g.Size() > 1 || len(r.On[node]) == 0 || !p.State.Room.Usable(node, &g.Component, g.Exclude) {
 			continue
 		}
-		have := r.Coming(p.State, node, &g.Part)
+		have := r.Coming(p.State, node, &g.Component)
 		for _, i := range r.On[node] {
 			v := &r.List[i]
 			if v.Taken || !p.MayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {

@@ -31,7 +31,7 @@ const (
 // more than its maximum, is not kept.
 func Dragon(t *scratch.State) {
 	d := &dragonPolicy{state: t, running: elastic.Running(t), queue: slices.Collect(baseline.Waiting(t))}
-	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
+	slices.SortStableFunc(d.running, func(a, b *elastic.RunningJob) int {
 		return cmp.Or(cmp.Compare(a.Job.Started.At, b.Job.Started.At), cmp.Compare(a.Job.ID, b.Job.ID))
 	})
 	d.pass()
@@ -40,7 +40,7 @@ func Dragon(t *scratch.State) {
 // dragonPolicy is policy dragon at work.
 type dragonPolicy struct {
 	state   *scratch.State
-	running []*elastic.Job
+	running []*elastic.RunningJob
 	queue   []*model.Job
 }
 
@@ -216,7 +216,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 }
 
 // nextToLeave returns the worker that a job gives up next: those beside its servers go last.
-func (d *dragonPolicy) nextToLeave(f *elastic.Job) int {
+func (d *dragonPolicy) nextToLeave(f *elastic.RunningJob) int {
 	server := -1
 	for i := range f.Attempt.Workers {
 		if i < f.Terms.First || i >= f.Terms.First+f.Size {
@@ -258,11 +258,11 @@ func (d *dragonPolicy) scaleUp() {
 }
 
 // fillUp adds workers of a job on a node, and reports whether it has its most.
-func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
+func (d *dragonPolicy) fillUp(f *elastic.RunningJob, node int) bool {
 	g := d.state.Gang(f.Job)
 	single := g.Only(f.Terms.Part, 1)
 	for f.Size+len(f.Join) < f.Terms.Max {
-		if d.onNode(f, node) >= single.PerNode || !d.state.Room.Usable(node, &single.Part, single.Exclude) {
+		if d.onNode(f, node) >= single.PerNode || !d.state.Room.Usable(node, &single.Component, single.Exclude) {
 			return false
 		}
 		spot, ok := d.state.Room.PlaceOn(single, node)
@@ -276,7 +276,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 }
 
 // onNode counts the elastic workers that a job has or will have on a node.
-func (d *dragonPolicy) onNode(f *elastic.Job, node int) int {
+func (d *dragonPolicy) onNode(f *elastic.RunningJob, node int) int {
 	n := f.On(node)
 	for i := range f.Join {
 		if f.Join[i].Node == d.state.View.Nodes()[node].Name {

@@ -22,7 +22,7 @@ const elasticDepth = 256
 // with the least while others of its rank wait. Where there is no room, jobs of a lower rank give
 // up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
 // did not get faster.
-func Elastic(t *scratch.State) policy.Policy {
+func Elastic(t *scratch.State) policy.Phases {
 	return &elasticPolicy{state: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
 }
 
@@ -30,7 +30,7 @@ func Elastic(t *scratch.State) policy.Policy {
 type elasticPolicy struct {
 	policy.Idle
 	state    *scratch.State
-	running  []*elastic.Job
+	running  []*elastic.RunningJob
 	forecast *reserve.Forecast
 	head     *model.Job // the first that waits in vain; nil: none
 }
@@ -125,7 +125,7 @@ func (s *elasticPolicy) giveWay(j *model.Job) bool {
 	if !s.state.May(steering.Preemption) {
 		return false
 	}
-	var list []*elastic.Job
+	var list []*elastic.RunningJob
 	for _, f := range preempt.Unchanged(s.running) {
 		if queue.Compare(j, f.Job) < 0 && f.Surplus() > 0 {
 			list = append(list, f)
@@ -146,12 +146,12 @@ func (s *elasticPolicy) giveWay(j *model.Job) bool {
 // pricer returns what it costs that a job gives up workers: the time for which all of its workers
 // stand still, as a part of the longest such time. At equal cost the lowest rank comes first, and
 // then the greatest surplus.
-func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
-	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
+func (s *elasticPolicy) pricer(list []*elastic.RunningJob) func(*elastic.RunningJob) int64 {
+	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.RunningJob) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
 	})
 	part := preempt.StandstillPart(s.state, list)
-	return func(f *elastic.Job) int64 { return part(f)/1024*1024 + int64(slices.Index(order, f)) }
+	return func(f *elastic.RunningJob) int64 { return part(f)/1024*1024 + int64(slices.Index(order, f)) }
 }
 
 // protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
@@ -195,7 +195,7 @@ func (s *elasticPolicy) goBack() {
 // gain most for their weight come first.
 func (s *elasticPolicy) grow() {
 	since := elastic.IdleSince(s.state)
-	var list []*elastic.Job
+	var list []*elastic.RunningJob
 	for _, f := range preempt.Unchanged(s.running) {
 		if elastic.MayGrow(s.state, f) && elastic.Settled(s.state, f) && elastic.RoomIdle(s.state, f, since) {
 			list = append(list, f)
@@ -218,7 +218,7 @@ func (s *elasticPolicy) grow() {
 }
 
 // worth is what one step more gains: speedup for each GPU, weighted by priority.
-func (s *elasticPolicy) worth(f *elastic.Job) int64 {
+func (s *elasticPolicy) worth(f *elastic.RunningJob) int64 {
 	loss := elastic.LossOf(s.state, f.Job)
 	width := f.Job.GPUEquivalentsOf(f.Request().Active) * int64(f.Terms.Step)
 	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size,

@@ -11,7 +11,7 @@ import (
 
 // LRTP takes those with most of their time limit left, which is what it is told of how long they
 // run.
-func LRTP(t *scratch.State, cache *preempt.Cache) policy.Policy {
+func LRTP(t *scratch.State, cache *preempt.Cache) policy.Phases {
 	return baseline.NewFitGpp(t, cache, func(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang) bool {
 		return until(p, j, g, func() *preempt.Candidate {
 			var best *preempt.Candidate

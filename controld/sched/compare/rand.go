@@ -10,7 +10,7 @@ import (
 )
 
 // Random takes them by chance.
-func Random(t *scratch.State, cache *preempt.Cache) policy.Policy {
+func Random(t *scratch.State, cache *preempt.Cache) policy.Phases {
 	return baseline.NewFitGpp(t, cache, func(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang) bool {
 		return until(p, j, g, func() *preempt.Candidate { return p.Drawn(j, p.MayTake) })
 	})

@@ -37,7 +37,7 @@ func spread(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 	var spots []fit.Spot
 	on := map[int]int{}
 	for range g.Workers {
-		node := emptiest(try, t, &g.Part, g.Exclude, on)
+		node := emptiest(try, t, &g.Component, g.Exclude, on)
 		if node < 0 {
 			return nil, false
 		}
@@ -54,7 +54,7 @@ func spread(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 
 // emptiest returns the node with room for a worker that has the greatest part of its cores and
 // memory free, -1 if there is none.
-func emptiest(r *fit.Room, t *scratch.State, p *fit.Part, exclude []int, on map[int]int) int {
+func emptiest(r *fit.Room, t *scratch.State, p *fit.Component, exclude []int, on map[int]int) int {
 	best, most := -1, int64(-1)
 	for i := range t.View.Nodes() {
 		free := r.Available(i)

@@ -16,7 +16,7 @@ func deserves(n, weight int64) Terms {
 // cluster is a tree over so many GPUs.
 func cluster(n int64) *Tree { return New(gpus(n), gpus(n)) }
 
-func wantShares(t *testing.T, of map[*Node]*big.Rat) {
+func wantShares(t *testing.T, of map[*TreeNode]*big.Rat) {
 	t.Helper()
 	for n, want := range of {
 		if n.Share().Rat().Cmp(want) != 0 {
@@ -31,7 +31,7 @@ func TestWhatIsOverGoesByWeight(t *testing.T) {
 	tree.AddUser(a, "ann", Terms{}).Want(gpus(20))
 	tree.AddUser(b, "bob", Terms{}).Want(gpus(20))
 	tree.Settle(0)
-	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(4+3, 20), b: big.NewRat(4+9, 20)})
+	wantShares(t, map[*TreeNode]*big.Rat{a: big.NewRat(4+3, 20), b: big.NewRat(4+9, 20)})
 }
 
 func TestSharesAreNotRounded(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSharesAreNotRounded(t *testing.T) {
 	}
 	tree.Settle(0)
 	for _, u := range team.Children() {
-		wantShares(t, map[*Node]*big.Rat{u: big.NewRat(1, 3)})
+		wantShares(t, map[*TreeNode]*big.Rat{u: big.NewRat(1, 3)})
 	}
 }
 
@@ -55,7 +55,7 @@ func TestOnlyActiveUsersSplit(t *testing.T) {
 	bob.Want(gpus(20))
 	tree.Settle(0)
 	half := big.NewRat(1, 2)
-	wantShares(t, map[*Node]*big.Rat{a: half, ann: half, b: half, bob: half, idle: new(big.Rat)})
+	wantShares(t, map[*TreeNode]*big.Rat{a: half, ann: half, b: half, bob: half, idle: new(big.Rat)})
 	if !a.Above() || !ann.Above() || b.Above() {
 		t.Errorf("above their shares: a %v, ann %v, b %v", a.Above(), ann.Above(), b.Above())
 	}
@@ -86,9 +86,9 @@ func TestPastUsageLowersWhatIsOver(t *testing.T) {
 	tree.Settle(1000)
 	// Rates 1/2 + (1/2 - 3/4) = 1/4 and 1/2 + (1/2 - 1/4) = 3/4 of the 12 GPUs that are no part of
 	// a quota.
-	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(4+3, 20), b: big.NewRat(4+9, 20)})
+	wantShares(t, map[*TreeNode]*big.Rat{a: big.NewRat(4+3, 20), b: big.NewRat(4+9, 20)})
 	tree.Settle(0)
-	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(1, 2), b: big.NewRat(1, 2)})
+	wantShares(t, map[*TreeNode]*big.Rat{a: big.NewRat(1, 2), b: big.NewRat(1, 2)})
 }
 
 func TestTheDominantResourceCounts(t *testing.T) {
@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 	ann.Hold(gpus(6))
 	ann.Want(gpus(20))
 	tree.Settle(0)
-	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(8, 20), ann: big.NewRat(8, 20)})
+	wantShares(t, map[*TreeNode]*big.Rat{a: big.NewRat(8, 20), ann: big.NewRat(8, 20)})
 	if at, r := ann.Limited(gpus(3)); at != a || r != GPUs {
 		t.Errorf("3 more GPUs are stopped by %v, resource %d", at, r)
 	}

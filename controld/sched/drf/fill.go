@@ -15,8 +15,8 @@ func (t *Tree) Settle(influence int64) {
 	t.root.divide(influence)
 }
 
-// Entitle works out what each node is entitled to and no more, which is what [Node.Within],
-// [Node.Holding] and [Node.Limited] go by.
+// Entitle works out what each node is entitled to and no more, which is what [TreeNode.Within],
+// [TreeNode.Holding] and [TreeNode.Limited] go by.
 func (t *Tree) Entitle() {
 	t.root.ask()
 	all := &entitlements{parts: make([]entitlement, len(t.live))}
@@ -76,7 +76,7 @@ func (t *entitlements) settle(live Amount) *entitlements {
 }
 
 // ask finds out which nodes are active.
-func (n *Node) ask() {
+func (n *TreeNode) ask() {
 	n.active = !n.held.zero() || !n.wanted.zero()
 	for _, c := range n.children {
 		c.ask()
@@ -84,7 +84,7 @@ func (n *Node) ask() {
 }
 
 // entitle divides what a node is entitled to among its children, and so on.
-func (n *Node) entitle() {
+func (n *TreeNode) entitle() {
 	split := n.prepare()
 	rest := one // what part of its own the node's configured children leave, of that resource of which they leave least
 	for r, whole := range n.entitled.parts {
@@ -108,7 +108,7 @@ func (n *Node) entitle() {
 
 // prepare makes place for the entitlements of children with a quota, and counts those that split
 // what is left.
-func (n *Node) prepare() (split int) {
+func (n *TreeNode) prepare() (split int) {
 	for _, c := range n.children {
 		switch {
 		case c.deserves():
@@ -124,7 +124,7 @@ func (n *Node) prepare() (split int) {
 
 // splitRest gives a part of what a node is entitled to to each child that is active and deserves
 // nothing by itself.
-func (n *Node) splitRest(each Fraction) {
+func (n *TreeNode) splitRest(each Fraction) {
 	t := &entitlements{parts: make([]entitlement, len(n.entitled.parts))}
 	for r, whole := range n.entitled.parts {
 		if whole.set {
@@ -140,13 +140,13 @@ func (n *Node) splitRest(each Fraction) {
 }
 
 // deserves reports whether something is configured that a node deserves.
-func (n *Node) deserves() bool {
+func (n *TreeNode) deserves() bool {
 	return n.terms.Deserved != nil && slices.ContainsFunc(n.terms.Deserved, func(a int64) bool { return a != Unset })
 }
 
 // grant gives a node's children what they deserve of a resource by the configuration, scaled down
 // to whole if it is more. What is not set sets no bound. It returns what part of whole is left.
-func (n *Node) grant(r int, whole entitlement) Fraction {
+func (n *TreeNode) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
@@ -179,7 +179,7 @@ func part(amount, all int64) Fraction {
 
 // measure works out, from the leaves up, what each node is due and how much it could make use of,
 // and adds the latter to sum: of no resource more than its limit.
-func (n *Node) measure(sum Amount) {
+func (n *TreeNode) measure(sum Amount) {
 	could := n.could
 	if len(n.children) == 0 {
 		for r := range could {
@@ -202,7 +202,7 @@ func (n *Node) measure(sum Amount) {
 
 // dominant returns the largest part of the live cluster that an amount is, over the resources that
 // count for a node.
-func (n *Node) dominant(a Amount) Fraction {
+func (n *TreeNode) dominant(a Amount) Fraction {
 	best := zero
 	for r := range n.entitled.parts {
 		if n.entitled.parts[r].set {
@@ -215,7 +215,7 @@ func (n *Node) dominant(a Amount) Fraction {
 }
 
 // divide gives a node's share to its children, and so on.
-func (n *Node) divide(influence int64) {
+func (n *TreeNode) divide(influence int64) {
 	given := zero
 	for _, c := range n.children {
 		c.line, c.share = c.due, c.due
@@ -247,7 +247,7 @@ func (n *Node) divide(influence int64) {
 
 // rates returns in what proportion the children of a node get spare capacity: by weight, and less
 // the more of late usage was theirs.
-func (n *Node) rates(influence int64) []Fraction {
+func (n *TreeNode) rates(influence int64) []Fraction {
 	weights, usage := int64(0), zero
 	for _, c := range n.children {
 		if c.active {

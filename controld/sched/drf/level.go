@@ -4,14 +4,14 @@ import "slices"
 
 // filling is one child while its parent's share is divided.
 type filling struct {
-	node *Node
+	node *TreeNode
 	rate Fraction // in what proportion it gets what is over
 	full Fraction // level at which it has all that it could make use of
 }
 
 // fill raises the level for all children with a rate until each has what it could make use of or
 // left is used up, and returns what is left.
-func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
+func (n *TreeNode) fill(left Fraction, rates []Fraction) Fraction {
 	line := make([]filling, 0, len(n.children))
 	all := zero
 	for i, c := range n.children {

@@ -19,12 +19,12 @@ type oracle struct {
 // oracles are those of all nodes of a tree.
 type oracles struct {
 	tree *Tree
-	of   map[*Node]*oracle
+	of   map[*TreeNode]*oracle
 }
 
-func settleSlowly(t *Tree, influence int64) map[*Node]*oracle {
-	o := &oracles{t, map[*Node]*oracle{}}
-	walk(t.root, func(n *Node) { o.of[n] = &oracle{entitled: make([]*big.Rat, len(t.live))} })
+func settleSlowly(t *Tree, influence int64) map[*TreeNode]*oracle {
+	o := &oracles{t, map[*TreeNode]*oracle{}}
+	walk(t.root, func(n *TreeNode) { o.of[n] = &oracle{entitled: make([]*big.Rat, len(t.live))} })
 	root := o.of[t.root]
 	for r := range min(Models, len(t.live)) {
 		if t.live[r] > 0 {
@@ -52,7 +52,7 @@ func leastRat(a, b *big.Rat) *big.Rat {
 	return b
 }
 
-func (o *oracles) entitle(n *Node) {
+func (o *oracles) entitle(n *TreeNode) {
 	own := o.of[n].entitled
 	for r, l := range n.terms.Limit {
 		if l != Unset && own[r] != nil {
@@ -65,7 +65,7 @@ func (o *oracles) entitle(n *Node) {
 			rest = leastRat(rest, o.grant(n, r, whole))
 		}
 	}
-	var split []*Node
+	var split []*TreeNode
 	for _, c := range n.children {
 		if c.active && !c.deserves() {
 			split = append(split, c)
@@ -84,7 +84,7 @@ func (o *oracles) entitle(n *Node) {
 	}
 }
 
-func (o *oracles) grant(n *Node, r int, whole *big.Rat) *big.Rat {
+func (o *oracles) grant(n *TreeNode, r int, whole *big.Rat) *big.Rat {
 	sum := new(big.Rat)
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
@@ -107,7 +107,7 @@ func (o *oracles) grant(n *Node, r int, whole *big.Rat) *big.Rat {
 	return new(big.Rat)
 }
 
-func (o *oracles) measure(n *Node) {
+func (o *oracles) measure(n *TreeNode) {
 	own := o.of[n]
 	own.could = make(Amount, len(n.held))
 	if len(n.children) == 0 {
@@ -131,7 +131,7 @@ func (o *oracles) measure(n *Node) {
 	}
 }
 
-func (o *oracles) dominant(n *Node, a Amount) *big.Rat {
+func (o *oracles) dominant(n *TreeNode, a Amount) *big.Rat {
 	most := new(big.Rat)
 	for r, e := range o.of[n].entitled {
 		if e != nil {
@@ -143,9 +143,9 @@ func (o *oracles) dominant(n *Node, a Amount) *big.Rat {
 	return most
 }
 
-func (o *oracles) divide(n *Node, influence *big.Rat) {
+func (o *oracles) divide(n *TreeNode, influence *big.Rat) {
 	left := new(big.Rat).Set(o.of[n].share)
-	var open []*Node
+	var open []*TreeNode
 	for _, c := range n.children {
 		own := o.of[c]
 		own.line, own.share = own.due, leastRat(own.due, own.demand)
@@ -156,10 +156,10 @@ func (o *oracles) divide(n *Node, influence *big.Rat) {
 	}
 	rates := o.rates(n, influence)
 	if left.Sign() > 0 {
-		o.fill(left, open, func(c *Node) *big.Rat { return rates[c] })
+		o.fill(left, open, func(c *TreeNode) *big.Rat { return rates[c] })
 	}
 	if left.Sign() > 0 {
-		o.fill(left, open, func(c *Node) *big.Rat {
+		o.fill(left, open, func(c *TreeNode) *big.Rat {
 			if rates[c].Sign() > 0 {
 				return new(big.Rat)
 			}
@@ -172,9 +172,9 @@ func (o *oracles) divide(n *Node, influence *big.Rat) {
 }
 
 // fill raises the level from child to child, the one that is sated first before the others.
-func (o *oracles) fill(left *big.Rat, open []*Node, rate func(*Node) *big.Rat) {
-	full := map[*Node]*big.Rat{}
-	var line []*Node
+func (o *oracles) fill(left *big.Rat, open []*TreeNode, rate func(*TreeNode) *big.Rat) {
+	full := map[*TreeNode]*big.Rat{}
+	var line []*TreeNode
 	total := new(big.Rat)
 	for _, c := range open {
 		if r := rate(c); r.Sign() > 0 {
@@ -184,7 +184,9 @@ func (o *oracles) fill(left *big.Rat, open []*Node, rate func(*Node) *big.Rat) {
 			total.Add(total, r)
 		}
 	}
-	slices.SortStableFunc(line, func(a, b *Node) int { return cmp.Or(full[a].Cmp(full[b]), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(line, func(a, b *TreeNode) int {
+		return cmp.Or(full[a].Cmp(full[b]), cmp.Compare(a.Name, b.Name))
+	})
 	level, all := new(big.Rat), new(big.Rat).Set(total)
 	for _, c := range line {
 		cost := new(big.Rat).Sub(full[c], level)
@@ -210,8 +212,8 @@ func (o *oracles) fill(left *big.Rat, open []*Node, rate func(*Node) *big.Rat) {
 	}
 }
 
-func (o *oracles) rates(n *Node, influence *big.Rat) map[*Node]*big.Rat {
-	rates := map[*Node]*big.Rat{}
+func (o *oracles) rates(n *TreeNode, influence *big.Rat) map[*TreeNode]*big.Rat {
+	rates := map[*TreeNode]*big.Rat{}
 	weights, usage := int64(0), new(big.Rat)
 	for _, c := range n.children {
 		if c.active {
@@ -269,8 +271,8 @@ func (p *plant) enlarge(r *rand.Rand) {
 	}
 }
 
-func agree(t *testing.T, tree *Tree, want map[*Node]*oracle) {
-	walk(tree.root, func(n *Node) {
+func agree(t *testing.T, tree *Tree, want map[*TreeNode]*oracle) {
+	walk(tree.root, func(n *TreeNode) {
 		o := want[n]
 		for what, pair := range map[string]struct {
 			got  Fraction
@@ -370,7 +372,7 @@ func TestWithinIsExact(t *testing.T) {
 		}
 		tree, _ := p.grow(p.inOrder())
 		want := settleSlowly(tree, p.influence)
-		walk(tree.root, func(n *Node) {
+		walk(tree.root, func(n *TreeNode) {
 			more, within := make(Amount, len(n.held)), true
 			for i := range more {
 				if more[i] = r.Int64N(1 + n.tree.live[i]/4); r.IntN(3) == 0 && n.entitled.most[i] < 1<<62 {

@@ -3,16 +3,18 @@ package drf
 import "cmp"
 
 // Share returns what part of the live cluster a node should have now, by its dominant resource.
-func (n *Node) Share() Fraction { return n.share }
+func (n *TreeNode) Share() Fraction { return n.share }
 
 // Due returns what part of the cluster a node is entitled to whatever others ask for.
-func (n *Node) Due() Fraction { return n.due }
+func (n *TreeNode) Due() Fraction { return n.due }
 
 // DuePart returns so many thousandths of what a node is due.
-func (n *Node) DuePart(thousandths int64) Fraction { return n.due.Times(fraction(thousandths, 1000)) }
+func (n *TreeNode) DuePart(thousandths int64) Fraction {
+	return n.due.Times(fraction(thousandths, 1000))
+}
 
 // Holding returns what part of the live cluster a node holds together with more, which may be nil.
-func (n *Node) Holding(more Amount) Fraction {
+func (n *TreeNode) Holding(more Amount) Fraction {
 	if more == nil {
 		return n.dominant(n.held)
 	}
@@ -24,14 +26,14 @@ func (n *Node) Holding(more Amount) Fraction {
 }
 
 // Above reports whether a node holds more than its share, and more than it is entitled to.
-func (n *Node) Above() bool {
+func (n *TreeNode) Above() bool {
 	h := n.Holding(nil)
 	return h.Cmp(n.share) > 0 && h.Cmp(n.due) > 0
 }
 
 // Within reports whether a node that gets more is still within what it is entitled to in every
 // resource that counts.
-func (n *Node) Within(more Amount) bool {
+func (n *TreeNode) Within(more Amount) bool {
 	for r, most := range n.entitled.most {
 		if n.held[r]+more[r] > most {
 			return false
@@ -42,7 +44,7 @@ func (n *Node) Within(more Amount) bool {
 
 // Guaranteed reports whether something is configured that a node, or one above it, deserves. What
 // nodes are entitled to otherwise follows from nothing but how many they are.
-func (n *Node) Guaranteed() bool {
+func (n *TreeNode) Guaranteed() bool {
 	for m := n; m != nil; m = m.parent {
 		if m.deserves() {
 			return true
@@ -52,7 +54,7 @@ func (n *Node) Guaranteed() bool {
 }
 
 // Bounded reports whether a limit is configured of a node or of one above it.
-func (n *Node) Bounded() bool {
+func (n *TreeNode) Bounded() bool {
 	for m := n; m != nil; m = m.parent {
 		if m.terms.Limit != nil {
 			return true
@@ -62,12 +64,12 @@ func (n *Node) Bounded() bool {
 }
 
 // Usage returns the dominant part that a node's past usage is of the live cluster, times the unit
-// of time of [Node.Use].
-func (n *Node) Usage() Fraction { return n.dominant(n.Used()) }
+// of time of [TreeNode.Use].
+func (n *TreeNode) Usage() Fraction { return n.dominant(n.Used()) }
 
 // Ratio returns a node's past usage over what it would have been had it always held what it is
 // entitled to while it was active. What the node holds does not change it.
-func (n *Node) Ratio() Ratio {
+func (n *TreeNode) Ratio() Ratio {
 	if n.ratio == nil {
 		usage := n.Usage() // which also finds out for how long the node has been active
 		r := ratio(usage, n.due.Times(fraction(n.attended, 1)))
@@ -107,13 +109,13 @@ func (r Ratio) Compare(o Ratio) int {
 }
 
 // HasUsedLess reports whether the usage ratio of a is below that of b.
-func HasUsedLess(a, b *Node) bool { return a.Ratio().Compare(b.Ratio()) < 0 }
+func HasUsedLess(a, b *TreeNode) bool { return a.Ratio().Compare(b.Ratio()) < 0 }
 
 // Saturation returns how full a node would be with more: its holding over its line.
-func (n *Node) Saturation(more Amount) Ratio { return ratio(n.Holding(more), n.line) }
+func (n *TreeNode) Saturation(more Amount) Ratio { return ratio(n.Holding(more), n.line) }
 
 // Compare says which of two nodes comes first if each gets more.
-func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
+func Compare(a *TreeNode, moreA Amount, b *TreeNode, moreB Amount) int {
 	x, y := a.Candidate(moreA), b.Candidate(moreB)
 	return x.Compare(&y)
 }
@@ -121,12 +123,12 @@ func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
 // Candidate is a node that may get more: what it would hold then is worked out once for many
 // comparisons.
 type Candidate struct {
-	node  *Node
+	node  *TreeNode
 	holds Fraction
 }
 
 // Candidate returns the node as one that may get more. It is outdated when holdings change.
-func (n *Node) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
+func (n *TreeNode) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
 
 // Compare says which of two comes first: the less saturated one, then the one that would hold less,
 // then the one that has used less in the past, then by name.
@@ -147,7 +149,7 @@ func (c *Candidate) Compare(o *Candidate) int {
 }
 
 // compareKinds puts accounts before users of the same name.
-func compareKinds(a, b *Node) int {
+func compareKinds(a, b *TreeNode) int {
 	switch {
 	case a.User == b.User:
 		return 0
@@ -158,13 +160,13 @@ func compareKinds(a, b *Node) int {
 }
 
 // CompareFullness orders siblings by how far they are above their shares, the furthest last.
-func CompareFullness(a, b *Node) int {
+func CompareFullness(a, b *TreeNode) int {
 	return ratio(a.Holding(nil), a.share).Compare(ratio(b.Holding(nil), b.share))
 }
 
 // Part returns the nodes at or above a and b that are siblings: where their ways from the root
 // part. It is nil twice if one is above the other.
-func Part(a, b *Node) (*Node, *Node) {
+func Part(a, b *TreeNode) (*TreeNode, *TreeNode) {
 	for a.depth > b.depth {
 		a = a.parent
 	}

@@ -105,16 +105,16 @@ func partly(r *rand.Rand, a Amount, resources int) Amount {
 }
 
 // grow makes the tree, noting things in an order.
-func (p *plant) grow(order []int) (*Tree, []*Node) {
+func (p *plant) grow(order []int) (*Tree, []*TreeNode) {
 	t := New(p.configured, p.live)
 	for _, a := range p.accounts {
-		var parent *Node
+		var parent *TreeNode
 		if a.parent >= 0 {
 			parent = t.Account(p.accounts[a.parent].name)
 		}
 		t.AddAccount(a.name, parent, a.terms)
 	}
-	users := make([]*Node, len(p.users))
+	users := make([]*TreeNode, len(p.users))
 	for _, i := range order {
 		if i < len(p.users) {
 			u := p.users[i]
@@ -141,14 +141,14 @@ func (p *plant) inOrder() []int {
 }
 
 // walk calls do for a node and all below it.
-func walk(n *Node, do func(*Node)) {
+func walk(n *TreeNode, do func(*TreeNode)) {
 	do(n)
 	for _, c := range n.children {
 		walk(c, do)
 	}
 }
 
-func sum(nodes []*Node, of func(*Node) Fraction) Fraction {
+func sum(nodes []*TreeNode, of func(*TreeNode) Fraction) Fraction {
 	total := zero
 	for _, n := range nodes {
 		total = total.Plus(of(n))
@@ -157,7 +157,7 @@ func sum(nodes []*Node, of func(*Node) Fraction) Fraction {
 }
 
 // properties hold for every node of a settled tree. What they return says what is wrong.
-var properties = map[string]func(p *plant, n *Node) error{
+var properties = map[string]func(p *plant, n *TreeNode) error{
 	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved,
 	"level": isLevel,
 }
@@ -166,7 +166,7 @@ var properties = map[string]func(p *plant, n *Node) error{
 func TestProperties(t *testing.T) {
 	every(t, func(t *testing.T, _ *rand.Rand, p *plant) {
 		tree, _ := p.grow(p.inOrder())
-		walk(tree.root, func(n *Node) {
+		walk(tree.root, func(n *TreeNode) {
 			for name, holds := range properties {
 				if err := holds(p, n); err != nil {
 					t.Errorf("%s: %q: %v", name, n.Name, err)
@@ -178,7 +178,7 @@ func TestProperties(t *testing.T) {
 
 // between: all get what they are due as far as they ask for it, and none more than it could make
 // use of. So none is below its entitlement while another is above what it can use.
-func between(_ *plant, n *Node) error {
+func between(_ *plant, n *TreeNode) error {
 	if n.parent != nil && (n.share.Cmp(n.demand) > 0 || n.share.Cmp(least(n.due, n.demand)) < 0 || n.line.Cmp(n.due) < 0) {
 		return fmt.Errorf("share %v, due %v, demand %v, line %v", n.share, n.due, n.demand, n.line)
 	}
@@ -186,9 +186,9 @@ func between(_ *plant, n *Node) error {
 }
 
 // entitlementConserved: in every resource, children are entitled to no more than their parent.
-func entitlementConserved(_ *plant, n *Node) error {
+func entitlementConserved(_ *plant, n *TreeNode) error {
 	for r, whole := range n.entitled.parts {
-		total := sum(n.children, func(c *Node) Fraction { return c.entitled.parts[r].part })
+		total := sum(n.children, func(c *TreeNode) Fraction { return c.entitled.parts[r].part })
 		if whole.set && total.Cmp(whole.part) > 0 {
 			return fmt.Errorf("resource %d: children are entitled to %v of %v", r, total, whole.part)
 		}
@@ -199,14 +199,15 @@ func entitlementConserved(_ *plant, n *Node) error {
 // shareConserved: of one resource, children get exactly what their parent has or what they ask for,
 // whichever is less. Of several, guarantees of different resources may add up to more than one
 // dominant share, and then nothing is given beyond them.
-func shareConserved(p *plant, n *Node) error {
+func shareConserved(p *plant, n *TreeNode) error {
 	if len(n.children) == 0 {
 		return nil
 	}
-	got := sum(n.children, func(c *Node) Fraction { return c.share })
-	want := least(n.share, sum(n.children, func(c *Node) Fraction { return c.demand }))
-	if g := sum(n.children, func(c *Node) Fraction { return least(c.due, c.demand) }); p.resources > 1 && g.Cmp(want) > 0 {
-		want = g
+	got := sum(n.children, func(c *TreeNode) Fraction { return c.share })
+	want := least(n.share, sum(n.children, func(c *TreeNode) Fraction { return c.demand }))
+	due := sum(n.children, func(c *TreeNode) Fraction { return least(c.due, c.demand) })
+	if p.resources > 1 && due.Cmp(want) > 0 {
+		want = due
 	}
 	if got.Cmp(want) != 0 {
 		return fmt.Errorf("children's shares add up to %v, not %v", got, want)
@@ -216,8 +217,8 @@ func shareConserved(p *plant, n *Node) error {
 
 // isLevel: a node that wants more than it gets has, beyond what it is due, as much for its weight
 // as any sibling.
-func isLevel(p *plant, n *Node) error {
-	extra := func(n *Node) Fraction {
+func isLevel(p *plant, n *TreeNode) error {
+	extra := func(n *TreeNode) Fraction {
 		return n.share.Minus(least(n.due, n.demand)).Over(fraction(n.terms.Weight, 1))
 	}
 	for _, a := range n.children {
@@ -268,8 +269,8 @@ func TestShareIsIndependentOfOrder(t *testing.T) {
 		a, _ := p.grow(p.inOrder())
 		b, _ := p.grow(r.Perm(len(p.users) + len(p.notes)))
 		var left, right []string
-		write := func(to *[]string) func(*Node) {
-			return func(n *Node) {
+		write := func(to *[]string) func(*TreeNode) {
+			return func(n *TreeNode) {
 				*to = append(*to, fmt.Sprint(n.Name, n.share, n.line, n.due, n.demand, n.held, n.Usage()))
 			}
 		}
@@ -286,12 +287,12 @@ func TestShareIsIndependentOfOrder(t *testing.T) {
 func TestCompareIsAnOrder(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		tree, _ := p.grow(p.inOrder())
-		more := map[*Node]Amount{}
-		walk(tree.root, func(n *Node) { more[n] = Amount{r.Int64N(9), r.Int64N(9), r.Int64N(9)} })
-		walk(tree.root, func(n *Node) {
+		more := map[*TreeNode]Amount{}
+		walk(tree.root, func(n *TreeNode) { more[n] = Amount{r.Int64N(9), r.Int64N(9), r.Int64N(9)} })
+		walk(tree.root, func(n *TreeNode) {
 			c := slices.Clone(n.children)
 			r.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
-			before := func(a, b *Node) int { return Compare(a, more[a], b, more[b]) }
+			before := func(a, b *TreeNode) int { return Compare(a, more[a], b, more[b]) }
 			slices.SortFunc(c, before)
 			for i := range c {
 				for j := range c[:i] {

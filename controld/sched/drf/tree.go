@@ -52,25 +52,25 @@ type Terms struct {
 
 // Tree is the accounts and users of a cluster.
 type Tree struct {
-	root       *Node
+	root       *TreeNode
 	configured Amount // of what deserved amounts are parts
 	live       Amount // of what held amounts are parts
-	accounts   map[string]*Node
-	past       func(*Node)   // see Remember
-	watch      func(*Node)   // see Watch
-	nothing    *entitlements // of nodes that are entitled to nothing
+	accounts   map[string]*TreeNode
+	past       func(*TreeNode) // see Remember
+	watch      func(*TreeNode) // see Watch
+	nothing    *entitlements   // of nodes that are entitled to nothing
 }
 
-// Node is an account or, as a leaf, a user in an account.
-type Node struct {
+// TreeNode is an account or, as a leaf, a user in an account.
+type TreeNode struct {
 	Name string // of the account or the user; "" of the root
 	User bool   // it is a user
 	Mark int    // whatever the caller knows it by
 
 	tree     *Tree
-	parent   *Node
+	parent   *TreeNode
 	depth    int
-	children []*Node // by name
+	children []*TreeNode // by name
 	terms    Terms
 
 	held, wanted Amount
@@ -92,7 +92,7 @@ type Node struct {
 // deserved amounts are parts, live what is up now: when nodes are missing, all deserve less in
 // proportion. Both have Models or more resources.
 func New(configured, live Amount) *Tree {
-	t := &Tree{configured: slices.Clone(configured), live: live, accounts: map[string]*Node{}}
+	t := &Tree{configured: slices.Clone(configured), live: live, accounts: map[string]*TreeNode{}}
 	for r := range live {
 		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen gives no account a larger quota
 	}
@@ -101,10 +101,10 @@ func New(configured, live Amount) *Tree {
 	return t
 }
 
-func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
+func (t *Tree) node(name string, user bool, parent *TreeNode, terms Terms) *TreeNode {
 	terms.Weight = max(1, terms.Weight)
-	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, entitled: t.nothing, demand: zero, due: zero,
-		share: zero, line: zero}
+	n := &TreeNode{Name: name, User: user, tree: t, parent: parent, terms: terms, entitled: t.nothing, demand: zero,
+		due: zero, share: zero, line: zero}
 	k := len(t.live)
 	all := make(Amount, 4*k)
 	n.held, n.wanted, n.used, n.could = all[:k:k], all[k:2*k:2*k], all[2*k:3*k:3*k], all[3*k:]
@@ -117,14 +117,14 @@ func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
 }
 
 // Root returns the root: the whole cluster.
-func (t *Tree) Root() *Node { return t.root }
+func (t *Tree) Root() *TreeNode { return t.root }
 
 // Account returns an account by its name, or nil.
-func (t *Tree) Account(name string) *Node { return t.accounts[name] }
+func (t *Tree) Account(name string) *TreeNode { return t.accounts[name] }
 
 // AddAccount adds an account below another, or below the root if parent is nil. The name must be
 // new.
-func (t *Tree) AddAccount(name string, parent *Node, terms Terms) *Node {
+func (t *Tree) AddAccount(name string, parent *TreeNode, terms Terms) *TreeNode {
 	if parent == nil {
 		parent = t.root
 	}
@@ -134,17 +134,17 @@ func (t *Tree) AddAccount(name string, parent *Node, terms Terms) *Node {
 }
 
 // AddUser adds a user to an account. The name must be new there.
-func (t *Tree) AddUser(account *Node, name string, terms Terms) *Node {
+func (t *Tree) AddUser(account *TreeNode, name string, terms Terms) *TreeNode {
 	return t.node(name, true, account, terms)
 }
 
 // Children returns what is directly below a node: accounts, then users, each by name. The caller
 // must not change it.
-func (n *Node) Children() []*Node { return n.children }
+func (n *TreeNode) Children() []*TreeNode { return n.children }
 
 // find returns where a child is by its name, users apart from accounts, or where it would be.
-func (n *Node) find(name string, user bool) (int, bool) {
-	return slices.BinarySearchFunc(n.children, user, func(c *Node, user bool) int {
+func (n *TreeNode) find(name string, user bool) (int, bool) {
+	return slices.BinarySearchFunc(n.children, user, func(c *TreeNode, user bool) int {
 		switch {
 		case c.User == user:
 			return strings.Compare(c.Name, name)
@@ -156,14 +156,14 @@ func (n *Node) find(name string, user bool) (int, bool) {
 }
 
 // Depth returns how many nodes are above one: 0 of the root.
-func (n *Node) Depth() int { return n.depth }
+func (n *TreeNode) Depth() int { return n.depth }
 
 // Parent returns the account that a node is in; the root of one at the top, nil of the root.
-func (n *Node) Parent() *Node { return n.parent }
+func (n *TreeNode) Parent() *TreeNode { return n.parent }
 
 // Hold notes, at a leaf, that more is held; negative amounts that less is.
-func (n *Node) Hold(a Amount) {
-	n.up(func(m *Node) { m.held.add(a) })
+func (n *TreeNode) Hold(a Amount) {
+	n.up(func(m *TreeNode) { m.held.add(a) })
 	if n.tree.watch != nil {
 		n.tree.watch(n)
 	}
@@ -171,35 +171,35 @@ func (n *Node) Hold(a Amount) {
 
 // Watch has a function called after every Hold, with the leaf: the order of those beside it and
 // above it may have changed.
-func (t *Tree) Watch(held func(leaf *Node)) { t.watch = held }
+func (t *Tree) Watch(held func(leaf *TreeNode)) { t.watch = held }
 
 // Want notes, at a leaf, that more is asked for than is held.
-func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
+func (n *TreeNode) Want(a Amount) { n.up(func(m *TreeNode) { m.wanted.add(a) }) }
 
 // Use notes what has been used in the past, in units of resources times a unit of time that is the
 // same for all: by a user, or in an account by users without a leaf there. Everything must be noted
 // before nodes are compared.
-func (n *Node) Use(a Amount) { n.used.add(a) }
+func (n *TreeNode) Use(a Amount) { n.used.add(a) }
 
 // Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is
 // at least as long as of any below it.
-func (n *Node) Attend(time int64) { n.attended = max(n.attended, time) }
+func (n *TreeNode) Attend(time int64) { n.attended = max(n.attended, time) }
 
 // Remember lets the past be asked for when it matters, which in most cycles it does for few: past
 // is called for a node once at most, and is to call Use and Attend of that node.
-func (t *Tree) Remember(past func(*Node)) { t.past = past }
+func (t *Tree) Remember(past func(*TreeNode)) { t.past = past }
 
-func (n *Node) up(do func(*Node)) {
+func (n *TreeNode) up(do func(*TreeNode)) {
 	for m := n; m != nil; m = m.parent {
 		do(m)
 	}
 }
 
 // Held returns what is held at a node and below. The caller must not change it.
-func (n *Node) Held() Amount { return n.held }
+func (n *TreeNode) Held() Amount { return n.held }
 
 // Used returns what has been noted with Use at a node and below. The caller must not change it.
-func (n *Node) Used() Amount {
+func (n *TreeNode) Used() Amount {
 	if n.summed {
 		return n.used
 	}
@@ -215,7 +215,7 @@ func (n *Node) Used() Amount {
 }
 
 // Terms returns what was configured of a node, its weight at least 1.
-func (n *Node) Terms() Terms { return n.terms }
+func (n *TreeNode) Terms() Terms { return n.terms }
 
 func (a Amount) add(b Amount) {
 	for i := range b {

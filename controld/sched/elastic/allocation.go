@@ -37,7 +37,7 @@ type Prospect struct {
 type Allocation struct {
 	state   *scratch.State
 	sizing  *Sizing
-	running []*Job
+	running []*RunningJob
 	list    []*Prospect
 	Of      map[model.JobID]*Prospect
 	pool    model.Request
@@ -46,7 +46,7 @@ type Allocation struct {
 }
 
 // NewAllocation divides the room among the elastic jobs that run and those that wait, in order.
-func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation {
+func NewAllocation(z *Sizing, running []*RunningJob, waiting []*model.Job) *Allocation {
 	p := &Allocation{state: z.state, sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
 	// The pool is one amount for the whole cluster: what is free, and what elastic jobs hold now. Which
 	// node has it does not count here.

@@ -27,13 +27,13 @@ func RestartCost(j *model.Job) int64 {
 func gainPM(t *scratch.State) int64 { return cmp.Or(t.Policy.GrowGainPM, tunables.GainPM) }
 
 // GrowAfter is how long room has to be idle before a job grows into it.
-func GrowAfter(t *scratch.State, f *Job) model.Instant {
+func GrowAfter(t *scratch.State, f *RunningJob) model.Instant {
 	return cmp.Or(model.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
 }
 
 // Settled reports whether a job may be given another size for its own sake. It must have had its
 // present size for long enough. If it reports its speed at all, that must be known at this size.
-func Settled(t *scratch.State, f *Job) bool {
+func Settled(t *scratch.State, f *RunningJob) bool {
 	rest := cmp.Or(model.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
 	if f.Attempt.Rate == 0 {
 		rest = max(rest, 2*f.Terms.RateAfter())
@@ -59,7 +59,7 @@ func IdleSince(t *scratch.State) model.Instant {
 }
 
 // RoomIdle reports whether room has been idle for long enough for a job to grow into it.
-func RoomIdle(t *scratch.State, f *Job, since model.Instant) bool {
+func RoomIdle(t *scratch.State, f *RunningJob, since model.Instant) bool {
 	at := since + GrowAfter(t, f)
 	t.WakeAt(at)
 	return at <= t.Now && len(t.Started) == 0
@@ -67,7 +67,7 @@ func RoomIdle(t *scratch.State, f *Job, since model.Instant) bool {
 
 // Superfluous returns how many workers a job has that do not make it faster, by the rate that it
 // had with fewer.
-func Superfluous(t *scratch.State, f *Job) int {
+func Superfluous(t *scratch.State, f *RunningJob) int {
 	now := f.Attempt.Rate
 	if now == 0 {
 		return 0
@@ -85,6 +85,6 @@ func Superfluous(t *scratch.State, f *Job) int {
 }
 
 // MayGrow reports whether one step more is legal and not known to be in vain.
-func MayGrow(t *scratch.State, f *Job) bool {
+func MayGrow(t *scratch.State, f *RunningJob) bool {
 	return f.Terms.Has(f.Size+f.Terms.Step) && f.Size+f.Terms.Step <= max(f.Size, tip(t, f.Job))
 }

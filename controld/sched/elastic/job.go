@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Job is an elastic job that runs, and what the cycle at hand makes of it.
-type Job struct {
+// RunningJob is an elastic job that runs, and what the cycle at hand makes of it.
+type RunningJob struct {
 	Job     *model.Job
 	Attempt *model.Attempt
 	Terms   model.Elastic
@@ -29,8 +29,8 @@ type Job struct {
 
 // Running lists the elastic jobs that run with all their workers and are not asked to stop, in
 // order of id.
-func Running(t *scratch.State) []*Job {
-	var list []*Job
+func Running(t *scratch.State) []*RunningJob {
+	var list []*RunningJob
 	ending := t.Ending()
 	for j := range t.View.Live() {
 		terms, elastic := j.Elastic()
@@ -39,7 +39,7 @@ func Running(t *scratch.State) []*Job {
 			a.Suspending() || terms.Signal && (a.Shrinking() || a.Joining() || a.Resuming()) {
 			continue
 		}
-		f := &Job{Job: j, Attempt: a, Terms: terms, Size: len(a.Workers) - terms.Fixed}
+		f := &RunningJob{Job: j, Attempt: a, Terms: terms, Size: len(a.Workers) - terms.Fixed}
 		for i := range f.Size {
 			_, node := t.View.Node(a.Workers[terms.First+i].Node)
 			f.Nodes = append(f.Nodes, node)
@@ -54,18 +54,18 @@ func Running(t *scratch.State) []*Job {
 }
 
 // Surplus returns how many workers may leave: all beyond the least, as far as the size stays legal.
-func (f *Job) Surplus() int { return (f.Size - f.Terms.Min) / f.Terms.Unit * f.Terms.Unit }
+func (f *RunningJob) Surplus() int { return (f.Size - f.Terms.Min) / f.Terms.Unit * f.Terms.Unit }
 
 // Request returns what each of its elastic workers needs.
-func (f *Job) Request() model.Request { return f.Job.RequestOf(f.Terms.First) }
+func (f *RunningJob) Request() model.Request { return f.Job.RequestOf(f.Terms.First) }
 
 // Apart reports whether a job has its elastic workers on several nodes.
-func (f *Job) Apart() bool {
+func (f *RunningJob) Apart() bool {
 	return slices.ContainsFunc(f.Nodes, func(node int) bool { return node != f.Nodes[0] })
 }
 
 // On returns how many of its elastic workers are on a node.
-func (f *Job) On(node int) int {
+func (f *RunningJob) On(node int) int {
 	n := 0
 	for _, o := range f.Nodes {
 		if o == node {
@@ -149,7 +149,7 @@ func Speedup(n int, loss int64) int64 {
 // Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay
 // together, the greatest numbers first.
 // Of one that is resized while it runs the last leave.
-func (f *Job) Drop(n int) {
+func (f *RunningJob) Drop(n int) {
 	if f.Terms.Signal {
 		for range min(n, f.Size-len(f.Leave)) {
 			f.Leave = append(f.Leave, f.Size-1-len(f.Leave))
@@ -178,7 +178,7 @@ func (f *Job) Drop(n int) {
 }
 
 // DropOdd chooses as many more to leave as make the size that remains a legal one.
-func (f *Job) DropOdd() {
+func (f *RunningJob) DropOdd() {
 	if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
 		f.Drop(f.Terms.Unit - odd)
 	}
@@ -186,7 +186,7 @@ func (f *Job) DropOdd() {
 
 // DropOn chooses one elastic worker on a node to leave whose room others can use, and reports
 // whether there was one.
-func (f *Job) DropOn(node int) bool {
+func (f *RunningJob) DropOn(node int) bool {
 	for i := len(f.Nodes) - 1; i >= 0; i-- {
 		if f.Terms.Signal && i != f.Size-1-len(f.Leave) {
 			continue // only the last that stays may be next
@@ -202,7 +202,8 @@ func (f *Job) DropOn(node int) bool {
 // Extend takes room for n more workers in the scratch state, on some nodes only. They go beside the
 // workers that the job has as far as possible, and else on as few nodes as possible. It reports
 // whether there is room for all and allowed agrees; if not, nothing is taken.
-func Extend(t *scratch.State, f *Job, n int, nodes fit.NodeSet, allowed func([]fit.Spot, model.Request) bool) bool {
+func Extend(t *scratch.State, f *RunningJob, n int, nodes fit.NodeSet,
+	allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	more := g.Only(f.Terms.Part, n).Within(nodes)
 	try := t.Room.Copy()
@@ -227,7 +228,7 @@ func Extend(t *scratch.State, f *Job, n int, nodes fit.NodeSet, allowed func([]f
 
 // beside finds room for up to n more workers on the nodes where a job has some, most of them first,
 // and takes it.
-func beside(r *fit.Room, g *fit.Gang, f *Job, n int) []fit.Spot {
+func beside(r *fit.Room, g *fit.Gang, f *RunningJob, n int) []fit.Spot {
 	count := map[int]int{}
 	for _, node := range f.Nodes {
 		count[node]++
@@ -249,7 +250,7 @@ func beside(r *fit.Room, g *fit.Gang, f *Job, n int) []fit.Spot {
 }
 
 // Resize plans what has been made of a job, if anything has.
-func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
+func (f *RunningJob) Resize(t *scratch.State, beneficiary model.JobID) {
 	if len(f.Leave)+len(f.Join) == 0 {
 		return
 	}
@@ -263,7 +264,7 @@ func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
 
 // lastOn returns the room of up to n of the last workers, as far as they are on one node with the
 // very last. A job that is resized while it runs gives up its workers in this order.
-func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
+func (f *RunningJob) lastOn(n int) (rooms []estimate.NodeResources) {
 	for i := f.Size - 1; i >= f.Size-n && f.Nodes[i] == f.Nodes[f.Size-1] && !slices.Contains(f.Broken, i); i-- {
 		rooms = fit.AddRoom(rooms, f.Nodes[i], f.Request())
 	}
@@ -272,7 +273,7 @@ func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
 
 // SurplusOn returns the room that a job may give up on each of its nodes, without GPUs that are
 // broken. Settled says that the workers that leave are chosen first, so that the rooms add up.
-func (f *Job) SurplusOn(settled bool) []estimate.NodeResources {
+func (f *RunningJob) SurplusOn(settled bool) []estimate.NodeResources {
 	var rooms []estimate.NodeResources
 	n := f.Surplus()
 	if f.Terms.Signal {

@@ -20,15 +20,15 @@ type Explanation struct {
 	Job    model.JobID
 	Reason model.Reason
 	// the sieves that nodes pass through, in order; the first that too few pass is what it waits for
-	Funnel []Step
+	Funnel []Sieve
 	Ahead  int               // jobs that come before it, those held or in back-off left out
 	Advice string            // what its owner could do, "" if only waiting helps
 	Quotas []fairshare.Quota // of its user and accounts
 	After  *AfterPreemption  // nil: its policy preempts no jobs, or it does not wait for room
 }
 
-// Step is one sieve: how many nodes have passed it and all before it.
-type Step struct {
+// Sieve is one sieve: how many nodes have passed it and all before it.
+type Sieve struct {
 	What  string
 	Nodes int
 }
@@ -218,13 +218,13 @@ func held(j *model.Job) model.Reason {
 
 // funnel counts the nodes that are left after each sieve: for the workers of each part of a gang
 // one after another.
-func funnel(t *scratch.State, j *model.Job, g *fit.Gang) []Step {
+func funnel(t *scratch.State, j *model.Job, g *fit.Gang) []Sieve {
 	lifted := t.Room.Lift(g.For)
 	defer lifted.Restore()
 	if len(g.More) == 0 {
-		return sift(t, g, &g.Part, "")
+		return sift(t, g, &g.Component, "")
 	}
-	var steps []Step
+	var steps []Sieve
 	for i := range g.Parts() {
 		steps = append(steps, sift(t, g, g.At(i), fmt.Sprintf(" (group %s)", j.Spec.Groups[j.Parts[i].Group].Name))...)
 	}
@@ -239,7 +239,7 @@ type sieve struct {
 
 // sift counts for a part. Sieves that follow from no condition of the job are left out, and so is
 // the one for broken GPUs if all GPUs work.
-func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
+func sift(t *scratch.State, g *fit.Gang, p *fit.Component, of string) []Sieve {
 	need, room := p.Request, t.Room
 	sieves := []sieve{
 		{"in the cluster", func(int) bool { return true }},
@@ -272,8 +272,8 @@ func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
 	return count(sieves, len(t.View.Nodes()), of)
 }
 
-func count(sieves []sieve, nodes int, of string) []Step {
-	steps := make([]Step, len(sieves))
+func count(sieves []sieve, nodes int, of string) []Sieve {
+	steps := make([]Sieve, len(sieves))
 	for i := range steps {
 		steps[i].What = sieves[i].what + of
 	}

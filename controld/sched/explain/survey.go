@@ -81,7 +81,7 @@ func (r *Reasons) beaten(why model.Reason) model.Reason {
 }
 
 // shortageCode tells apart three ways of having too little room now.
-func shortageCode(s *surveyed, p *fit.Part) model.ReasonCode {
+func shortageCode(s *surveyed, p *fit.Component) model.ReasonCode {
 	need := p.Request.Active.GPUs
 	switch {
 	case s.free > 0:
@@ -108,7 +108,7 @@ type surveyed struct {
 }
 
 // stage is how many of the conditions a part gets past.
-func (s *surveyed) stage(p *fit.Part) int {
+func (s *surveyed) stage(p *fit.Component) int {
 	for i, holds := range []int{s.everywhere, s.ever, s.free, s.unclaimed} {
 		if holds < p.Workers {
 			return i
@@ -134,7 +134,7 @@ func worst(t *scratch.State, g *fit.Gang) surveyed {
 
 // obstacle names what keeps nodes from counting: being down, which passes, comes before being
 // drained or avoided. A job that wants certain nodes is told that these are not available.
-func (s *surveyed) obstacle(p *fit.Part) (model.ReasonCode, string, int) {
+func (s *surveyed) obstacle(p *fit.Component) (model.ReasonCode, string, int) {
 	if s.down != "" && p.Constraints == "" {
 		return model.ReasonNodeDown, s.down, s.ever
 	}
@@ -175,7 +175,7 @@ func (s *surveyed) bar(n *model.Node, could int) {
 	}
 }
 
-func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Part) {
+func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Component) {
 	free := t.Room.Open(node, p)
 	if free != (model.Request{}) {
 		s.freeGPUs += t.Room.Free(node).Active.GPUs

@@ -31,7 +31,7 @@ type Accounts struct {
 	Models []string // told apart, in the order of their amounts
 	pasts  []past   // by the mark of the node, less one
 	decay  *estimate.Decay
-	leaves map[model.Association]*drf.Node
+	leaves map[model.Association]*drf.TreeNode
 	queues []*leafQueue // to be told when holdings change
 
 	counted     int                  // actions of this cycle of which the holdings know
@@ -42,7 +42,7 @@ type Accounts struct {
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{state: o.State, order: o, leaves: map[model.Association]*drf.Node{},
+	f := &Accounts{state: o.State, order: o, leaves: map[model.Association]*drf.TreeNode{},
 		anticipated: map[model.JobID]bool{}}
 	f.Models = f.state.View.Models()
 	f.Tree = drf.New(f.capacities())
@@ -73,7 +73,7 @@ type past struct {
 }
 
 // pastOf returns the past of an account or a user, to be filled in.
-func (f *Accounts) pastOf(n *drf.Node) *past {
+func (f *Accounts) pastOf(n *drf.TreeNode) *past {
 	if n.Mark == 0 {
 		f.pasts = append(f.pasts, past{})
 		n.Mark = len(f.pasts)
@@ -82,14 +82,14 @@ func (f *Accounts) pastOf(n *drf.Node) *past {
 }
 
 // held makes the queues find the next job again where holdings have changed.
-func (f *Accounts) held(leaf *drf.Node) {
+func (f *Accounts) held(leaf *drf.TreeNode) {
 	for _, q := range f.queues {
 		q.held(leaf)
 	}
 }
 
 // remember notes the past of an account or a user, which matters in few cycles and for few of them.
-func (f *Accounts) remember(n *drf.Node) {
+func (f *Accounts) remember(n *drf.TreeNode) {
 	if n.Mark == 0 {
 		return
 	}
@@ -174,8 +174,8 @@ func (f *Accounts) terms(t model.Terms) drf.Terms {
 // addAccounts adds what is configured, parents first.
 func (f *Accounts) addAccounts() {
 	accounts := f.state.View.Config().Accounts
-	var add func(name string) *drf.Node
-	add = func(name string) *drf.Node {
+	var add func(name string) *drf.TreeNode
+	add = func(name string) *drf.TreeNode {
 		if n := f.Tree.Account(name); n != nil {
 			return n
 		}
@@ -183,7 +183,7 @@ func (f *Accounts) addAccounts() {
 		if !known {
 			return nil
 		}
-		var parent *drf.Node
+		var parent *drf.TreeNode
 		if a.Parent != "" {
 			parent = add(a.Parent)
 		}
@@ -200,7 +200,7 @@ func (f *Accounts) addAccounts() {
 
 // Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the
 // top.
-func (f *Accounts) Leaf(of model.Association) *drf.Node {
+func (f *Accounts) Leaf(of model.Association) *drf.TreeNode {
 	if n := f.leaves[of]; n != nil {
 		return n
 	}
@@ -210,7 +210,7 @@ func (f *Accounts) Leaf(of model.Association) *drf.Node {
 }
 
 // Account returns an account of the tree. Accounts that are not configured are at the top.
-func (f *Accounts) Account(name string) *drf.Node {
+func (f *Accounts) Account(name string) *drf.TreeNode {
 	if n := f.Tree.Account(name); n != nil {
 		return n
 	}
@@ -247,7 +247,7 @@ func (f *Accounts) Asks(j *model.Job) drf.Amount {
 
 // frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
 // a limit keeps from starting is not blocked.
-func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.Node]) *queue.FrontScan {
+func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.TreeNode]) *queue.FrontScan {
 	return queue.NewFrontScan(f.order, seen, func(g *groups.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Association())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {

@@ -79,14 +79,14 @@ func ExplainShare(v *state.View, now model.Instant, p model.Policy, account stri
 
 // sameOutcome looks at the level where two accounts part. It reports whether the taker is within
 // its entitlement there and the other above its share, or the reverse.
-func sameOutcome(mine, theirs, n, o *drf.Node) bool {
+func sameOutcome(mine, theirs, n, o *drf.TreeNode) bool {
 	if reclaims(n) > 0 && over(o) > 0 {
 		return reclaims(mine) > 0 && over(theirs) > 0
 	}
 	return over(mine) > 0 && reclaims(theirs) > 0
 }
 
-func stepOf(n *drf.Node) ShareStep {
+func stepOf(n *drf.TreeNode) ShareStep {
 	s := ShareStep{Account: n.Name, Weight: n.Terms().Weight, Configured: n.Deserves(), Deserved: thousandths(n.Due()),
 		Demand: thousandths(n.Demand()), Fair: thousandths(n.Share()), Alloc: thousandths(n.Holding(nil))}
 	for _, c := range n.Parent().Children() {
@@ -98,7 +98,7 @@ func stepOf(n *drf.Node) ShareStep {
 }
 
 // leavesOf lists the accounts without accounts below them.
-func leavesOf(n *drf.Node) (list []*drf.Node) {
+func leavesOf(n *drf.TreeNode) (list []*drf.TreeNode) {
 	for _, c := range n.Children() {
 		if !c.User {
 			list = append(list, leavesOf(c)...)
@@ -111,7 +111,7 @@ func leavesOf(n *drf.Node) (list []*drf.Node) {
 }
 
 // reclaims returns how much a node holds less than it is entitled to and could make use of.
-func reclaims(n *drf.Node) int64 {
+func reclaims(n *drf.TreeNode) int64 {
 	due := n.Due()
 	if d := n.Demand(); d.Cmp(due) < 0 {
 		due = d
@@ -120,7 +120,7 @@ func reclaims(n *drf.Node) int64 {
 }
 
 // over returns how much a node holds above its share and above what it is entitled to.
-func over(n *drf.Node) int64 {
+func over(n *drf.TreeNode) int64 {
 	if !n.Above() {
 		return 0
 	}

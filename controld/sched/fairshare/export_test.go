@@ -33,10 +33,10 @@ func (f *fairsharePolicy) Open() *LeafQueue { return f.open }
 func (f *fairsharePolicy) Heads() *LeafQueue { return f.heads }
 
 // First returns the sort keys of the heads.
-func (f *fairsharePolicy) First() queue.Firsts[*drf.Node] { return f.first }
+func (f *fairsharePolicy) First() queue.Firsts[*drf.TreeNode] { return f.first }
 
 // Leaves returns the users.
-func (f *Accounts) Leaves() map[model.Association]*drf.Node { return f.leaves }
+func (f *Accounts) Leaves() map[model.Association]*drf.TreeNode { return f.leaves }
 
 // Began counts a job that was started.
 func (f *Accounts) Began(a *fsm.StartJob) { f.began(a) }
@@ -57,8 +57,8 @@ func (f *Accounts) Counts(r *model.Reservation) bool { return f.counts(r) }
 func (f *Accounts) Starved() *LeafQueue { return f.starved() }
 
 // FirstsStarved returns the sort keys of those for which no room is kept.
-func (f *Accounts) FirstsStarved() queue.Firsts[*drf.Node] {
-	first := queue.Firsts[*drf.Node]{}
+func (f *Accounts) FirstsStarved() queue.Firsts[*drf.TreeNode] {
+	first := queue.Firsts[*drf.TreeNode]{}
 	for leaf, j := range f.firstsStarved() {
 		first.Of(leaf).Keep(queue.KeyOf(j))
 	}
@@ -72,13 +72,13 @@ func (f *Accounts) Reclaimer() (*reclaimer, *fit.Room) {
 }
 
 // ReclaimFor makes room for a job if it can.
-func (r *reclaimer) ReclaimFor(c *queue.Contender, leaf *drf.Node) { r.reclaimFor(c, leaf) }
+func (r *reclaimer) ReclaimFor(c *queue.Contender, leaf *drf.TreeNode) { r.reclaimFor(c, leaf) }
 
 // Accounts returns the accounts by which a queue goes.
 func (q *leafQueue) Accounts() *Accounts { return q.f }
 
 // FirstAt returns the first job of a leaf, nil if it has none.
-func (q *leafQueue) FirstAt(leaf *drf.Node) *queue.Contender {
+func (q *leafQueue) FirstAt(leaf *drf.TreeNode) *queue.Contender {
 	if t := q.at[leaf]; t != nil && len(t.line) > 0 {
 		return t.line[0]
 	}
@@ -86,10 +86,10 @@ func (q *leafQueue) FirstAt(leaf *drf.Node) *queue.Contender {
 }
 
 // Best returns the next job.
-func (q *leafQueue) Best() (*queue.Contender, *drf.Node) { return q.best() }
+func (q *leafQueue) Best() (*queue.Contender, *drf.TreeNode) { return q.best() }
 
 // Pop takes the first job of a leaf out.
-func (q *leafQueue) Pop(leaf *drf.Node) { q.pop(leaf) }
+func (q *leafQueue) Pop(leaf *drf.TreeNode) { q.pop(leaf) }
 
 // State returns the scratch state of the cycle.
 func (f *Accounts) State() *scratch.State { return f.state }

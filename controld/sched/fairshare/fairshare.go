@@ -17,7 +17,7 @@ import (
 // Within the account the same holds for users. The jobs of a user are served by priority and age.
 // Accounts and users below their entitlement get room back from those that hold more than their
 // share: see reclaim.go.
-func New(t *scratch.State) policy.Policy {
+func New(t *scratch.State) policy.Phases {
 	return newPolicy(NewAccounts(&queue.Order{State: t}))
 }
 
@@ -26,15 +26,15 @@ type fairsharePolicy struct {
 	policy.Idle
 	state    *scratch.State
 	accounts *Accounts
-	open     *leafQueue              // jobs that fit as far as is known
-	heads    *leafQueue              // the first blocked job of each leaf
-	first    queue.Firsts[*drf.Node] // the same, by their sort keys
+	open     *leafQueue                  // jobs that fit as far as is known
+	heads    *leafQueue                  // the first blocked job of each leaf
+	first    queue.Firsts[*drf.TreeNode] // the same, by their sort keys
 	seen     queue.Frontier
 }
 
 func newPolicy(f *Accounts) *fairsharePolicy {
 	return &fairsharePolicy{state: f.state, accounts: f, open: newLeafQueue(f), heads: newLeafQueue(f),
-		first: queue.Firsts[*drf.Node]{}}
+		first: queue.Firsts[*drf.TreeNode]{}}
 }
 
 // Answers is what the policy tells users.
@@ -73,7 +73,7 @@ func (f *fairsharePolicy) Serve() {
 }
 
 // consider protects a head that comes next.
-func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *drf.Node) {
+func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *drf.TreeNode) {
 	if f.accounts.Limited(leaf, h.Job) {
 		return
 	}
@@ -83,7 +83,7 @@ func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *
 
 // startBest starts the best open job if it fits and no limit is in the way, and moves on to the next of
 // its group.
-func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
+func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf *drf.TreeNode) {
 	if f.accounts.Limited(leaf, c.Job) {
 		f.open.pop(leaf)
 		return
@@ -138,7 +138,7 @@ func (f *fairsharePolicy) line(q *queue.FrontScan) {
 }
 
 // screen reports whether a group's first job fits, as line.screen does.
-func (f *fairsharePolicy) screen(leaf *drf.Node, c *queue.Contender) bool {
+func (f *fairsharePolicy) screen(leaf *drf.TreeNode, c *queue.Contender) bool {
 	for f.seen.Fails(f.state, c) {
 		f.first.Of(leaf).Keep(queue.KeyOf(c.Job))
 		if len(c.Job.Exclude) == 0 || !c.Advance(f.accounts.order) {
@@ -149,7 +149,7 @@ func (f *fairsharePolicy) screen(leaf *drf.Node, c *queue.Contender) bool {
 }
 
 // before reports whether the turn of one job comes before that of another.
-func (f *fairsharePolicy) before(a *queue.Contender, x *drf.Node, b *queue.Contender, y *drf.Node) bool {
+func (f *fairsharePolicy) before(a *queue.Contender, x *drf.TreeNode, b *queue.Contender, y *drf.TreeNode) bool {
 	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
 		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
@@ -176,14 +176,14 @@ func (f *fairsharePolicy) compare(a, b *model.Job) int {
 
 // block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes
 // its head.
-func (f *fairsharePolicy) block(leaf *drf.Node, c *queue.Contender) {
+func (f *fairsharePolicy) block(leaf *drf.TreeNode, c *queue.Contender) {
 	if f.first.Of(leaf).Keep(queue.KeyOf(c.Job)) {
 		f.heads.put(leaf, &queue.Contender{Job: c.Job, Members: c.Members})
 	}
 }
 
 // fail takes a job out that was found not to fit, and with it all that ask for no less.
-func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.Node) {
+func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.TreeNode) {
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
 		f.block(leaf, c)
 		if c.Group != nil && c.Advance(f.accounts.order) {
@@ -194,7 +194,7 @@ func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.Node) {
 		return
 	}
 	f.seen.Fail(c.Gang(f.state))
-	f.open.drop(func(leaf *drf.Node, o *queue.Contender) bool {
+	f.open.drop(func(leaf *drf.TreeNode, o *queue.Contender) bool {
 		failed := o.Group != nil && f.seen.FailedSince(f.state, o)
 		if failed {
 			f.block(leaf, o)

@@ -169,4 +169,4 @@ func firstsOf[K comparable](first queue.Firsts[K], name func(K) string) string {
 	return strings.Join(list, " ") + "\n"
 }
 
-func nameOf(n *drf.Node) string { return n.Parent().Name + "/" + n.Name }
+func nameOf(n *drf.TreeNode) string { return n.Parent().Name + "/" + n.Name }

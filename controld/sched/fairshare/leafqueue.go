@@ -16,20 +16,20 @@ import (
 // a look at all leaves.
 type leafQueue struct {
 	f    *Accounts
-	at   map[*drf.Node]*turn
+	at   map[*drf.TreeNode]*turn
 	root *turn
 }
 
 func newLeafQueue(f *Accounts) *leafQueue {
 	q := &leafQueue{f: f, root: &turn{node: f.Tree.Root()}}
-	q.at = map[*drf.Node]*turn{q.root.node: q.root}
+	q.at = map[*drf.TreeNode]*turn{q.root.node: q.root}
 	f.queues = append(f.queues, q)
 	return q
 }
 
 // turn is the next job at or below a node.
 type turn struct {
-	node  *drf.Node
+	node  *drf.TreeNode
 	above *turn            // nil: it is the root
 	line  queue.Contenders // of a leaf
 	below turns            // of nodes directly below that have jobs in line
@@ -40,7 +40,7 @@ type turn struct {
 
 	best *queue.Contender // nil: no job stands in line
 	job  *model.Job       // its job, until it is found out anew
-	leaf *drf.Node
+	leaf *drf.TreeNode
 	asks drf.Amount
 	next drf.Candidate // the node with as much more as best asks for
 }
@@ -89,7 +89,7 @@ func (s *turns) Pop() any {
 }
 
 // of returns the turn of a node.
-func (q *leafQueue) of(n *drf.Node) *turn {
+func (q *leafQueue) of(n *drf.TreeNode) *turn {
 	t := q.at[n]
 	if t == nil {
 		t = &turn{node: n, above: q.of(n.Parent())}
@@ -98,40 +98,40 @@ func (q *leafQueue) of(n *drf.Node) *turn {
 	return t
 }
 
-func (q *leafQueue) push(leaf *drf.Node, c *queue.Contender) {
+func (q *leafQueue) push(leaf *drf.TreeNode, c *queue.Contender) {
 	t := q.of(leaf)
 	heap.Push(&t.line, c)
 	t.touch()
 }
 
 // has reports whether a job stands in the line of a leaf.
-func (q *leafQueue) has(leaf *drf.Node, j *model.Job) bool {
+func (q *leafQueue) has(leaf *drf.TreeNode, j *model.Job) bool {
 	return slices.ContainsFunc(q.of(leaf).line, func(c *queue.Contender) bool { return c.Job == j })
 }
 
 // put makes a job the only one of a leaf.
-func (q *leafQueue) put(leaf *drf.Node, c *queue.Contender) {
+func (q *leafQueue) put(leaf *drf.TreeNode, c *queue.Contender) {
 	t := q.of(leaf)
 	t.line = append(t.line[:0], c)
 	t.touch()
 }
 
 // pop takes the first job of a leaf out.
-func (q *leafQueue) pop(leaf *drf.Node) {
+func (q *leafQueue) pop(leaf *drf.TreeNode) {
 	t := q.of(leaf)
 	heap.Pop(&t.line)
 	t.touch()
 }
 
 // fix puts the first job of a leaf where it belongs, after it has become another.
-func (q *leafQueue) fix(leaf *drf.Node) {
+func (q *leafQueue) fix(leaf *drf.TreeNode) {
 	t := q.of(leaf)
 	heap.Fix(&t.line, 0)
 	t.touch()
 }
 
 // drop takes those jobs out of all lines of which a function says so.
-func (q *leafQueue) drop(out func(leaf *drf.Node, c *queue.Contender) bool) {
+func (q *leafQueue) drop(out func(leaf *drf.TreeNode, c *queue.Contender) bool) {
 	for leaf, t := range q.at {
 		kept := t.line[:0]
 		for _, c := range t.line {
@@ -150,7 +150,7 @@ func (q *leafQueue) drop(out func(leaf *drf.Node, c *queue.Contender) bool) {
 }
 
 // held is called when what a leaf holds has changed.
-func (q *leafQueue) held(leaf *drf.Node) {
+func (q *leafQueue) held(leaf *drf.TreeNode) {
 	n := leaf
 	for q.at[n] == nil {
 		n = n.Parent()
@@ -167,7 +167,7 @@ func (t *turn) touch() {
 }
 
 // best returns the next job, nil if there is none.
-func (q *leafQueue) best() (*queue.Contender, *drf.Node) {
+func (q *leafQueue) best() (*queue.Contender, *drf.TreeNode) {
 	q.root.settle(q.f)
 	return q.root.best, q.root.leaf
 }

@@ -41,7 +41,7 @@ func (f *Accounts) SparedByShare(j, running *model.Job) string {
 }
 
 // nameOf says which account or user a node is.
-func nameOf(n *drf.Node) string {
+func nameOf(n *drf.TreeNode) string {
 	if n.User {
 		return "user " + n.Name + " in account " + n.Parent().Name
 	}
@@ -49,7 +49,7 @@ func nameOf(n *drf.Node) string {
 }
 
 // Limited reports whether a limit keeps a job from starting wherever it is put.
-func (f *Accounts) Limited(leaf *drf.Node, j *model.Job) bool {
+func (f *Accounts) Limited(leaf *drf.TreeNode, j *model.Job) bool {
 	at, _ := leaf.Limited(f.AmountOf(j.Total()))
 	return at != nil
 }

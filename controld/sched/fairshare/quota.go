@@ -53,7 +53,7 @@ func (f *Accounts) Quotas(j *model.Job) []Quota {
 	return list
 }
 
-func (f *Accounts) quotasOf(n *drf.Node, most, asks drf.Amount, kind string) (list []Quota) {
+func (f *Accounts) quotasOf(n *drf.TreeNode, most, asks drf.Amount, kind string) (list []Quota) {
 	for r, amount := range most {
 		if amount == drf.Unset {
 			continue
@@ -138,7 +138,7 @@ func (f *Accounts) holders(r int, counts func(*model.Job) bool) []Holder {
 }
 
 // below reports whether a leaf is an account or user, or within it.
-func below(leaf, n *drf.Node) bool {
+func below(leaf, n *drf.TreeNode) bool {
 	for m := leaf; m != nil; m = m.Parent() {
 		if m == n {
 			return true

@@ -281,14 +281,14 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 
 // takesTurn reports whether a job that is larger than the part of its account or user, which holds
 // nothing, takes the room of a smaller one.
-func (q *quarrel) takesTurn(f *fairshare.Accounts, mine *drf.Node, taker, v *model.Job) bool {
+func (q *quarrel) takesTurn(f *fairshare.Accounts, mine *drf.TreeNode, taker, v *model.Job) bool {
 	return q.policy == "rota" && !mine.Guaranteed() && !mine.Within(f.Asks(taker)) && mine.Holding(nil).Sign() == 0 &&
 		v.Spec.Checkpoint != nil && v.Width() < taker.Width()
 }
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
 // not known which was taken last, so it is enough that this holds for one of them.
-func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *drf.Node) {
+func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *drf.TreeNode) {
 	var below []*model.Job
 	for _, v := range victims {
 		if _, n := drf.Part(f.Leaf(v.Association()), theirs); n == nil {
@@ -468,14 +468,14 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	// one more leaves, whose account is not above its share
 	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+		q.plantVictim(f, actions, func(mine, theirs *drf.TreeNode) bool {
 			return drf.HasUsedLess(mine, theirs) &&
 				!theirs.Above()
 		})
 	},
 	// one more leaves, whose account has used less
 	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+		q.plantVictim(f, actions, func(mine, theirs *drf.TreeNode) bool {
 			return !drf.HasUsedLess(mine, theirs) &&
 				theirs.Above()
 		})
@@ -496,7 +496,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
 // those whose account is neither the taker's nor one of which a job leaves anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
-	will func(mine, theirs *drf.Node) bool) {
+	will func(mine, theirs *drf.TreeNode) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {
 		return a.Stop != nil &&
 			a.Stop.Cause == model.CauseReclaim

@@ -66,7 +66,7 @@ func (f *Accounts) Reclaim() {
 
 // nextStarved returns the first waiting job of a leaf for which no room is kept by now, nil if there
 // is none.
-func (f *Accounts) nextStarved(leaf *drf.Node) *model.Job {
+func (f *Accounts) nextStarved(leaf *drf.TreeNode) *model.Job {
 	var first *model.Job
 	for g := range f.state.View.QueueGroups() {
 		if g.Head.Held || f.Leaf(g.Key.Association()) != leaf {
@@ -135,7 +135,7 @@ func precedence(a, b *model.Reservation) int {
 // reserved room is in doubt; nil if there are none.
 func (f *Accounts) starved() *leafQueue {
 	var q *leafQueue
-	add := func(leaf *drf.Node, c *queue.Contender) {
+	add := func(leaf *drf.TreeNode, c *queue.Contender) {
 		if f.Entitled(leaf, f.Asks(c.Job)) {
 			if q == nil {
 				q = newLeafQueue(f)
@@ -157,11 +157,11 @@ func (f *Accounts) starved() *leafQueue {
 }
 
 // firstsStarved returns the first waiting job of every leaf for which no room is kept.
-func (f *Accounts) firstsStarved() map[*drf.Node]*model.Job {
+func (f *Accounts) firstsStarved() map[*drf.TreeNode]*model.Job {
 	if f.order.Level == nil {
 		return f.oldestStarved()
 	}
-	first := map[*drf.Node]*model.Job{}
+	first := map[*drf.TreeNode]*model.Job{}
 	for g := range f.state.View.QueueGroups() {
 		leaf := f.Leaf(g.Key.Association())
 		if j := f.firstStarved(g); j != nil && (first[leaf] == nil || f.order.Compare(j, first[leaf]) < 0) {
@@ -173,14 +173,14 @@ func (f *Accounts) firstsStarved() map[*drf.Node]*model.Job {
 
 // oldestStarved is firstsStarved where only class, priority and age decide. Of most groups the front
 // says enough.
-func (f *Accounts) oldestStarved() map[*drf.Node]*model.Job {
-	keys := queue.Firsts[*drf.Node]{}
+func (f *Accounts) oldestStarved() map[*drf.TreeNode]*model.Job {
+	keys := queue.Firsts[*drf.TreeNode]{}
 	for g := range f.frontScan(nil, keys).Groups() {
 		if j := f.firstStarved(g); j != nil {
 			keys.Of(f.Leaf(g.Key.Association())).Keep(queue.KeyOf(j))
 		}
 	}
-	first := map[*drf.Node]*model.Job{}
+	first := map[*drf.TreeNode]*model.Job{}
 	for leaf, k := range keys {
 		first[leaf] = f.state.View.Job(k.Job)
 	}
@@ -229,7 +229,7 @@ func (f *Accounts) emptied() *fit.Room {
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
-func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
+func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.TreeNode) {
 	// 1. The job itself must not count as holding room while its account is weighed against others.
 	by := beneficiary{c.Job, leaf, r.accounts.Asks(c.Job)}
 	if r.accounts.unanticipate(c.Job.ID) {
@@ -293,7 +293,7 @@ func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 
 // Entitled reports whether a leaf, or any account above it, stays within its entitlement with the
 // job.
-func (f *Accounts) Entitled(leaf *drf.Node, asks drf.Amount) bool {
+func (f *Accounts) Entitled(leaf *drf.TreeNode, asks drf.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
 		if f.mayReclaim(n) && (n.Within(asks) || f.indivisible(n, asks)) {
 			return true
@@ -303,13 +303,13 @@ func (f *Accounts) Entitled(leaf *drf.Node, asks drf.Amount) bool {
 }
 
 // mayReclaim reports whether a node may have others displaced.
-func (f *Accounts) mayReclaim(n *drf.Node) bool {
+func (f *Accounts) mayReclaim(n *drf.TreeNode) bool {
 	return !f.QuotaOnly || f.Worth != nil || n.Guaranteed()
 }
 
 // promised reports whether what a node is entitled to is more than an equal part: under policy rota
 // only what was configured is.
-func (f *Accounts) promised(n *drf.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
+func (f *Accounts) promised(n *drf.TreeNode) bool { return !f.QuotaOnly || n.Guaranteed() }
 
 // commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
 // there from now on.

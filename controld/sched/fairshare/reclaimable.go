@@ -21,7 +21,7 @@ import (
 // beneficiary is the account tree's leaf of a job that others leave for, and what the job asks for.
 type beneficiary struct {
 	job  *model.Job
-	leaf *drf.Node
+	leaf *drf.TreeNode
 	asks drf.Amount
 }
 
@@ -29,7 +29,7 @@ type beneficiary struct {
 type reclaimable struct {
 	job     *model.Job
 	attempt *model.Attempt
-	leaf    *drf.Node
+	leaf    *drf.TreeNode
 	amount  drf.Amount
 	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
 	since   model.Instant
@@ -124,8 +124,8 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaim
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := r.byNode(reclaimables)
 		for node := range r.state.View.Nodes() {
-			if there[node] == nil || !r.room.Usable(node, &g.Part, g.Exclude) ||
-				fit.Capacity(&g.Part, fit.Both(r.room.Total(node))) < g.Workers {
+			if there[node] == nil || !r.room.Usable(node, &g.Component, g.Exclude) ||
+				fit.Capacity(&g.Component, fit.Both(r.room.Total(node))) < g.Workers {
 				continue
 			}
 			try := r.take(by, there[node], func() ([]fit.Spot, bool) { return r.room.PlaceOn(g, node) })
@@ -251,7 +251,7 @@ func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
 // indivisible reports whether a job alone exceeds the entitlement of its account or user, which
 // holds nothing, but by no more than twice. Such an account can never have its part at once with
 // others.
-func (f *Accounts) indivisible(n *drf.Node, asks drf.Amount) bool {
+func (f *Accounts) indivisible(n *drf.TreeNode, asks drf.Amount) bool {
 	if f.Worth == nil || n.Guaranteed() || n.Holding(nil).Sign() > 0 {
 		return false
 	}

@@ -39,7 +39,7 @@ func Shares(v *state.View, now model.Instant, p model.Policy) []Share {
 	return list
 }
 
-func appendShares(list []Share, n *drf.Node) []Share {
+func appendShares(list []Share, n *drf.TreeNode) []Share {
 	s := Share{
 		Account: n.Name, Parent: n.Parent().Name, Weight: n.Terms().Weight, GPUs: n.Held()[drf.GPUs],
 		Deserved: thousandths(n.Due()), Fair: thousandths(n.Share()), Alloc: thousandths(n.Holding(nil)),

@@ -9,11 +9,11 @@ import (
 )
 
 // slowly finds the next job at or below a node by asking all leaves.
-func slowly(q *fairshare.LeafQueue, n *drf.Node) (best *queue.Contender, leaf *drf.Node) {
+func slowly(q *fairshare.LeafQueue, n *drf.TreeNode) (best *queue.Contender, leaf *drf.TreeNode) {
 	if c := q.FirstAt(n); c != nil {
 		return c, n
 	}
-	var first *drf.Node // of those directly below
+	var first *drf.TreeNode // of those directly below
 	for _, c := range n.Children() {
 		if job, at := slowly(q, c); job != nil && (best == nil || sooner(q.Accounts(), job, c, best, first)) {
 			best, leaf, first = job, at, c
@@ -24,7 +24,7 @@ func slowly(q *fairshare.LeafQueue, n *drf.Node) (best *queue.Contender, leaf *d
 
 // sooner reports whether the turn of one of two siblings comes first, each with the job whose turn
 // it is below it.
-func sooner(f *fairshare.Accounts, a *queue.Contender, x *drf.Node, b *queue.Contender, y *drf.Node) bool {
+func sooner(f *fairshare.Accounts, a *queue.Contender, x *drf.TreeNode, b *queue.Contender, y *drf.TreeNode) bool {
 	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
 		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0

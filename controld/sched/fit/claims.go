@@ -96,7 +96,7 @@ func (r *Room) Claimant(node int, id model.JobID) model.JobID {
 
 // Usable reports whether a part of a gang may use a node at all: it is up, not avoided, and meets
 // the constraints.
-func (r *Room) Usable(node int, p *Part, exclude []int) bool {
+func (r *Room) Usable(node int, p *Component, exclude []int) bool {
 	return r.grid.Up(node) && !slices.Contains(exclude, node) && p.Wants(node)
 }
 
@@ -111,7 +111,7 @@ func (r *Room) Claimed(node int) model.Vector { return r.grid.Claimed(node) }
 
 // Open returns the free room on a node that counts for a part. It is none if others have the node
 // for themselves, or if the part needs the node for itself and it is not empty.
-func (r *Room) Open(node int, p *Part) model.Request {
+func (r *Room) Open(node int, p *Component) model.Request {
 	if r.grid.Exclusive(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
 		return model.Request{}
 	}
@@ -122,7 +122,7 @@ func (r *Room) Open(node int, p *Part) model.Request {
 
 // Unclaimed is Open without what others claim. It can be negative: claims may be for more than is
 // free.
-func (r *Room) Unclaimed(node int, p *Part) model.Request {
+func (r *Room) Unclaimed(node int, p *Component) model.Request {
 	free, claimed := r.Open(node, p), r.grid.Claimed(node)
 	if p.Request.Exclusive && claimed != (model.Vector{}) {
 		return model.Request{}
@@ -162,7 +162,7 @@ func (r *Room) Available(node int) model.Request {
 }
 
 // AvailableTo is Available with the GPUs that count for a part: see [Capacity].
-func (r *Room) AvailableTo(node int, p *Part) model.Request {
+func (r *Room) AvailableTo(node int, p *Component) model.Request {
 	free := r.Available(node)
 	free.Active.GPUs += r.gpusFor(node, p) - r.grid.Free(node).GPUs
 	return free

@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Part is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most
+// Component is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most
 // gangs have one.
-type Part struct {
+type Component struct {
 	model.Shape
 	Nodes  NodeSet                  // that will do
 	Levels []topology.AffinityLevel // nodes in the order in which the job prefers them; nil: it has no preference
@@ -20,15 +20,15 @@ type Part struct {
 
 // Gang is what a placement is asked for. It is placed whole or not at all.
 type Gang struct {
-	Part                // the first
-	More    []Part      // the others, in order
-	For     model.JobID // the job whose reservation, if it has one, makes room for it
-	Exclude []int       // positions of nodes to avoid
+	Component             // the first
+	More      []Component // the others, in order
+	For       model.JobID // the job whose reservation, if it has one, makes room for it
+	Exclude   []int       // positions of nodes to avoid
 }
 
 // NewGang returns what a job asks of a placement.
 func NewGang(v *state.View, j *model.Job) Gang {
-	g := Gang{Part: newPart(v, model.ShapeOf(j))}
+	g := Gang{Component: newPart(v, model.ShapeOf(j))}
 	for _, s := range model.MoreParts(j) {
 		g.More = append(g.More, newPart(v, s))
 	}
@@ -46,8 +46,8 @@ func (g Gang) Of(v *state.View, j *model.Job) Gang {
 	return g
 }
 
-func newPart(v *state.View, s model.Shape) Part {
-	return Part{Shape: s, Nodes: v.EligibleNodes(s.Constraints), Levels: v.NodesByAffinity(s.Affinities)}
+func newPart(v *state.View, s model.Shape) Component {
+	return Component{Shape: s, Nodes: v.EligibleNodes(s.Constraints), Levels: v.NodesByAffinity(s.Affinities)}
 }
 
 // Size returns the number of workers of all parts.
@@ -63,24 +63,24 @@ func (g *Gang) Size() int {
 func (g *Gang) Parts() int { return 1 + len(g.More) }
 
 // At returns a part by its position.
-func (g *Gang) At(i int) *Part {
+func (g *Gang) At(i int) *Component {
 	if i == 0 {
-		return &g.Part
+		return &g.Component
 	}
 	return &g.More[i-1]
 }
 
 // Only returns a gang of so many workers of one part.
 func (g *Gang) Only(part, workers int) *Gang {
-	only := &Gang{Part: *g.At(part), Exclude: g.Exclude}
+	only := &Gang{Component: *g.At(part), Exclude: g.Exclude}
 	only.Workers = workers
 	return only
 }
 
 // Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the
 // workers are of.
-func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {
-	return func(yield func(*Spot, *Part) bool) {
+func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Component] {
+	return func(yield func(*Spot, *Component) bool) {
 		at, left := 0, g.Workers
 		for i := range spots {
 			for left == 0 {
@@ -113,7 +113,7 @@ func (g *Gang) Hardest() []int {
 }
 
 // Wants reports whether the constraints of a part hold on a node.
-func (p *Part) Wants(node int) bool { return p.Nodes.Has(node) }
+func (p *Component) Wants(node int) bool { return p.Nodes.Has(node) }
 
 // Within returns the gang on some nodes only.
 func (g *Gang) Within(nodes NodeSet) *Gang {

@@ -52,7 +52,7 @@ func (r *Room) Fits(g *Gang) bool {
 	}
 	lifted := r.Lift(g.For)
 	defer lifted.Restore()
-	return r.searchFor(&g.Part, g.Exclude, nil).find(g.Workers > 1)
+	return r.searchFor(&g.Component, g.Exclude, nil).find(g.Workers > 1)
 }
 
 // Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first
@@ -67,7 +67,7 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 		}
 		return slices.Concat(found...), true
 	}
-	if f := r.searchFor(&g.Part, g.Exclude, nil); f.find(g.Workers > 1) {
+	if f := r.searchFor(&g.Component, g.Exclude, nil); f.find(g.Workers > 1) {
 		return f.spots(), true
 	}
 	return nil, false

@@ -21,7 +21,7 @@ func TestScratch(t *testing.T) {
 	}
 	room := NewRoom(s.View())
 	v := model.Vector{Cores: 4, Memory: jobspec.GiB, GPUs: 5000}
-	g := Gang{Part: Part{Shape: model.Shape{Request: model.Request{Active: v,
+	g := Gang{Component: Component{Shape: model.Shape{Request: model.Request{Active: v,
 		Resident: model.Vector{Memory: v.Memory, GPUs: v.GPUs}}, Workers: 1, PerNode: 1}}}
 	try := room.Copy()
 	spots, ok := try.Place(&g)

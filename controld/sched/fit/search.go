@@ -10,7 +10,7 @@ import (
 // search looks for nodes for one part of a gang.
 type search struct {
 	room    *Room
-	part    *Part
+	part    *Component
 	exclude []int       // positions of nodes to avoid
 	asked   map[int]int // ports that parts placed so far will take, by node; nil of a gang of one part
 	used    []stretch   // what was found so far
@@ -23,7 +23,7 @@ type stretch struct {
 }
 
 // searchFor begins a search in the memory of the last one.
-func (r *Room) searchFor(p *Part, exclude []int, asked map[int]int) *search {
+func (r *Room) searchFor(p *Component, exclude []int, asked map[int]int) *search {
 	f := &r.search
 	*f = search{room: r, part: p, exclude: exclude, asked: asked, used: f.used[:0], options: f.options[:0]}
 	return f

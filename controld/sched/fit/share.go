@@ -100,7 +100,7 @@ func (r *Room) Shares(node int) bool { return r.grid.SharedGPUs(node) != 0 }
 
 // Candidates yields nodes that have room for one worker of a part, those with the fewest empty GPUs
 // first.
-func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
+func (r *Room) Candidates(p *Component, exclude []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := 0
 		if p.Request.Share() == 0 {
@@ -120,7 +120,7 @@ func (r *Room) Rest(node int, shared []int64) grid.FreeResources {
 }
 
 // HoldsOn is Holds on certain GPUs of a node.
-func (r *Room) HoldsOn(node int, p *Part, gpus []int) bool {
+func (r *Room) HoldsOn(node int, p *Component, gpus []int) bool {
 	return r.grid.Obstacle(node, p.Request, gpus) == model.ReasonNone
 }
 
@@ -139,7 +139,7 @@ func (r *Room) FirstEmpty(node int) int {
 // gpusFor returns how much of the free GPUs of a node counts for a part. For workers with whole
 // GPUs, only empty GPUs count. For workers that share, it returns so many thousandths that
 // [Capacity] finds the number of workers that really fit.
-func (r *Room) gpusFor(node int, p *Part) int64 {
+func (r *Room) gpusFor(node int, p *Component) int64 {
 	shared := r.grid.SharedGPUs(node)
 	if shared == 0 || p.Request.Active.GPUs == 0 {
 		return r.grid.Free(node).GPUs

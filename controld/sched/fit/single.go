@@ -7,7 +7,7 @@ import (
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
-func (r *Room) Holds(node int, p *Part) bool {
+func (r *Room) Holds(node int, p *Component) bool {
 	return r.grid.Obstacle(node, p.Request, nil) == model.ReasonNone
 }
 
@@ -15,7 +15,7 @@ func (r *Room) Holds(node int, p *Part) bool {
 func (r *Room) Holding(g *Gang) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for node := range r.grid.Len() {
-			if r.Usable(node, &g.Part, g.Exclude) && r.Holds(node, &g.Part) && !yield(node) {
+			if r.Usable(node, &g.Component, g.Exclude) && r.Holds(node, &g.Component) && !yield(node) {
 				return
 			}
 		}

@@ -17,7 +17,7 @@ func Both(v model.Vector) model.Request { return model.Request{Active: v, Reside
 
 // Capacity returns how many workers of a part free room on one node holds, at most as many as may
 // share a node.
-func Capacity(p *Part, free model.Request) int {
+func Capacity(p *Component, free model.Request) int {
 	n := int64(min(p.PerNode, p.Workers))
 	for _, pair := range [][2]model.Vector{{p.Request.Active, free.Active}, {p.Request.Resident, free.Resident}} {
 		need, have := pair[0], pair[1]

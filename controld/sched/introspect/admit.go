@@ -259,7 +259,7 @@ func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 	// room that is kept for another job.
 	able := make([]*load, 0, len(loads))
 	for _, l := range loads {
-		if l.gpus+needs <= most*l.all && needs <= l.all && s.state.Room.Usable(l.node, &g.Part, g.Exclude) &&
+		if l.gpus+needs <= most*l.all && needs <= l.all && s.state.Room.Usable(l.node, &g.Component, g.Exclude) &&
 			s.state.Room.Claimant(l.node, j.ID) == 0 {
 			able = append(able, l)
 		}

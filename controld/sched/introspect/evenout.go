@@ -217,7 +217,7 @@ func (e *evening) takes(seat *Seat, node int) bool {
 	// suspended jobs keep theirs.
 	g := e.state.Gang(j)
 	most := int64(e.state.View.Config().SharingOf(j).Oversubscribe)
-	if load > most*e.sizes[node] || !e.state.Room.Usable(node, &g.Part, g.Exclude) ||
+	if load > most*e.sizes[node] || !e.state.Room.Usable(node, &g.Component, g.Exclude) ||
 		e.state.Room.Claimant(node, j.ID) != 0 || g.Request.Resident.Memory > e.state.Room.Free(node).Resident.Memory {
 		return false
 	}

@@ -322,7 +322,7 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 	// beside them.
 	var seats []seat
 	for node := range m.state.View.Nodes() {
-		if !m.state.Room.Usable(node, &g.Part, g.Exclude) || m.state.Room.Whole(node) {
+		if !m.state.Room.Usable(node, &g.Component, g.Exclude) || m.state.Room.Whole(node) {
 			continue
 		}
 		s := seat{node: node}
@@ -331,7 +331,7 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 				s.own = append(s.own, i)
 			}
 		}
-		free := max(0, fit.Capacity(&g.Part, m.state.Room.Available(node)))
+		free := max(0, fit.Capacity(&g.Component, m.state.Room.Available(node)))
 		if s.most = min(len(s.own)+free, g.PerNode, j.Workers); s.most > 0 {
 			seats = append(seats, s)
 		}
@@ -391,7 +391,7 @@ func (m *mover) emptyNode() {
 	// turn.
 	var donors []int
 	for node := range m.state.View.Nodes() {
-		if n := m.sharing.survey()[node]; m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Empty(node) &&
+		if n := m.sharing.survey()[node]; m.state.Room.Usable(node, &g.Component, g.Exclude) && !m.state.Room.Empty(node) &&
 			m.state.Room.Total(node).GPUs >= want &&
 			(n == nil || len(n.suspended)+len(n.leaving) == 0 && !n.busy) {
 			donors = append(donors, node)
@@ -431,7 +431,8 @@ func (m *mover) missing() (least *model.Job) {
 func (m *mover) anyFree(j *model.Job) bool {
 	g := m.state.Gang(j)
 	for node := range m.state.View.Nodes() {
-		if m.state.Room.Free(node).Active.GPUs >= j.Request.Active.GPUs && m.state.Room.Usable(node, &g.Part, g.Exclude) {
+		if m.state.Room.Free(node).Active.GPUs >= j.Request.Active.GPUs &&
+			m.state.Room.Usable(node, &g.Component, g.Exclude) {
 			return true
 		}
 	}

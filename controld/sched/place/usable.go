@@ -51,7 +51,7 @@ func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Reques
 	if left > PackNodes {
 		left = mixCandidates
 	}
-	for node := range t.state.Room.Candidates(&g.Part, g.Exclude) {
+	for node := range t.state.Room.Candidates(&g.Component, g.Exclude) {
 		if left--; left < 0 {
 			break
 		}
@@ -61,13 +61,13 @@ func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Reques
 				continue
 			}
 		}
-		t.weigh(m, &best, c, &g.Part)
+		t.weigh(m, &best, c, &g.Component)
 	}
 	return best
 }
 
 // weigh looks at all places for a worker on one node.
-func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
+func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Component) {
 	rest := t.state.Room.Rest(c.node, m.shared)
 	m.shared = rest.Shared
 	if m.at[c.node] < 0 {

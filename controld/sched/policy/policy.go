@@ -1,4 +1,4 @@
-// Package policy says what a scheduling policy is. [Policy] is the phases that it adds to a cycle,
+// Package policy says what a scheduling policy is. [Phases] is the phases that it adds to a cycle,
 // and [Answers] is how it explains its decisions to users. The phases that are the same under every
 // policy are [Expire] and those of package introspect.
 package policy
@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
-// Policy is a scheduling policy at work in one cycle. The cycle calls the phases in this order, each
+// Phases is a scheduling policy at work in one cycle. The cycle calls the phases in this order, each
 // once at most: see controld/sched/cycle.go.
-type Policy interface {
+type Phases interface {
 	Shrink()  // takes workers from elastic jobs for jobs that wait, before anything starts
 	Serve()   // starts what fits, in order, and reserves room for blocked queue heads
 	Resize()  // changes the sizes of jobs by what has started
@@ -44,7 +44,7 @@ func (Idle) Grow() {}
 func (Idle) Answers() *Answers { return &Answers{} }
 
 // ServeOnly is a policy whose only phase is a function that starts jobs.
-func ServeOnly(serve func()) Policy { return serveOnly{serve: serve} }
+func ServeOnly(serve func()) Phases { return serveOnly{serve: serve} }
 
 type serveOnly struct {
 	Idle

@@ -11,7 +11,7 @@ import (
 // the part find room then.
 type cover struct {
 	search  *search
-	part    *fit.Part
+	part    *fit.Component
 	holds   []int // workers, by node
 	workers int   // on all nodes
 }
@@ -23,7 +23,7 @@ type cover struct {
 // with reverse deletion. It takes the candidate with the least cost for each worker that finds room,
 // until all workers do. Then it gives back candidates that later ones have made needless. The set need not be the
 // cheapest. It costs O(candidates x nodes of each).
-func (s *search) across(p *fit.Part) []int32 {
+func (s *search) across(p *fit.Component) []int32 {
 	if p.Request.Exclusive || len(s.candidates.List) > tunables.MaxAcross {
 		return nil
 	}

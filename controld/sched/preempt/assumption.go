@@ -61,6 +61,6 @@ func (s *search) draining(node int) model.Request {
 
 // coming returns the room that a node will have for a part when all jobs have left that are asked
 // or assumed to, less what others claim. It can be negative.
-func (s *search) coming(node int, p *fit.Part) model.Request {
+func (s *search) coming(node int, p *fit.Component) model.Request {
 	return s.state.Room.AvailableTo(node, p).Plus(s.draining(node))
 }

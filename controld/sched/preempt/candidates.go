@@ -32,11 +32,11 @@ type Candidate struct {
 	facts
 	kind estimate.GraceKind
 
-	Index       int32        // of the entry for all of the job
-	Unsaved     int64        // ms of one GPU of work that would be lost
-	Surplus     *elastic.Job // only what this job has beyond its least; nil: all of it
-	alternative int32        // number, from 1, of the other entry of a job that could lose less than all; 0: none
-	Pauses      bool         // it is suspended where it is, and keeps its memory; false: it is stopped
+	Index       int32               // of the entry for all of the job
+	Unsaved     int64               // ms of one GPU of work that would be lost
+	Surplus     *elastic.RunningJob // only what this job has beyond its least; nil: all of it
+	alternative int32               // number, from 1, of the other entry of a job that could lose less than all; 0: none
+	Pauses      bool                // it is suspended where it is, and keeps its memory; false: it is stopped
 }
 
 // facts is a copy of those fields of a run that matter for its price, side by side. In a large
@@ -441,7 +441,7 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, ben
 
 // Coming returns what a node will have for a part when all jobs have left that are asked to, less
 // what others claim. It can be negative.
-func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) model.Request {
+func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Component) model.Request {
 	return t.Room.AvailableTo(node, p).Plus(r.Draining[node])
 }
 

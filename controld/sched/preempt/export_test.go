@@ -38,12 +38,12 @@ func (m *Preemptor) Frees(set *Set, g *fit.Gang) bool {
 func (m *Preemptor) SharedCheapest(g *fit.Gang) *Set { return m.sharedCheapest(Question{Gang: g}) }
 
 // PassedOver reports whether a node is passed over by its GPUs alone.
-func (s *search) PassedOver(node int, p *fit.Part, bound int64) bool {
+func (s *search) PassedOver(node int, p *fit.Component, bound int64) bool {
 	return s.shut(node, p) && s.leastOn(node, bound) == bound
 }
 
 // Offers reports whether a node offers something cheaper than a bound.
-func (s *search) Offers(p *fit.Part, node int, bound int64) bool {
+func (s *search) Offers(p *fit.Component, node int, bound int64) bool {
 	_, ok := s.offer(p, node, bound)
 	return ok
 }

@@ -25,7 +25,7 @@ func (m *Preemptor) OfferPartial(q *Question, reluctance func(*Candidate) int) (
 	r, g := m.All(), q.Gang
 	before = len(r.List)
 	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More,
-		func(p fit.Part) bool { return p.Request.Exclusive }) {
+		func(p fit.Component) bool { return p.Request.Exclusive }) {
 		return before
 	}
 	// A gang may need workers of one job on several nodes: then it is settled beforehand which leave.
@@ -90,7 +90,7 @@ type LeavingWorkers map[int32][]int
 // must be lifted that were lifted for the search.
 func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
 	r := m.All()
-	partial := map[int32]*elastic.Job{} // copies: the jobs themselves stay as they are
+	partial := map[int32]*elastic.RunningJob{} // copies: the jobs themselves stay as they are
 	for _, i := range set.Candidates {
 		if f := r.List[i].Surplus; f != nil {
 			try := *f
@@ -103,7 +103,7 @@ func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
 	// On each node: what the claim lacks when all whole victims have left is taken from the elastic
 	// jobs, worker by worker.
 	for _, c := range set.Claims {
-		have := m.state.Room.AvailableTo(c.Node, &q.Gang.Part).Plus(q.draining(r, c.Node))
+		have := m.state.Room.AvailableTo(c.Node, &q.Gang.Component).Plus(q.draining(r, c.Node))
 		missing := c.Room.Minus(have)
 		for _, i := range set.Candidates {
 			if v := &r.List[i]; v.Surplus == nil {

@@ -17,9 +17,9 @@ import (
 type Preemptor struct {
 	state      *scratch.State
 	cache      *Cache
-	Elastic    []*elastic.Job // jobs that could give up workers
-	Candidates *Candidates    // nil until it is needed
-	holders    [][]holder     // see holdersOn
+	Elastic    []*elastic.RunningJob // jobs that could give up workers
+	Candidates *Candidates           // nil until it is needed
+	holders    [][]holder            // see holdersOn
 }
 
 // NewPreemptor returns a preemptor for one cycle.

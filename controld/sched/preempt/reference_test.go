@@ -83,7 +83,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 		}
 		var holds []int
 		for n := range freed {
-			holds = append(holds, preempt.WorkersIn(&g.Part, t.Room.Available(n).Plus(freed[n])))
+			holds = append(holds, preempt.WorkersIn(&g.Component, t.Room.Available(n).Plus(freed[n])))
 		}
 		slices.Sort(holds)
 		left, nodes := g.Workers, int64(0)

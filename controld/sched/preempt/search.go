@@ -72,7 +72,7 @@ func (s *search) find() *Set {
 		s.cut = true // one part after another: what the first takes may be dear for the next
 		return s.parts()
 	}
-	set := s.part(&g.Part, nil)
+	set := s.part(&g.Component, nil)
 	if g.Workers == 1 {
 		return set
 	}
@@ -87,7 +87,7 @@ func (s *search) find() *Set {
 	}
 	if len(wide) > 1 {
 		s.cut = true // not all sets of them are tried
-		set = s.cheaper(set, s.across(&g.Part))
+		set = s.cheaper(set, s.across(&g.Component))
 	}
 	return set
 }
@@ -98,7 +98,7 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 	if len(given) == 0 {
 		return best
 	}
-	if other := s.part(&s.question.Gang.Part, given); other != nil {
+	if other := s.part(&s.question.Gang.Component, given); other != nil {
 		return other
 	}
 	return best
@@ -158,7 +158,7 @@ type onNode struct {
 }
 
 // part looks for room for one part of a gang. Some candidates are given: they leave in any case.
-func (s *search) part(p *fit.Part, given []int32) *Set {
+func (s *search) part(p *fit.Component, given []int32) *Set {
 	// The room of given candidates counts as free on all their nodes, and their cost is paid once.
 	try, base := s, int64(0)
 	if len(given) > 0 {
@@ -190,7 +190,7 @@ func (s *search) part(p *fit.Part, given []int32) *Set {
 }
 
 // offers asks every node what some workers would cost there.
-func (s *search) offers(p *fit.Part, base int64) []onNode {
+func (s *search) offers(p *fit.Component, base int64) []onNode {
 	// A gang of one worker needs only the best node, so that each offer lowers the bound for the nodes
 	// after it. A gang of several workers needs the offers of all nodes: divide chooses among them.
 	var list []onNode
@@ -223,7 +223,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 
 // shut reports whether a node has too few GPUs for a worker unless a job is asked to leave. It is a
 // quick check before the node is looked at closely.
-func (s *search) shut(node int, p *fit.Part) bool {
+func (s *search) shut(node int, p *fit.Component) bool {
 	return !p.Request.Exclusive &&
 		s.state.Room.Free(node).Active.GPUs+s.draining(node).Active.GPUs < p.Request.Active.GPUs
 }
@@ -233,7 +233,7 @@ const usualOnNode = 16
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
 // than the bound.
-func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
+func (s *search) offer(p *fit.Component, node int, bound int64) (onNode, bool) {
 	have := s.coming(node, p)
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
@@ -272,7 +272,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 
 // workersIn returns how many workers of a part some room holds. Where more of anything is claimed
 // than there is, it holds none, as for grid.Fits, whether the worker needs some of it or not.
-func workersIn(p *fit.Part, have model.Request) int {
+func workersIn(p *fit.Component, have model.Request) int {
 	if overdrawn(have) {
 		return 0
 	}
@@ -286,7 +286,7 @@ func overdrawn(r model.Request) bool {
 
 // offerWhole is offer for a part whose workers need nodes for themselves. All jobs of the node must
 // leave, so that the node offers nothing if one of them may not be asked to.
-func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
+func (s *search) offerWhole(p *fit.Component, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
 	// memory that stays would be in the way
 	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.candidates.List[i].Pauses })
@@ -423,7 +423,7 @@ func prune(states []partialChoice, bound int64) []partialChoice {
 // beyond the first. It is stage 2 of the search, a knapsack with choices. It takes O(nodes x
 // workers x workers per node) time and O(nodes x workers) memory. At equal cost the room that is
 // there sooner is taken, then the node that comes first.
-func (s *search) divide(p *fit.Part, offers []onNode) *Set {
+func (s *search) divide(p *fit.Component, offers []onNode) *Set {
 	// cost[n] is the least cost of n workers on the nodes so far.
 	perNode := one * tunables.NodeWeight / 1000
 	w := p.Workers

@@ -70,7 +70,7 @@ func (m *Preemptor) sharedCheapest(q Question) *Set {
 	g := q.Gang
 	s := &sharedSearch{preemptor: m, question: q, best: sharedSet{node: -1}}
 	for node := range m.state.View.Nodes() {
-		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
+		if m.state.Room.Usable(node, &g.Component, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
 		}
 	}
@@ -85,7 +85,7 @@ func (m *Preemptor) sharedCheapest(q Question) *Set {
 // mayImprove reports whether a node may be better than the best so far. It is if room is free or on
 // its way, or if it has a job that may be asked to leave and costs less.
 func (s *sharedSearch) mayImprove(node int) bool {
-	if s.draining(node) != (model.Request{}) || s.preemptor.state.Room.Holds(node, &s.question.Gang.Part) {
+	if s.draining(node) != (model.Request{}) || s.preemptor.state.Room.Holds(node, &s.question.Gang.Component) {
 		return true
 	}
 	for _, i := range s.preemptor.Candidates.On[node] {
@@ -298,7 +298,7 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Re
 	for _, i := range set {
 		e.cost += s.preemptor.Candidates.List[i].Score
 	}
-	if len(set) == 0 && !s.preemptor.state.Room.Holds(node, &s.question.Gang.Part) {
+	if len(set) == 0 && !s.preemptor.state.Room.Holds(node, &s.question.Gang.Component) {
 		e.cost = s.preemptor.Candidates.Delay(s.preemptor.state.Now, node)
 	}
 	if e.better(&s.best) {

@@ -14,7 +14,7 @@ import (
 // it will have.
 type ShrinkPlan struct {
 	claims []estimate.NodeResources
-	Jobs   []*elastic.Job
+	Jobs   []*elastic.RunningJob
 	leave  [][]int // of each: the workers that are to leave
 	over   model.Instant
 }
@@ -24,8 +24,8 @@ type ShrinkPlan struct {
 // with the first of them. Room that jobs are leaving counts as free, unless it goes back to its
 // holder. So does room that jobs of running give up in this cycle. Nothing is planned yet. Nil:
 // there is no way.
-func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
-	price func(*elastic.Job) int64) *ShrinkPlan {
+func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.RunningJob,
+	price func(*elastic.RunningJob) int64) *ShrinkPlan {
 	// First with the freedom to choose workers on each node. If the set asks one job for too many
 	// workers over several nodes, search again with its workers chosen beforehand.
 	for _, settled := range []bool{false, true} {
@@ -46,7 +46,7 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 // settled, a job offers on each node as many workers as it could give up in all, which may be too
 // many together. If it is settled, the workers that leave are chosen beforehand, so that the offers
 // of its nodes add up.
-func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64,
+func surplusCandidates(t *scratch.State, running, list []*elastic.RunningJob, price func(*elastic.RunningJob) int64,
 	settled bool) *Candidates {
 	n := len(t.View.Nodes())
 	r := &Candidates{On: make([][]int32, n), Draining: make([]model.Request, n), Over: make([]model.Instant, n),
@@ -82,8 +82,8 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 
 // choose notes the workers that leave, no more than the claims need. It reports whether no job
 // gives up more than it may. It tries that on copies: the jobs stay as they are.
-func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.Job) bool {
-	tries, left := make([]*elastic.Job, len(set.Candidates)), make([]int, len(set.Candidates))
+func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.RunningJob) bool {
+	tries, left := make([]*elastic.RunningJob, len(set.Candidates)), make([]int, len(set.Candidates))
 	for k, i := range set.Candidates {
 		try := *list[i]
 		tries[k], left[k] = &try, try.Surplus()
@@ -122,7 +122,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 
 // spareNeedless lets workers on a node stay that were chosen before others which turned out to be
 // enough. have is what there is beyond the claim without any that leave, which may be negative.
-func spareNeedless(jobs []*elastic.Job, node int, have model.Request) {
+func spareNeedless(jobs []*elastic.RunningJob, node int, have model.Request) {
 	for _, f := range jobs {
 		for _, w := range f.Leave {
 			if f.Nodes[w] == node {
@@ -162,23 +162,23 @@ func Shrink(t *scratch.State, j *model.Job, p *ShrinkPlan) {
 }
 
 // Unchanged leaves out of a list the jobs that a plan has resized.
-func Unchanged(list []*elastic.Job) []*elastic.Job {
-	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.Job) bool { return len(f.Leave)+len(f.Join) > 0 })
+func Unchanged(list []*elastic.RunningJob) []*elastic.RunningJob {
+	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.RunningJob) bool { return len(f.Leave)+len(f.Join) > 0 })
 }
 
 // StandstillPart returns what a resize of one of some jobs costs, as a part of the most that one of
 // them would cost.
-func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
+func StandstillPart(t *scratch.State, list []*elastic.RunningJob) func(*elastic.RunningJob) int64 {
 	most := int64(1)
 	for _, f := range list {
 		most = max(most, standstill(t, f))
 	}
-	return func(f *elastic.Job) int64 { return Ratio(standstill(t, f), most) }
+	return func(f *elastic.RunningJob) int64 { return Ratio(standstill(t, f), most) }
 }
 
 // standstill is the cost of a resize, in ms of one GPU: grace and restart for all room of the job,
 // and its unsaved work.
-func standstill(t *scratch.State, f *elastic.Job) int64 {
+func standstill(t *scratch.State, f *elastic.RunningJob) int64 {
 	if f.Terms.Signal {
 		return 0
 	}

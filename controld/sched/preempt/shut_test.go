@@ -28,11 +28,11 @@ func TestShutNodes(t *testing.T) {
 				s := preempt.NewSearch(tr, r, preempt.Question{Gang: &g})
 				bound := int64(c.Random.IntN(8)) * preempt.One
 				for node := range v.Nodes() {
-					if !s.PassedOver(node, &g.Part, bound) || tr.Room.Whole(node) {
+					if !s.PassedOver(node, &g.Component, bound) || tr.Room.Whole(node) {
 						continue
 					}
 					passed++
-					if s.Offers(&g.Part, node, bound) {
+					if s.Offers(&g.Component, node, bound) {
 						t.Fatalf("seed %d step %d: node %d offers something", 1+seed, step, node)
 					}
 				}

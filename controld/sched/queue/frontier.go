@@ -120,19 +120,19 @@ func (f *Frontier) add(g *fit.Gang) {
 // has one part, a fails as a whole with any part that is as hard as b.
 func atLeast(a, b *fit.Gang) bool {
 	if len(b.More) > 0 {
-		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Part, &b.Part)
+		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Component, &b.Component)
 	}
-	return partAtLeast(&a.Part, &b.Part) ||
-		slices.ContainsFunc(a.More, func(p fit.Part) bool { return partAtLeast(&p, &b.Part) })
+	return partAtLeast(&a.Component, &b.Component) ||
+		slices.ContainsFunc(a.More, func(p fit.Component) bool { return partAtLeast(&p, &b.Component) })
 }
 
-func partAtLeast(a, b *fit.Part) bool {
+func partAtLeast(a, b *fit.Component) bool {
 	return a.Workers >= b.Workers && a.PerNode <= b.PerNode && fit.Covers(a.Request, b.Request) &&
 		(a.Request.Exclusive || !b.Request.Exclusive) && choosier(a, b)
 }
 
 // choosier reports whether every node that a wants is one that b wants.
-func choosier(a, b *fit.Part) bool {
+func choosier(a, b *fit.Component) bool {
 	switch {
 	case b.Nodes == nil || a.Constraints == b.Constraints:
 		return true

@@ -79,7 +79,7 @@ func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 func newBooking() booking { return booking{room: map[int]model.Request{}, whole: map[int]bool{}} }
 
 // add promises room on a node to a worker of a part.
-func (b *booking) add(node int, p *fit.Part) {
+func (b *booking) add(node int, p *fit.Component) {
 	b.room[node] = b.room[node].Plus(p.Request)
 	b.whole[node] = p.Request.Exclusive
 }
@@ -193,7 +193,7 @@ func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 // worker. A worker that needs a node for itself waits until all jobs have left. So does a worker on
 // a node that another job has for itself. Where GPUs are shared, what others have been promised is
 // taken from the GPUs that are free soonest.
-func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
+func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Component, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive
 	if b.whole[node] || alone && (taken || t.Room.Claimed(node) != model.Vector{}) {

@@ -178,7 +178,7 @@ func (p *prospects) seatsAlone(r *model.Reservation) bool {
 	g, workers := p.state.Gang(p.state.View.Job(r.Job)), 0
 	for _, c := range r.Claims {
 		_, node := p.state.View.Node(c.Node)
-		workers += fit.Capacity(&g.Part, fit.Both(p.state.Room.Working(node)))
+		workers += fit.Capacity(&g.Component, fit.Both(p.state.Room.Working(node)))
 	}
 	return g.Parts() > 1 || workers >= g.Workers
 }

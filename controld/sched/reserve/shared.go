@@ -12,7 +12,7 @@ import (
 // another are no GPU. The functions of this file look at each GPU by itself.
 
 // parted reports whether a part of a gang has to be told apart, GPU by GPU, on a node.
-func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
+func parted(t *scratch.State, node int, p *fit.Component, releases []Release) bool {
 	return p.Request.Active.GPUs > 0 && (p.Request.Share() > 0 || t.Room.Shares(node) ||
 		slices.ContainsFunc(releases, func(r Release) bool { return r.Room.Share() > 0 }))
 }

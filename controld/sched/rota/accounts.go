@@ -121,7 +121,7 @@ func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 // keepsRoom reports whether a running job keeps its room in order because its account or user holds
 // no more than its part. Between users of an account that counts only against priority: otherwise
 // both stand alike in the order, and each gets its part in turns.
-func keepsRoom(j, running *model.Job, mine, theirs *drf.Node) bool {
+func keepsRoom(j, running *model.Job, mine, theirs *drf.TreeNode) bool {
 	if mine == nil || theirs.Holding(nil).Cmp(theirs.Due()) > 0 {
 		return false
 	}

@@ -22,7 +22,7 @@ import (
 type elasticPhases struct {
 	state   *scratch.State
 	rota    *rotaPolicy
-	running []*elastic.Job
+	running []*elastic.RunningJob
 	divided *elastic.Allocation           // nil until it is needed
 	rested  map[model.Instant]fit.NodeSet // see restedFor
 }
@@ -117,7 +117,7 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 func (s *elasticPhases) shrinkFor(j *model.Job, terms model.Elastic, have, want int) {
 	// Four sizes, the greatest first: a full search of all sizes would cost a search for victims each.
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
-	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.Job) bool { return s.mayGive(f, j) }) || have > 0 {
+	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.RunningJob) bool { return s.mayGive(f, j) }) || have > 0 {
 		return
 	}
 	s.giveAny(j, terms, []int{terms.Min}, 0, s.canGive)
@@ -126,15 +126,15 @@ func (s *elasticPhases) shrinkFor(j *model.Job, terms model.Elastic, have, want 
 // giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
 // carries it out. It reports whether there was one.
 func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, least int,
-	may func(*elastic.Job) bool) bool {
-	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
+	may func(*elastic.RunningJob) bool) bool {
+	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.RunningJob) bool { return !may(f) })
 	if len(list) == 0 {
 		return false
 	}
 	// The plan that restarts the fewest jobs wins. Sizes come from the greatest down; once there is a
 	// plan, the last size is too small to be worth another search.
 	part := preempt.StandstillPart(s.state, list)
-	price := func(f *elastic.Job) int64 { return max(1, part(f)) }
+	price := func(f *elastic.RunningJob) int64 { return max(1, part(f)) }
 	var best *preempt.ShrinkPlan
 	for i, size := range sizes {
 		size = max(terms.Min, size/terms.Unit*terms.Unit)
@@ -157,7 +157,7 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 
 // canGive reports whether a job has more than its least, and has had it for so long that starting
 // it again costs little of that.
-func (s *elasticPhases) canGive(f *elastic.Job) bool {
+func (s *elasticPhases) canGive(f *elastic.RunningJob) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
 	}
@@ -169,7 +169,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 
 // mayGive reports whether a job may have to give up workers for another. It must have more workers
 // than it should, and still need much more service than the other job.
-func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
+func (s *elasticPhases) mayGive(f *elastic.RunningJob, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
 	return s.canGive(f) && f.Size > size && left >= model.OrderWorth.Of(&s.state.Policy)*needs
@@ -257,7 +257,7 @@ func scattered(spots []fit.Spot) bool {
 
 // closeBy reports whether workers are on no more nodes than they would need if the largest were
 // empty.
-func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Part) bool {
+func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Component) bool {
 	nodes := map[int]bool{}
 	for _, spot := range spots {
 		nodes[spot.Node] = true
@@ -287,7 +287,7 @@ func (s *elasticPhases) grow() {
 		return
 	}
 	// Workers that do not make a job faster leave; jobs that could be faster and have rested may grow.
-	var list []*elastic.Job
+	var list []*elastic.RunningJob
 	for _, f := range preempt.Unchanged(s.running) {
 		if _, asked := s.state.Stopping[f.Job.ID]; asked {
 			continue // to leave, in this cycle
@@ -301,7 +301,7 @@ func (s *elasticPhases) grow() {
 			list = append(list, f)
 		}
 	}
-	slices.SortFunc(list, func(a, b *elastic.Job) int {
+	slices.SortFunc(list, func(a, b *elastic.RunningJob) int {
 		_, first := s.due(a.Job)
 		_, second := s.due(b.Job)
 		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second),
@@ -318,7 +318,7 @@ func (s *elasticPhases) grow() {
 
 // hasRested reports whether a job that was started again has run undisturbed for long enough.
 // Another restart for its own sake then costs little of its time.
-func (s *elasticPhases) hasRested(f *elastic.Job) bool {
+func (s *elasticPhases) hasRested(f *elastic.RunningJob) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
@@ -355,7 +355,7 @@ func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 
 // couldGrow reports whether a job would be faster with more workers, or with those that it has on
 // one node.
-func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
+func (s *elasticPhases) couldGrow(f *elastic.RunningJob) bool {
 	if s.rota.sizes.Fitting(f.Job, elastic.IdleWorthPM) > f.Size {
 		return true
 	}
@@ -364,7 +364,7 @@ func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
 }
 
 // speedOf returns how fast a job that runs is, in the unit of its curve.
-func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
+func (s *elasticPhases) speedOf(f *elastic.RunningJob, c *elastic.Curve) int64 {
 	if f.Attempt.Rate > 0 {
 		return f.Attempt.Rate
 	}
@@ -373,7 +373,7 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 
 // growInto gives one job as many more workers as there is room for and as are worth it. With them
 // it has at most so many. If it is faster still on one node, it moves there.
-func (s *elasticPhases) growInto(f *elastic.Job, most int) {
+func (s *elasticPhases) growInto(f *elastic.RunningJob, most int) {
 	nodes := s.restedFor(elastic.GrowAfter(s.state, f))
 	if nodes == nil {
 		return
@@ -425,7 +425,7 @@ func standstillOf(j *model.Job, terms model.Elastic) int64 {
 // wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
-func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
+func (s *elasticPhases) wakeOnceItPays(f *elastic.RunningJob, o *elastic.Prospect, saves, cost int64) {
 	if saves <= 0 || saves >= cost || s.state.View.Statistics().MeanService(f.Job) > 0 {
 		return
 	}
@@ -436,7 +436,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 // nodeToConsolidateOn returns the node that could hold the most workers of a job if all of them
 // moved there, and how many. Of equal nodes it returns the one where the job has more workers
 // already. -1: no other node than its own is better.
-func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, nodes fit.NodeSet, most int) (node, size int) {
+func (s *elasticPhases) nodeToConsolidateOn(f *elastic.RunningJob, nodes fit.NodeSet, most int) (node, size int) {
 	node = -1
 	if f.Terms.Fixed > 0 || f.Terms.Signal {
 		return node, 0
@@ -463,7 +463,7 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, nodes fit.NodeSet, m
 
 // consolidateOn moves the workers of a job to one of its nodes, where there are so many then. It
 // reports whether there is room.
-func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
+func (s *elasticPhases) consolidateOn(f *elastic.RunningJob, node, size int) bool {
 	g := s.state.Gang(f.Job)
 	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {
 		spots, ok := s.state.Room.PlaceOn(more, node)
@@ -482,7 +482,7 @@ func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
 }
 
 // roomFor bounds how many more workers of a job there could be room for.
-func (s *elasticPhases) roomFor(f *elastic.Job, nodes fit.NodeSet) int {
+func (s *elasticPhases) roomFor(f *elastic.RunningJob, nodes fit.NodeSet) int {
 	g := s.state.Gang(f.Job)
 	part, n := g.At(f.Terms.Part), 0
 	for node := range s.state.View.Nodes() {

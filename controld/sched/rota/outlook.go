@@ -10,11 +10,11 @@ import (
 
 // demand is what the workers of the last trial-and-error jobs asked for.
 type demand struct {
-	shapes []fit.Part    // at most 64, told apart
-	weight []int         // by shape: how many of the last workers were like it
-	least  model.Request // of each resource what the most modest of them needs
-	usual  int64         // thousandths of a GPU, on average
-	missed int           // of them, how many may find less than is wanted
+	shapes []fit.Component // at most 64, told apart
+	weight []int           // by shape: how many of the last workers were like it
+	least  model.Request   // of each resource what the most modest of them needs
+	usual  int64           // thousandths of a GPU, on average
+	missed int             // of them, how many may find less than is wanted
 }
 
 // newDemand returns what the last workers asked for.
@@ -25,7 +25,7 @@ func newDemand(a *estimate.Arrivals) demand {
 		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
 		recent = []model.Vector{w}
 	}
-	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)),
+	d := demand{shapes: make([]fit.Component, 0, len(recent)), weight: make([]int, 0, len(recent)),
 		missed: len(recent) / missedPart}
 	known := make(map[model.Vector]int, len(recent))
 	for _, v := range recent {
@@ -67,7 +67,7 @@ func fewest(a, b model.Vector) model.Vector {
 }
 
 // single is a part of one worker that may be anywhere.
-func single(v model.Vector) (p fit.Part) {
+func single(v model.Vector) (p fit.Component) {
 	resident := v
 	resident.Cores = 0 // a suspended worker needs no cores
 	p.Request = model.Request{Active: v, Resident: resident}

@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// phases is policy rota as a cycle sees it: see [policy.Policy].
+// phases is policy rota as a cycle sees it: see [policy.Phases].
 type phases struct {
 	rota      *rotaPolicy
 	preemptor *preemptor
@@ -18,7 +18,7 @@ type phases struct {
 // within bounds, and some room stays free for the trial-and-error jobs that usually come. Then it
 // makes room for waiting jobs: trial-and-error jobs, jobs of accounts and users below their part,
 // and jobs that come first in order. The cheapest jobs leave that may, if that is worth it.
-func New(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Policy {
+func New(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Phases {
 	p := newRota(t, rooms)
 	m := newPreemptor(p, candidates)
 	s := newElasticPhases(p)

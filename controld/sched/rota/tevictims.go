@@ -270,7 +270,7 @@ func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
 // node.
-func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
+func partOf(n *drf.TreeNode, a drf.Amount) drf.Fraction {
 	return n.Holding(a.Minus(n.Held()))
 }
 

@@ -139,7 +139,7 @@ func (k *market) willHold(account string) (gpus int) {
 func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (least int64, best [][]*model.Job) {
 	least = -1
 	for node := range m.State().View.Nodes() {
-		on, have := m.Search().Candidates.On[node], m.Search().Candidates.Coming(m.State(), node, &g.Part)
+		on, have := m.Search().Candidates.On[node], m.Search().Candidates.Coming(m.State(), node, &g.Component)
 		for set := range 1 << len(on) {
 			cost, room, jobs := int64(0), have, []*model.Job(nil)
 			for b, i := range on {
@@ -147,10 +147,10 @@ func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (l
 					cost, room, jobs = cost+v.Score, room.Plus(v.At(node)), append(jobs, v.Job)
 				}
 			}
-			if set == 0 && roomFor(&g.Part, m.State().Room.AvailableTo(node, &g.Part)) == 0 {
+			if set == 0 && roomFor(&g.Component, m.State().Room.AvailableTo(node, &g.Component)) == 0 {
 				cost = m.Search().Candidates.Delay(m.State().Now, node)
 			}
-			if roomFor(&g.Part, room) == 0 || least >= 0 && cost > least || !may(jobs) {
+			if roomFor(&g.Component, room) == 0 || least >= 0 && cost > least || !may(jobs) {
 				continue
 			}
 			if cost != least {
@@ -333,7 +333,7 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 
 // roomFor returns how many workers of a part some room holds, none where more is claimed than there
 // is.
-func roomFor(p *fit.Part, have model.Request) int {
+func roomFor(p *fit.Component, have model.Request) int {
 	if have.Active.Cores < 0 || have.Active.Memory < 0 || have.Active.GPUs < 0 || have.Resident.Memory < 0 ||
 		have.Resident.GPUs < 0 {
 		return 0

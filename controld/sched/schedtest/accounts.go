@@ -79,8 +79,8 @@ func (w *World) shares() error {
 	for _, n := range v.Nodes() {
 		live += int64(len(n.GPUs))
 	}
-	var walk func(n *drf.Node, indent string)
-	walk = func(n *drf.Node, indent string) {
+	var walk func(n *drf.TreeNode, indent string)
+	walk = func(n *drf.TreeNode, indent string) {
 		share, _ := n.Share().Rat().Float64()
 		due, _ := n.Due().Rat().Float64()
 		w.say("%s%s holds %d of %.4g GPUs, deserves %.4g", indent, n.Name, n.Held()[drf.GPUs]/1000, share*float64(live),
