@@ -207,7 +207,7 @@ func (j *job) goOn(s *step) {
 	for _, p := range s.parts {
 		if why := p.unbegun(j.m.ctx); why != "" {
 			s.kill(why)
-			s.draining = true
+			s.phase = s.phase.after(neverBegan)
 			break
 		}
 	}
@@ -500,7 +500,7 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 		err = j.m.Journal.Append(journal.Record{Op: journal.StepBegun, ID: j.id.String(),
 			Step: &journal.Step{N: n, State: state}})
 	}
-	s.client, s.fresh = c, true
+	s.client, s.phase, s.fresh = c, s.phase.after(clientCame), true
 	var failed []*part
 	if err == nil {
 		failed, err = j.startParts(s, req)

@@ -3,12 +3,10 @@ package jobsteps
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/noded/container"
 )
 
 const (
@@ -53,14 +50,7 @@ type stepState struct {
 }
 
 // step is a running step. The goroutine of run owns all fields; everything else talks to it through
-// the channels. A step passes through these states:
-//
-//	begun      -> attached    a client is connected: output is passed on
-//	attached   -> waiting     the client is gone: parts are not read, so their shims keep the output
-//	waiting    -> attached    the client, or another one, comes back within clientPatience
-//	waiting    -> draining    it did not: the step is killed and its output dropped
-//	attached   -> draining    the end was written to the client
-//	draining   -> over        all parts have ended: run returns
+// the channels. phase.go has the phases that it passes through.
 type step struct {
 	stepState
 	n     int
@@ -75,7 +65,8 @@ type step struct {
 	over      chan struct{} // closed when run has returned
 	how       api.StepEnd   // how it has ended, once over is closed
 
-	client   *client
+	phase    phase
+	client   *client // nil: none is connected
 	watchers []*client
 	recent   []stream.Frame   // the newest output, for watchers that come later
 	acks     bool             // the client says how much of the output it has
@@ -84,57 +75,15 @@ type step struct {
 	late     <-chan time.Time // when the remaining tasks are killed (--wait)
 	limit    <-chan time.Time
 	pending  []stream.Frame // to the client
-	draining bool           // no client comes back: output is dropped
 	told     bool           // the end was written to the client
 	why      string         // reason of a kill; "": the step was not killed, or without a reason
 	killing  bool
 	ended    int64 // when, as a Unix time in milliseconds; 0: it runs
-	last     bool  // its job has ended: no client comes back for its output
 	decided  bool  // worst is final: exits of tasks that were killed for it do not change it
 	position int64 // of the client's input
 	heard    int64 // the input up to here was acknowledged to the client
 	fresh    bool  // the client does not know yet from where to send input
 	worst    api.StepTaskExit
-}
-
-// part is one node's part of a step.
-type part struct {
-	step  *step
-	index int
-	id    container.ID
-	node  Node
-	name  string // of the node
-
-	// these belong to the goroutine of step.run
-	offset int64 // of its output: read so far, by this client
-	seen   int64 // the highest offset that any client has reached
-	known  int64 // the client has acknowledged the output up to here
-	acked  int64 // the shim was told to forget the output up to here
-	ended  bool
-	end    api.StepEnd
-	lost   bool
-	input  bool     // it takes input
-	quiet  []uint32 // tasks here that read none
-	ready  bool     // it has said how much of the input it has taken
-	taken  int64    // the part has consumed the input up to here
-	have   int64    // the part was sent the input up to here, or has taken it
-
-	mu   sync.Mutex
-	conn *stream.Conn // nil: there is none
-	gen  int          // number of the connection; events of older ones are dropped
-	from int64        // offset in the output at which the next connection begins
-	kick chan struct{}
-}
-
-// event is news from a part: a frame, a broken connection (broken), or the loss of the part (lost).
-type event struct {
-	part   *part
-	gen    int
-	frame  stream.Frame
-	offset int64 // in the output, behind the frame
-	first  bool  // of its connection
-	broken bool
-	lost   string
 }
 
 // attach is a client that connects to a running step. from has, for each part, how much of its
@@ -147,7 +96,7 @@ type attach struct {
 
 func newStep(j *job, n int, st stepState) *step {
 	s := &step{
-		stepState: st, n: n, job: j, events: make(chan event), attaching: make(chan *attach),
+		stepState: st, n: n, job: j, phase: waiting, events: make(chan event), attaching: make(chan *attach),
 		watching: make(chan *client), orders: make(chan order), over: make(chan struct{}),
 		log: j.m.Log.With("job", j.id.Job, "step", n),
 	}
@@ -218,26 +167,28 @@ func (s *step) run(ctx context.Context) {
 	}
 }
 
-// turn handles one event. A nil channel in the select never fires, so the channels chosen below
-// decide which events count now.
+// turn handles one event. A nil channel in a select never fires, so the channels chosen in the first
+// two steps decide which events count now.
 func (s *step) turn(ctx context.Context) {
 	var events <-chan event
 	var out chan<- stream.Frame
 	var next stream.Frame
 	var in <-chan stream.Frame
 	var gone, told <-chan struct{}
+	// 1. The client, if there is one.
 	if s.client != nil {
 		in, gone, told = s.client.in, s.client.gone, s.client.told
 	}
-	// Back pressure: as long as frames wait for the client, no more events of parts are taken, so
+	// 2. Back pressure: as long as frames wait for the client, no more events of parts are taken, so
 	// the parts' connections are not read and the output stays with the shims. Without a client
 	// events wait too, unless the output is to be dropped.
 	switch {
 	case len(s.pending) > 0 && s.client != nil:
 		out, next = s.client.out, s.pending[0]
-	case s.client != nil || s.draining:
+	case s.phase.reads():
 		events = s.events
 	}
+	// 3. The first of them, or one of the events that always count.
 	select {
 	case e := <-events:
 		s.hear(e)
@@ -293,7 +244,7 @@ func (s *step) missed() {
 		s.gone = time.After(clientPatience)
 		return
 	}
-	s.gone, s.draining = nil, true
+	s.gone, s.phase = nil, s.phase.after(patienceOver)
 	s.kill("srun is gone")
 	if s.EndsJob {
 		m := s.job.m
@@ -304,7 +255,7 @@ func (s *step) missed() {
 }
 
 // finished reports whether all parts have ended and no client is to be told.
-func (s *step) finished() bool { return s.allEnded() && s.client == nil && s.draining }
+func (s *step) finished() bool { return s.allEnded() && s.phase == draining }
 
 // allEnded reports whether all parts have ended.
 func (s *step) allEnded() bool {
@@ -457,13 +408,13 @@ func (s *step) show(f stream.Frame) {
 func (s *step) acknowledge(p *part) {
 	upTo := p.offset
 	switch {
-	case s.draining:
+	case !s.phase.keeps():
 	case s.acks:
 		upTo = min(upTo, p.known)
 	default:
 		upTo -= ackBehind
 	}
-	if upTo >= p.acked+ackEvery || s.draining {
+	if upTo >= p.acked+ackEvery || !s.phase.keeps() {
 		p.acked = upTo
 		p.write(stream.Number(upTo))
 	}
@@ -502,7 +453,7 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	p.ended, p.end = true, end
 	s.count(end.StepTaskExit)
 	s.tookMore() // this part may have been the slowest reader of the input
-	if s.draining {
+	if !s.phase.keeps() {
 		s.acknowledge(p)
 	}
 	if !s.allEnded() {
@@ -527,8 +478,7 @@ type order struct {
 // carryOut carries an order out. After the end of the job no client is waited for.
 func (s *step) carryOut(o order) {
 	if o.last {
-		s.last, s.gone = true, nil
-		s.draining = s.draining || s.client == nil
+		s.gone, s.phase = nil, s.phase.after(jobEnded)
 	}
 	switch {
 	case o.last && o.within <= 0:
@@ -549,7 +499,7 @@ func (s *step) carryOut(o order) {
 
 // leave handles a client to which the end of the step was written: nothing is left to deliver.
 func (s *step) leave() {
-	s.client, s.draining, s.told = nil, true, true
+	s.client, s.phase, s.told = nil, s.phase.after(clientTold), true
 	for _, p := range s.parts {
 		s.acknowledge(p)
 	}
@@ -558,9 +508,8 @@ func (s *step) leave() {
 // lose handles a client that is gone. The pending frames are dropped: the next client says how much
 // it has, and the shims send the rest again.
 func (s *step) lose() {
-	s.client, s.pending = nil, nil
-	s.draining = s.draining || s.last
-	if !s.draining {
+	s.client, s.pending, s.phase = nil, nil, s.phase.after(clientLost)
+	if s.phase == waiting {
 		s.gone = time.After(clientPatience)
 	}
 }
@@ -571,7 +520,8 @@ func (s *step) attach(a *attach) {
 	if s.client != nil {
 		s.client.close()
 	}
-	s.client, s.pending, s.gone, s.fresh, s.acks = a.client, nil, nil, true, a.acks
+	s.client, s.pending, s.phase = a.client, nil, s.phase.after(clientCame)
+	s.gone, s.fresh, s.acks = nil, true, a.acks
 	if f, err := stream.JSON(stream.Begun, stream.AllTasks, s.begun()); err == nil {
 		s.pending = append(s.pending, f)
 	}
@@ -716,200 +666,6 @@ func (s *step) kill(why string) {
 	for _, p := range s.parts {
 		if !p.ended {
 			go p.signal(unix.SignalName(unix.SIGKILL))
-		}
-	}
-}
-
-// signal sends a signal to a part. A kill is repeated until the node has it or the step is over;
-// any other signal is tried once.
-func (p *part) signal(name string) {
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), askTime)
-		err := p.node.Signal(ctx, p.id, name)
-		cancel()
-		if err == nil || errors.Is(err, container.ErrUnknown) {
-			return
-		}
-		p.step.log.Warn("cannot signal a part of a step", "node", p.name, "signal", name, "err", err)
-		if name != unix.SignalName(unix.SIGKILL) {
-			return
-		}
-		select {
-		case <-p.step.over:
-			return
-		case <-p.step.job.m.ctx.Done():
-			return
-		case <-time.After(retryMax):
-		}
-	}
-}
-
-func (p *part) generation() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gen
-}
-
-// write sends a frame to the part, if it is connected. It ignores errors: the reader of the same
-// connection meets them too.
-func (p *part) write(f stream.Frame) {
-	p.mu.Lock()
-	conn := p.conn
-	p.mu.Unlock()
-	if conn != nil {
-		_ = conn.Write(f)
-	}
-}
-
-// reopen makes follow read the part again, from an offset. Raising gen first means that events of
-// the old connection, even those already on their way, count for nothing.
-func (p *part) reopen(from int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gen++
-	p.from = from
-	if p.conn != nil {
-		_ = p.conn.Close()
-		p.conn = nil
-	}
-	select {
-	case p.kick <- struct{}{}:
-	default: // one kick is enough
-	}
-}
-
-// follow keeps a connection to the part until ctx ends. It decides by the outcome of each
-// connection how long to wait before the next one; a kick from reopen cuts every wait short.
-func (p *part) follow(ctx context.Context) {
-	var last time.Time // of the last try that succeeded
-	delay := retryMin
-	for ctx.Err() == nil {
-		began := time.Now()
-		if last.IsZero() {
-			last = began
-		}
-		gen, ended, err := p.read(ctx)
-		wait := time.Duration(0)
-		switch {
-		case ended: // nothing is left to read, unless a client goes back
-			wait = time.Hour
-		case p.generation() != gen: // reopened meanwhile: at once
-			last, delay = time.Now(), retryMin
-		case err == nil: // the node answers, so it is not lost
-			last, delay, wait = time.Now(), retryMin, retryMin
-		case errors.Is(err, container.ErrUnknown): // the node answers and has no such part
-			p.say(ctx, event{gen: gen, lost: fmt.Sprintf("its part on node %s is lost", p.name)})
-			wait = time.Hour
-		case time.Since(last) > nodePatience: // the node does not answer any more
-			p.say(ctx, event{gen: gen, lost: fmt.Sprintf("node %s is lost: %v", p.name, err)})
-			wait = time.Hour
-		default: // it may be restarting
-			wait, delay = delay, min(2*delay, retryMax)
-		}
-		if wait > 0 {
-			timer := time.NewTimer(wait)
-			select {
-			case <-p.kick:
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-			timer.Stop()
-		}
-	}
-}
-
-// say hands an event to the step. False: ctx has ended.
-func (p *part) say(ctx context.Context, e event) bool {
-	e.part = p
-	select {
-	case p.step.events <- e:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// read reads the part over one connection, until that breaks or the part has ended. The error is
-// nil if at least one frame came: the caller takes that as a sign of life.
-func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
-	p.mu.Lock()
-	gen, offset := p.gen, p.from
-	p.mu.Unlock()
-	// ask bounds the request alone. The connection lives as long as life, which may be days.
-	ask, cancel := context.WithTimeout(ctx, askTime)
-	life, end := context.WithCancel(ctx)
-	defer end()
-	conn, err := p.node.Open(ask, life, p.id, offset)
-	cancel()
-	if err != nil {
-		return gen, false, err
-	}
-	defer func() { _ = conn.Close() }() // it is read no more
-	p.mu.Lock()
-	if p.gen != gen { // reopen came while the connection was made
-		p.mu.Unlock()
-		return gen, false, nil
-	}
-	p.conn = conn
-	p.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	for _, task := range p.quiet {
-		_ = conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}) // the reader below meets the error
-	}
-	heard := false
-	for {
-		f, err := conn.Read()
-		if err != nil {
-			if heard {
-				err = nil
-			}
-			p.mu.Lock()
-			broken := p.gen == gen
-			if broken {
-				p.conn = nil
-			}
-			p.mu.Unlock()
-			if broken {
-				p.say(ctx, event{gen: gen, broken: true})
-			}
-			return gen, false, err
-		}
-		offset += f.Counts()
-		f.Data = append([]byte(nil), f.Data...) // Read reuses its buffer
-		e := event{gen: gen, frame: f, offset: offset, first: !heard}
-		heard = true
-		if !p.deliver(ctx, e) {
-			return gen, false, nil
-		}
-		// The frame is delivered: a connection that breaks from here on continues behind it.
-		p.mu.Lock()
-		if p.gen == gen {
-			p.from = offset
-		}
-		p.mu.Unlock()
-		if f.Kind == stream.End {
-			// The shim records the end once all output is acknowledged, or after a while. So the
-			// connection stays open for the acknowledgement, until the shim closes it.
-			_, _ = conn.Read()
-			return gen, true, nil
-		}
-	}
-}
-
-// deliver hands an event to the step. It gives up if the part was reopened: the step may wait for
-// nothing but that, and would never take the event.
-func (p *part) deliver(ctx context.Context, e event) bool {
-	e.part = p
-	for {
-		if p.generation() != e.gen {
-			return false
-		}
-		select {
-		case p.step.events <- e:
-			return true
-		case <-p.kick: // reopen
-		case <-ctx.Done():
-			return false
 		}
 	}
 }
