@@ -20,6 +20,7 @@ import (
 
 // openDisk prepares the directories of containers and logs, and connects to the shims that run.
 func (d *daemon) openDisk(ctx context.Context) (err error) {
+	// 1. The directories of output and of the Python module for jobs.
 	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"),
 		Dir: filepath.Join(d.cfg.DataDir, "logs"), Max: int64(d.cfg.MaxLogs)}
 	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
@@ -29,6 +30,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err := writeModule(modules); err != nil {
 		return fmt.Errorf("write the Python module of jobs: %w", err)
 	}
+	// 2. The filter of system calls, and the services for GPUs. While a worker of an earlier daemon runs,
+	// MPS keeps its files.
 	filter, err := bundle.Seccomp(d.cfg.AllowUserNamespaces)
 	if err != nil {
 		return err
@@ -47,10 +50,12 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		}
 		service = d.mps.Place()
 	}
+	// 3. The checkpoint folders. Other nodes fetch them, and this one fetches theirs.
 	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
 		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
 		return err
 	}
+	// 4. The store of bundles, which are made from all of the above.
 	hosts := &hosts{system: systemHosts, node: d.cfg.Name, hostname: d.machine.Hostname}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Hosts: hosts.text,
@@ -64,6 +69,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// 5. The shims that run. Only now is it known which folders belong to no container.
 	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
 		Warm: d.cfg.WarmShims, CgroupRoot: d.cfg.CgroupRoot, Log: d.cfg.Logger})
 	if err != nil {
