@@ -681,3 +681,14 @@ func TestWhatAWitnessRemembers(t *testing.T) {
 		t.Error("what was known is written again")
 	}
 }
+
+// TestTimeoutsAreThoseOfTheConfiguration notices a timeout that a site has set and that raft does not get.
+func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
+	n := silentCluster(t, 3)
+	n.cfg.Heartbeat, n.cfg.Election, n.cfg.LeaderLease = 1100*time.Millisecond, 1300*time.Millisecond, 700*time.Millisecond
+	c := n.raftConfig(nil)
+	if c.HeartbeatTimeout != n.cfg.Heartbeat || c.ElectionTimeout != n.cfg.Election ||
+		c.LeaderLeaseTimeout != n.cfg.LeaderLease {
+		t.Errorf("heartbeat %v, election %v, lease %v", c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout)
+	}
+}
