@@ -12,9 +12,9 @@ import (
 )
 
 // TestATokenKeepsItsScopeThroughAFollower: a follower shows the leader the token and does not vouch
-// for its user, so that a token that may submit has no more rights there. The bug "a follower
-// vouches for the user of a token" shows here. The audit log of any controller has what all have
-// decided, with the place that the request came from, and names those that cannot be asked.
+// for its user. So a token that may submit has no more rights there. The bug "a follower vouches
+// for the user of a token" shows here. The audit log of any controller has the decisions of all,
+// with the origin of each request. It names the controllers that cannot be asked.
 func TestATokenKeepsItsScopeThroughAFollower(t *testing.T) {
 	admins := func(c *Config) {
 		cfg := model.InitialConfig()

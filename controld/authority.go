@@ -102,9 +102,9 @@ func (d *daemon) authorityState() (key int64, issuer string) {
 	return key, d.credential.Issuer()
 }
 
-// lacking returns what the next phase of a replacement waits for: controllers that do not have the new key
-// or, later, no certificate of the new authority, and other members without such a certificate, as ROLE/NAME.
-// A controller that is down counts.
+// lacking returns the members that the next phase of a replacement waits for, as ROLE/NAME. They
+// are controllers without the new key or, later, members without a certificate of the new
+// authority. A controller that is down counts.
 func (d *daemon) lacking(ctx context.Context, v *state.View) (controllers, machines []string) {
 	a := v.Trust().Authority
 	for _, m := range slices.Concat(d.replica.Members(), d.replica.Learners()) {

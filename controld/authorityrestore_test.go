@@ -28,10 +28,11 @@ func inPhase(t *testing.T, s *running, phase string) {
 	})
 }
 
-// TestAReplacementOutlivesARestore takes a cluster back to each phase of a replacement of the authority, by a
-// backup or the log of one survivor, and ends the replacement there. It notices a machine with a
-// certificate of either authority that is locked out before the end, keys of two times in one backup, and two
-// authorities that stay trusted for good because the restored state is older than the keys.
+// TestAReplacementOutlivesARestore takes a cluster back to each phase of a replacement of the
+// authority. It does so by a backup or the log of one survivor, and ends the replacement there. It
+// notices a machine with a certificate of either authority that is locked out before the end, and
+// keys of two times in one backup. It also notices two authorities that stay trusted for good
+// because the restored state is older than the keys.
 func TestAReplacementOutlivesARestore(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for which alone a backup is")

@@ -46,8 +46,8 @@ func restored(t *testing.T, s *running, file, dir, pass string) (*recovery.Resul
 		Name: s.cfg.Name, User: "root"}, Passphrase: func() (string, error) { return pass, nil }})
 }
 
-// TestABackupIsRestored: what had run goes on in its attempt, what ran after the backup is neither run
-// twice nor deleted, and no id is given twice.
+// TestABackupIsRestored: running jobs go on in their attempts. Jobs started after the backup are
+// neither run twice nor deleted, and no id is given twice.
 func TestABackupIsRestored(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for which alone a backup is")

@@ -50,9 +50,9 @@ type browserRequest struct {
 	want               int
 }
 
-// TestRequestsOfWebPages is the attack of a web page that has its reader's browser submit jobs at a
-// loopback address (CSRF), or reads what is there by a name that suddenly resolves to this machine
-// (DNS rebinding). The headers are those that Chromium sends.
+// TestRequestsOfWebPages is an attack by a web page. It makes its reader's browser submit jobs at a
+// loopback address (CSRF), or reads the queue by a name that suddenly resolves to this machine (DNS
+// rebinding). The headers are those that Chromium sends.
 func TestRequestsOfWebPages(t *testing.T) {
 	s := start(t, controller(t, "c1"))
 	s.ready()
@@ -147,7 +147,7 @@ func (r *browserRequest) send(t testing.TB, at string) *http.Response {
 	return resp
 }
 
-// attacks is a page that tries every way to submit a job at TARGET, and to read what is there, and
+// attacks is a page that tries every way to submit a job at TARGET, and to read the queue there. It
 // says at /done when it is through. BODY is the submission, as a string of JavaScript.
 const attacks = `<!doctype html><body><script>
 const target = %q, body = %q, seen = [];
@@ -229,9 +229,10 @@ func (e *evilSite) visit(t testing.TB, browser, page string, flags ...string) st
 	}
 }
 
-// TestBrowser has a real browser open pages that try to submit jobs and to read the queue: a page of
-// another origin, and a page whose name resolves to the controller once it is loaded. The same pages
-// are successful at a server that checks nothing. Run it by make test-browser.
+// TestBrowser makes a real browser open pages that try to submit jobs and to read the queue. One is
+// a page of another origin, the other a page whose name resolves to the controller once it is
+// loaded. The same pages are successful at a server that checks nothing. Run it by make
+// test-browser.
 func TestBrowser(t *testing.T) {
 	browser := os.Getenv("ROTA_TEST_BROWSER")
 	if browser == "" {

@@ -99,8 +99,8 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-// open opens the parts in the order in which they need each other. What it opened before a failure,
-// close closes.
+// open opens the parts in the order in which they need each other. After a failure, close closes
+// the parts that it has opened.
 func (d *daemon) open() error {
 	for _, open := range []func() error{d.prepare, d.openHistory, d.openListeners, d.openReplica, d.openGossip} {
 		if err := open(); err != nil {

@@ -15,10 +15,10 @@ import (
 // checkDataDir makes sure that no other account reads or writes the data directory, which has every
 // user's scripts and environments. It makes the directory if there is none.
 //
-// A directory of another account is refused, and one that others may write to: its contents may be
-// theirs. What others may only read is closed to them. Programs that copy a directory back often
-// leave it so, and this daemon's umask decides about the log's snapshots. Keys are not mended, see
-// [pki.Load].
+// A directory of another account, or one that others may write to, is refused, because its contents
+// may be theirs. A directory that others may only read is closed to them: programs that copy a
+// directory back often leave it so, and the daemon's umask decides about the log's snapshots. The
+// modes of keys are not mended, see [pki.Load].
 func checkDataDir(dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)

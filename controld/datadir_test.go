@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// TestDataDirectoriesOfOthers is the attack of an account that reads other users' scripts from the
-// log, or puts a log of its own in its place, because the directory was made or copied with a wide
-// mode.
+// TestDataDirectoriesOfOthers is an attack by another account on a directory that was made or
+// copied with a wide mode. The account reads other users' scripts from the log, or puts a log of
+// its own in its place.
 func TestDataDirectoriesOfOthers(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	newDir := func(t *testing.T) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// TestAPowerCutKeepsTheFormat notices a format file that is not on disk when the log begins: after a
-// power cut the log would be taken for that of an earlier program.
+// TestAPowerCutKeepsTheFormat notices a format file that is not on disk when the log begins. After
+// a power cut the log would be mistaken for an earlier program's.
 func TestAPowerCutKeepsTheFormat(t *testing.T) {
 	dir, _ := powertest.Cut(t, 1, func(dir string, acknowledge func(string)) error {
 		err := checkDataFormat(dir)

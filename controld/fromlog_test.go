@@ -14,9 +14,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestEveryPlanIsDecidedAgain: three controllers schedule sixty jobs of all classes on two nodes, with
-// preemptions and elastic jobs, while their leader is stopped and started five times. Afterwards every
-// plan in the log of each is decided again, and is the same.
+// TestEveryPlanIsDecidedAgain: three controllers schedule sixty jobs of all classes on two nodes,
+// with preemptions and elastic jobs. Meanwhile their leader is stopped and started five times.
+// Afterwards every plan in the log of each is decided again, and is the same.
 func TestEveryPlanIsDecidedAgain(t *testing.T) {
 	servers := startThree(t, func(c *Config) {
 		// one user submits all

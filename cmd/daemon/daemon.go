@@ -1,6 +1,6 @@
-// Package daemon holds what rota-controld and rota-noded have in common as programs: the frame of
-// their command lines, the format of their logs, the signals they answer, and their version.
-// The daemons themselves are the packages controld and noded.
+// Package daemon holds the common parts of rota-controld and rota-noded as programs. These are the
+// frame of their command lines, the format of their logs, the signals they answer, and their
+// version. The daemons themselves are the packages controld and noded.
 package daemon
 
 import (
@@ -104,7 +104,7 @@ func Reloads() <-chan os.Signal {
 }
 
 // SplitList returns the parts of values that are separated by commas, without spaces around them
-// and without empty parts: lists may be written with commas, with repeated flags, or both.
+// and without empty parts. Lists may be written with commas, with repeated flags, or both.
 func SplitList(values []string) []string {
 	var list []string
 	for _, value := range values {
@@ -119,7 +119,7 @@ func SplitList(values []string) []string {
 
 // SetFlags sets each flag that the command line does not have to what a configuration file says.
 // file points to a struct with hcl tags. Attributes are named after the flags, with underscores for
-// hyphens: a single value is a pointer, and nil if the file does not have it; a flag that may be
+// hyphens. A single value is a pointer, nil if the file does not have it. A flag that may be
 // repeated is a list, or a map of names to values. Blocks are left out.
 func SetFlags(c *cli.Context, file any) error {
 	v := reflect.ValueOf(file).Elem()

@@ -71,8 +71,8 @@ func explainJoin(err error, r pki.Role) error {
 	return err
 }
 
-// ArgumentLast moves the argument of `join ADDR --flag ...` or `restore FILE --flag ...` behind the flags:
-// the flag library reads flags up to the first argument only.
+// ArgumentLast moves the argument of `join ADDR --flag ...` or `restore FILE --flag ...` behind the
+// flags. The flag library reads flags up to the first argument only.
 func ArgumentLast(args []string) []string {
 	if len(args) < 4 || args[1] != "join" && args[1] != "restore" || strings.HasPrefix(args[2], "-") {
 		return args

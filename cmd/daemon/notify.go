@@ -33,8 +33,9 @@ type Notifier struct {
 	unheard bool // the last message could not be sent
 }
 
-// NewNotifier reads what the service manager asks of this process from the environment, and removes
-// it there: programs that the daemon starts must not speak for it. Call it before any is started.
+// NewNotifier reads the service manager's requests to this process from the environment. It removes
+// them there, because programs that the daemon starts must not speak for it. Call it before any is
+// started.
 func NewNotifier(log *slog.Logger) *Notifier {
 	n := &Notifier{socket: os.Getenv("NOTIFY_SOCKET"), log: log}
 	_ = os.Unsetenv("NOTIFY_SOCKET") // it fails for malformed names only
@@ -47,8 +48,9 @@ func NewNotifier(log *slog.Logger) *Notifier {
 
 // Supervise says that the daemon is ready when it is alive for the first time. Then it keeps the
 // watchdog and the status line up to date, until ctx ends, and says that the daemon stops. The
-// watchdog gets no sign of life while the daemon is not alive. Alive waits until the daemon has shown
-// that it serves and that its loops turn, or its context ends; status is one line about what it does.
+// watchdog gets no sign of life while the daemon is not alive. Alive waits until the daemon has
+// shown that it serves and that its loops turn, or its context ends. status is one line about its
+// work.
 func (n *Notifier) Supervise(
 	ctx context.Context, alive func(context.Context) error, status func() string,
 ) error {

@@ -12,10 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ActAsOwner makes this process act as the account that a data directory belongs to, if root runs it
-// and the directory is not root's: a daemon that runs as that account could not read root's files. It
-// stays root where there is no such directory yet. It must be called before anything is written, and
-// says on out what it does.
+// ActAsOwner makes this process act as the account that a data directory belongs to, if root runs
+// it and the directory is not root's. A daemon of that account could not read root's files. It
+// stays root where there is no such directory yet. It must be called before anything is written,
+// and says on out what it does.
 func ActAsOwner(dir string, out io.Writer) error {
 	if os.Geteuid() != 0 {
 		return nil

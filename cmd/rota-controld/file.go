@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// readFile sets the flags that the command line does not have to the settings of a configuration
-// file, and the parts of cfg that have no flag.
+// readFile sets the flags that the command line does not have from a configuration file. It also
+// sets the parts of cfg that have no flag.
 func readFile(c *cli.Context, path string, cfg *controld.Config) error {
 	f, err := config.Read(path)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 // How far the heap grows before garbage is collected. A small state (20,000 jobs take about 60 MB)
-// may have four times its size in garbage, because collecting at every doubling costs a third of
-// the submissions per second. The garbage of a large state is bounded, down to the state's own
-// size: a collection takes longer there, but is as rare.
+// may have four times its size in garbage. Collecting at every doubling would cost a third of the
+// submissions per second. The garbage of a large state is bounded, down to the state's own size: a
+// collection takes longer there, but is as rare.
 const (
 	garbageMax  = 512 << 20 // bytes
 	percentMax  = 400

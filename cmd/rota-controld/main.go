@@ -1,5 +1,5 @@
 // Command rota-controld is the control daemon: its flags and configuration file, and one call to
-// controld.Run. What it shares with rota-noded is in cmd/daemon.
+// controld.Run. Code shared with rota-noded is in cmd/daemon.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command rota-noded is the node daemon: its flags and configuration file, and one call to
-// noded.Run. What it shares with rota-controld is in cmd/daemon. The hidden command nvml-helper is
-// the child process that talks to NVIDIA's driver (noded/gpu).
+// noded.Run. Code shared with rota-controld is in cmd/daemon. The hidden command nvml-helper is the
+// child process that talks to NVIDIA's driver (noded/gpu).
 package main
 
 import (

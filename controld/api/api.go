@@ -473,7 +473,7 @@ type PlanResponse struct {
 	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
 
-	// the jobs that would be asked to leave for it if it had to wait, and in how many seconds; an
+	// the jobs that would be asked to leave for it if it had to wait, and in how many seconds. An
 	// id is 0 if the caller may not see the job
 	Displaces      []Displacement `json:"displaces,omitempty"`
 	DisplacesAfter int64          `json:"displaces_after,omitempty"`

@@ -54,8 +54,8 @@ func DefaultAddr(getenv func(string) string) string {
 }
 
 // devAddr is the address of the cluster that `rota dev` runs in the working directory, or else in
-// the nearest directory above it; "" if there is none. A file of another user's is passed over: it
-// could lead jobs anywhere.
+// the nearest directory above it. It is "" if there is none. A file of another user's is passed
+// over: it could lead jobs anywhere.
 func devAddr() string {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -1,7 +1,7 @@
-// Package backup writes and reads the file of rota cluster backup: the state of a cluster at one index,
-// its history and, if asked for, its keys under a passphrase. The file is a tar archive compressed by
-// zstd, so that its parts can be looked at with the usual programs. Its last entry has the digests of
-// the others: a file that was cut off or changed is refused.
+// Package backup writes and reads the file of rota cluster backup. The file has the state of a
+// cluster at one index, its history and, on request, its keys under a passphrase. The file is a tar
+// archive compressed by zstd, so that its parts can be looked at with the usual programs. Its last
+// entry has the digests of the others: a file that was cut off or changed is refused.
 package backup
 
 import (

@@ -88,8 +88,8 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 	}
 }
 
-// TestMembersOfAccounts: users and Unix groups that may charge an account become one list, and what
-// cannot be a user or a group is refused with the account's name.
+// TestMembersOfAccounts: users and Unix groups that may charge an account become one list. An
+// invalid user or group is refused with the account's name.
 func TestMembersOfAccounts(t *testing.T) {
 	f, err := Parse("cluster.hcl", []byte(`
 account "vision" {

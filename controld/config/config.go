@@ -1,5 +1,5 @@
-// Package config reads cluster.hcl: the settings of one controller, under the names of its flags,
-// and the policy of the whole cluster, which the leader replicates.
+// Package config reads cluster.hcl. The file has the settings of one controller, under the names of
+// its flags, and the policy of the whole cluster, which the leader replicates.
 package config
 
 import (

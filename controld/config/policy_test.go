@@ -193,8 +193,8 @@ func TestPoliciesInJSON(t *testing.T) {
 	}
 }
 
-// TestThePageHasEveryParameter compares the page about the parameters of policy rota with what a
-// policy block takes: each has a row with its default, and there are at most 25.
+// TestThePageHasEveryParameter compares the page about the parameters of policy rota with the
+// attributes of a policy block. Each has a row with its default, and there are at most 25.
 func TestThePageHasEveryParameter(t *testing.T) {
 	page, err := docs.Pages.ReadFile("policy-parameters.md")
 	if err != nil {

@@ -20,8 +20,8 @@ func DefaultTimeouts() Timeouts {
 		LeaderLease: 200 * time.Millisecond}
 }
 
-// Bounds of timeouts: below the least a pause of a healthy program is an election, and with the
-// longest a cluster is without a leader for half a minute.
+// Bounds of timeouts. Below the least a pause of a healthy program is an election. With the longest
+// a cluster is without a leader for half a minute.
 const (
 	timeoutMin = 50 * time.Millisecond
 	timeoutMax = 10 * time.Second

@@ -2,10 +2,10 @@
 // better.
 //
 // An array whose job file has stop { metric, at_step, keep } keeps its best k tasks by the metric
-// at that step (Gandiva calls such jobs multi-jobs). A task is cancelled as soon as k others are
-// known to be better, and not before: then it cannot be among the best any more, whatever the
-// others still report. So no task is cancelled too early, tasks may run one after the other, and a
-// new leader, which knows only what is reported from then on, cancels later but never wrongly.
+// at that step. Gandiva calls such jobs multi-jobs. A task is cancelled as soon as k others are
+// known to be better, and not before. Then it cannot be among the best any more, whatever the
+// others still report. So no task is cancelled too early, and tasks may run one after the other. A
+// new leader knows only later reports, so it cancels later but never wrongly.
 package earlystop
 
 import (
@@ -46,8 +46,7 @@ func (a *Arrays) Due() <-chan struct{} {
 }
 
 // Report takes in a sample of a job that may be an array task. A node that has seen the step sends
-// what came with it in each sample from then on: so nothing is lost with a sample, or with a
-// leader.
+// its value in each sample from then on. So nothing is lost with a sample, or with a leader.
 func (a *Arrays) Report(j *model.Job, s *api.Sample) {
 	if j.Parent == 0 || j.Spec.Array == nil || j.Spec.Array.Stop == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// RefusedError is what is wrong with one job that cannot be stored. The others are stored.
+// RefusedError says why one job cannot be stored. The other jobs of the call are stored.
 type RefusedError struct {
 	ID  model.JobID
 	Seq int64
@@ -28,8 +28,8 @@ func (e *RefusedError) Error() string {
 // Unwrap implements errors.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// RefusedJobs returns the jobs that Append left out, and false if err has another reason, after which
-// none was stored.
+// RefusedJobs returns the jobs that Append left out. It returns false if err has another reason;
+// then Append stored no job.
 func RefusedJobs(err error) (refused []*RefusedError, ok bool) {
 	many, ok := errors.AsType[refusals](err)
 	return many, ok
@@ -55,9 +55,10 @@ func (r refusals) Unwrap() []error {
 	return all
 }
 
-// Append makes finished jobs durable, all at once. A job that is there already is left as it is. If
-// another job has its number, the log went back to before that one ended: it is set aside, see
-// [Store.RollBack]. A job that cannot be stored is left out and becomes a gap, see [RefusedJobs].
+// Append makes finished jobs durable, all at once. A job that is stored already stays unchanged. If
+// another job has its number, the log went back to before that other job ended, which is then set
+// aside, see [Store.RollBack]. A job that cannot be stored is left out and becomes a gap, see
+// [RefusedJobs].
 func (s *Store) Append(ctx context.Context, jobs []*model.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -191,10 +192,10 @@ func leaveOut(ctx context.Context, tx *sql.Tx, seq int64) error {
 // rollBatch is how many jobs one transaction sets aside.
 const rollBatch = 500
 
-// RollBack is told the last number that the log has given, by a controller that has applied all of
-// it. Jobs with greater numbers are of a log that was lost or replaced by an older one. They are set
-// aside: they stay in the file and in answers, behind all others, and their numbers can be given
-// again. It returns how many there were.
+// RollBack sets aside the jobs with numbers above lastSeq, the last number that the log has given.
+// They come from a log that was lost or replaced by an older one. They stay in the file and in
+// answers, behind all others, and their numbers can be given again. A controller calls it after it
+// has applied the whole log. It returns the number of jobs set aside.
 func (s *Store) RollBack(ctx context.Context, lastSeq int64) (moved int64, err error) {
 	for more := true; more && err == nil; {
 		s.mu.Lock()

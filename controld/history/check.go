@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CheckState says what is known of the whole file.
+// CheckState is the result of the last check of the whole file.
 type CheckState int32
 
 // States of a check.

@@ -17,8 +17,8 @@ func (s *Store) CopyTo(ctx context.Context, path string, upTo int64) error {
 	return errors.Join(CutAfter(ctx, path, upTo), os.Chmod(path, 0o600))
 }
 
-// CutAfter drops the records behind a number from a file that no store has open: they are of jobs that
-// had not ended in the state beside it.
+// CutAfter drops the records behind a number from a file that no store has open. Their jobs had not
+// ended in the state that is restored with the file.
 func CutAfter(ctx context.Context, path string, upTo int64) error {
 	db, err := sql.Open("sqlite", "file:"+escapePath(path)+"?_pragma=journal_mode(DELETE)&_pragma=synchronous(FULL)")
 	if err != nil {

@@ -39,7 +39,7 @@ func gaps(ctx context.Context, q querier, query string, args ...any) ([]Gap, err
 	return found, rows.Err()
 }
 
-// Missing returns the gaps among the numbers 1 to upTo, in order. What was pruned is none.
+// Missing returns the gaps among the numbers 1 to upTo, in order. Pruned numbers are no gaps.
 func (s *Store) Missing(ctx context.Context, upTo int64) ([]Gap, error) {
 	missing, err := gaps(ctx, s.db, "SELECT max(first, ?2 + 1), min(last, ?1) FROM gap WHERE first <= ?1 AND last > ?2 "+
 		"ORDER BY first", upTo, s.pruned.Load())
@@ -54,8 +54,8 @@ func (s *Store) Missing(ctx context.Context, upTo int64) ([]Gap, error) {
 	return missing, nil
 }
 
-// NoteGaps makes gaps of the numbers up to upTo that are missing, so that what comes later can be
-// stored. Their jobs have left the state; [Fill] fetches those that another controller has.
+// NoteGaps makes gaps of the missing numbers up to upTo, so that later jobs can be stored. The
+// missing jobs have left the state; [Fill] fetches them from another controller, if one has them.
 func (s *Store) NoteGaps(ctx context.Context, upTo int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func closeGaps(ctx context.Context, tx *sql.Tx, lowest, highest int64) error {
 // them.
 type Fetch func(ctx context.Context, from, to int64) ([]*model.Job, error)
 
-// Fill fetches what s misses up to upTo, and makes it durable as it goes. It is an error when the
-// peer does not have all of it; what it had is kept.
+// Fill fetches the records that s misses up to upTo, and makes them durable as it goes. It is an
+// error if the peer does not have them all; the fetched records are kept.
 func Fill(ctx context.Context, s *Store, fetch Fetch, upTo int64) error {
 	missing, err := s.Missing(ctx, upTo)
 	if err != nil {
@@ -134,8 +134,8 @@ func Fill(ctx context.Context, s *Store, fetch Fetch, upTo int64) error {
 	return nil
 }
 
-// fillGap fetches one gap in batches, and returns the first number of it that the peer does not have,
-// 0 if it has all.
+// fillGap fetches one gap in batches, and returns the first number of it that the peer does not
+// have, 0 if it has all.
 func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) (lacks int64, err error) {
 	for next := g.From; next <= g.To; {
 		answer, err := fetch(ctx, next, g.To)
@@ -157,8 +157,8 @@ func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) (lacks int64, er
 	return lacks, nil
 }
 
-// usable returns the jobs of an answer that were asked for, in order, and the first number before or
-// between them that is missing, 0 if none is. A bad record is left out, and the others are used.
+// usable returns the jobs of an answer that were asked for, in order, and the first number before
+// or between them that is missing, 0 if none is. A bad record is left out, and the others are used.
 func usable(answer []*model.Job, from, to int64) (jobs []*model.Job, hole int64) {
 	next := from
 	for _, j := range answer {

@@ -20,7 +20,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What can be wrong with a file or a record. Errors wrap these; compare with errors.Is.
+// Faults of a file or a record. Errors wrap them; compare with errors.Is.
 var (
 	ErrNotWritable = errors.New("history cannot be written")
 	ErrNewer       = errors.New("history was written by a newer version of rota")
@@ -77,7 +77,7 @@ type Store struct {
 	bad         atomic.Int64 // answers that left a damaged row out
 	check       atomic.Int32 // a CheckState
 
-	// OnBadRow is told of each row that cannot be read, once, and of a hundred at most. It may be nil. Set
+	// OnBadRow gets each unreadable row once, at most a hundred. It may be nil. Set
 	// it before the first query. A row below 0 is an entry of the audit log.
 	OnBadRow func(row int64, err error)
 	toldMu   sync.Mutex
@@ -177,16 +177,16 @@ func explain(err error) error {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Last returns the highest number up to which nothing is to be stored any more: each job is on disk,
-// or it is pruned, or in a gap. It is 0 if there is none.
+// Last returns the highest number up to which every job is on disk, pruned or in a gap. It is 0 if
+// there is no such job.
 func (s *Store) Last() int64 { return s.last.Load() }
 
 // Absent counts the numbers in gaps: jobs that left the state before this controller stored them, and
 // that it has not fetched from another controller yet.
 func (s *Store) Absent() int64 { return s.absent.Load() }
 
-// AbsentUntil returns the wall clock at which the first job after the gaps ended: of jobs that ended
-// before, some are not here. It is 0 if there is no such job.
+// AbsentUntil returns the wall clock at which the first job after the gaps ended. Some jobs that
+// ended before it are missing here. It is 0 if there is no such job.
 func (s *Store) AbsentUntil() model.UnixMS { return model.UnixMS(s.absentUntil.Load()) }
 
 // SetAside counts the jobs that have lost their number because the log went back to before they ended.

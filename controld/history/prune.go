@@ -12,9 +12,10 @@ import (
 // stored within some tens of milliseconds.
 const pruneBatch = 500
 
-// Prune removes some of the oldest jobs that ended before an instant. It returns how many it removed;
-// more may be left. Queries go on meanwhile. Jobs are removed in the order of their numbers, so a job
-// behind one that is kept is kept too. The file does not shrink: what is free in it is used again.
+// Prune removes some of the oldest jobs that ended before an instant. It returns how many it
+// removed; more may be left. Queries go on meanwhile. Jobs are removed in the order of their
+// numbers, so a job behind a kept job is kept too. The file does not shrink; its free space is used
+// again.
 func (s *Store) Prune(ctx context.Context, before model.UnixMS) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +55,8 @@ func pruneUpTo(ctx context.Context, tx *sql.Tx, upTo int64) error {
 	return writeNote(ctx, tx, notePruned, upTo)
 }
 
-// prunable returns the number up to which jobs ended before an instant, at most a batch of them, and
-// how many these are.
+// prunable returns the number up to which jobs ended before an instant, at most a batch of them,
+// and how many these are.
 func prunable(ctx context.Context, tx *sql.Tx, after int64, before model.UnixMS) (upTo int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT seq, ended FROM job WHERE seq > ? ORDER BY seq LIMIT ?", after, pruneBatch)
 	if err != nil {

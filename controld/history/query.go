@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// LimitMax is the most jobs that one call returns: the longest page of the API, and one that says
-// that there are more.
+// LimitMax is the most jobs that one call returns: the longest page of the API, and one more that
+// shows whether another page follows.
 const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
@@ -104,8 +104,8 @@ func limited(limit int) int {
 	return limit
 }
 
-// Query returns the jobs that f selects, the last to end first, and behind them those that were set
-// aside, whose Seq is below 0.
+// Query returns the jobs that f selects, the last to end first. Jobs that were set aside come last;
+// their Seq is below 0.
 func (s *Store) Query(ctx context.Context, f Filter) ([]*model.Job, error) {
 	var found []*model.Job
 	for {
@@ -121,7 +121,8 @@ func (s *Store) Query(ctx context.Context, f Filter) ([]*model.Job, error) {
 	}
 }
 
-// rangeBytes bounds what Range returns, beyond its first job: another controller reads it into memory.
+// rangeBytes bounds what Range returns, beyond its first job: another controller reads it into
+// memory.
 const rangeBytes = 16 << 20
 
 // Range returns the jobs with from <= Seq <= to in order, at most limit of them and about 16 MiB.
@@ -132,7 +133,8 @@ func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*model.
 	return p.jobs, err
 }
 
-// Get returns the job with this id, or ErrNoJob. Of two it is the one that was not set aside.
+// Get returns the job with this id, or ErrNoJob. If two have the id, it returns the job that was
+// not set aside.
 func (s *Store) Get(ctx context.Context, id model.JobID) (*model.Job, error) {
 	var body []byte
 	err := s.db.QueryRowContext(ctx, "SELECT body FROM job WHERE id = ? ORDER BY seq DESC LIMIT 1",
@@ -157,8 +159,8 @@ type page struct {
 	last int64 // number of the last row
 }
 
-// page runs a query for numbers and bodies, and stops once it has read so many bytes. A body that is
-// damaged is left out, counted and said once: the others are answered.
+// page runs a query for numbers and bodies, and stops once it has read so many bytes. A body that
+// is damaged is left out, counted and said once: the others are answered.
 func (s *Store) page(ctx context.Context, bytes int, query string, args ...any) (p page, err error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {

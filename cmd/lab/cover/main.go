@@ -1,10 +1,11 @@
 // Command cover measures which statements the tests run, and writes the table of coverage.md.
-// Run in the root of the product's module, it knows the module of the laboratory too.
-// `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
+// It runs in the root of the product's module, and also takes packages of the laboratory's module.
+// `make cover` measures all packages. `make cover PKG=./consensus/...` measures some, and keeps the
+// rows of the others.
 //
-// A package's own tests are counted, and so are those of the packages named beside it. A package
-// that is tested through another one has its row there too. A test that starts itself as a program
-// of Rota is counted with that program.
+// A package's row counts the statements that its own tests run. A row may name further packages:
+// their tests count too, for a package that is tested through another one. If a test starts itself
+// as a program of Rota, the statements of that program count.
 package main
 
 import (

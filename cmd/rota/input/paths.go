@@ -16,10 +16,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// WarnOfPaths warns about a working directory, an image or a place for output that is missing, or
-// that the submitter may not write, as far as this host can tell. It refuses nothing, since nodes
-// may have other disks: a path whose first directory is not on this host is left to them. Root,
-// which may write everywhere, is warned once it is known as which other user its jobs run.
+// WarnOfPaths warns about a working directory, an image or a place for output that is missing or
+// that the submitter may not write. It judges as far as this host can tell. It refuses nothing,
+// since nodes may have other disks: a path whose first directory is not on this host is left to
+// them. Root, which may write everywhere, is warned once it is known as which other user its jobs
+// run.
 func WarnOfPaths(env *command.Env, req *Submission) {
 	said := wrongPaths(req.Job, jobUser{"you", "you", func(dir string) bool {
 		return os.Getuid() == 0 || unix.Access(dir, unix.W_OK|unix.X_OK) == nil

@@ -42,8 +42,8 @@ func sent(t *testing.T, a *rotatest.Answers) *jobspec.Job {
 
 const script = "#!/bin/sh\n#SBATCH -J small\ntrue\n"
 
-// TestExport notices a variable that a job gets without a request, a requested variable that it
-// does not get, and one that is left out in silence.
+// TestExport notices a variable that a job gets without a request, and a requested one that it does
+// not get. It also notices a variable that is left out in silence.
 func TestExport(t *testing.T) {
 	environ := []string{"not a name=1", "PATH=/bin", "LAB=1", "HF_TOKEN=hf_secret", "WANDB_MODE=off\xff",
 		"SLURM_JOB_ID=3", "PWD=/x",

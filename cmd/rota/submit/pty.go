@@ -18,8 +18,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Times of a job that belongs to this terminal: how long a lost connection is opened again, and
-// after how long without one the node hangs the job up, if this process cannot cancel it.
+// Times of a job that belongs to this terminal. ptyRetry is how long a lost connection is opened
+// again. After ptyHangUp without one the node hangs the job up, if this process cannot cancel it.
 const (
 	ptyRetry  = 30 * time.Second
 	ptyHangUp = jobspec.Seconds(60)

@@ -1,9 +1,9 @@
 // Package identity identifies the other end of a connection, and lets machines vouch for their
 // users.
 //
-// The kernel identifies a local user: by SO_PEERCRED on a unix socket, and in rota dev by the owner
-// of the other end of a loopback TCP connection. A machine is known by its certificate (package
-// pki), and may vouch for its users in headers; any other caller that tries is refused.
+// The kernel identifies a local user by SO_PEERCRED on a unix socket. In rota dev it does so by the
+// owner of the other end of a loopback TCP connection. A machine is known by its certificate
+// (package pki), and may vouch for its users in headers; any other caller that tries is refused.
 package identity
 
 import (

@@ -37,8 +37,8 @@ func Stopping(j *model.Job) bool {
 	return a != nil && a.Stop != nil
 }
 
-// Ranked returns tasks with their values from the best: the least value first, or the greatest with
-// goal max; the lower number first where values are equal.
+// Ranked returns tasks with their values from the best. The least value comes first, or the
+// greatest with goal max; of equal values the lower number comes first.
 func Ranked(values map[int]float64, goal string) []int {
 	tasks := make([]int, 0, len(values))
 	for task := range values {

@@ -1,6 +1,6 @@
-// Package texts keeps what jobs have in common once: a script by its digest, and specifications,
-// groups and short strings that are alike. A job that is packed has them from here, so that 100,000
-// jobs of a sweep take little more memory than one.
+// Package texts stores equal parts of jobs once: scripts by their digest, and specifications,
+// groups and short strings. A packed job points to these shared parts, so that 100,000 jobs of a
+// sweep take little more memory than one.
 package texts
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Store is what is kept once. The zero value is empty. Nothing but memory depends on what
-// specifications share.
+// Store holds the shared parts of jobs. The zero value is empty. Sharing saves memory and changes
+// nothing else.
 type Store struct {
 	contents map[model.Digest]*model.Text // scripts of jobs in the state
 
 	jobs    map[string]*jobspec.Job
 	groups  map[string]sharedGroups
 	strings map[string]string
-	spec    jobspec.Job // being packed
-	env     []byte      // of it
+	spec    jobspec.Job // the specification that is being packed
+	env     []byte      // its environment
 
 	numbered uint64 // the last number given to groups
 }
 
-// Pack takes the long parts out of a new job's specification and shares the rest with jobs that
-// have the same. Doing it twice changes nothing.
+// Pack takes the long parts out of a new job's specification, and shares the rest with jobs that
+// have an equal rest. A second Pack changes nothing.
 func (s *Store) Pack(j *model.Job) {
 	if j.Texts != nil {
 		return
@@ -225,14 +225,14 @@ func (s *Store) intern(text string) string {
 	return text
 }
 
-// Script returns the script with a digest, nil if it is not kept.
+// Script returns the script with a digest, nil if the store does not have it.
 func (s *Store) Script(digest model.Digest) *model.Text { return s.contents[digest] }
 
-// Find returns a script that is kept, nil if it is not.
+// Find returns the stored copy of a script, nil if there is none.
 func (s *Store) Find(script string) *model.Text { return s.contents[sha256.Sum256([]byte(script))] }
 
-// Load keeps a script from a snapshot, for the jobs after it, and returns false if it is there
-// already.
+// Load stores a script from a snapshot, which the jobs that follow in the snapshot use. It returns
+// false if the script is stored already.
 func (s *Store) Load(script string) bool {
 	if s.contents[sha256.Sum256([]byte(script))] != nil {
 		return false

@@ -1,8 +1,8 @@
 // Package openapi makes the OpenAPI document of the API from its table of operations and the Go
 // types of their bodies.
 //
-// The library only describes: passing each request through its own decoding and validation costs
-// several times what the rest of a submission does.
+// The library (huma) only writes the document. It could also decode and validate requests, but that
+// would cost several times the rest of a submission.
 package openapi
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Operation is what the document says of one route.
+// Operation describes one route in the document.
 type Operation struct {
 	Method, Path string
 	Summary      string
 	For          string // roles of callers that may use it
 	Params       []Param
-	In, Out      reflect.Type // of the bodies; nil for none
+	In, Out      reflect.Type // types of the request's and the answer's body; nil for none
 	AlsoIn       reflect.Type // another form that the request body may have
-	Media        string       // of the answer; "" is JSON
+	Media        string       // media type of the answer; "" is JSON
 	Poll         bool         // takes after, wait and consistent
 }
 
@@ -39,10 +39,10 @@ type Param struct {
 	Doc  string
 }
 
-// Kind is what a parameter's value has to be.
+// Kind is the type of a parameter's value.
 type Kind string
 
-// Kinds of parameters. The document shows those that JSON Schema does not know as strings.
+// Kinds of parameters. JSON Schema lacks the last three; the document shows them as strings.
 const (
 	String   Kind = huma.TypeString
 	Integer  Kind = huma.TypeInteger // from 0
@@ -50,7 +50,7 @@ const (
 	Array    Kind = huma.TypeArray // of strings, separated by commas or repeated
 	Duration Kind = "duration"     // such as 60s
 	Instant  Kind = "instant"      // RFC 3339
-	Page     Kind = "page"         // where a page begins: next of the page before, a number
+	Page     Kind = "page"         // begin of a page: the number in `next` of the page before
 )
 
 // polling are the parameters of an operation with Poll.
@@ -60,7 +60,7 @@ var polling = []Param{
 	{Name: "consistent", In: "query", Kind: Boolean, Doc: "reflect everything acknowledged before"},
 }
 
-// Query returns the parameters of the query, those of a long poll among them.
+// Query returns the query parameters, including those of a long poll.
 func (o *Operation) Query() []Param {
 	query := slices.DeleteFunc(slices.Clone(o.Params), func(p Param) bool { return p.In != "query" })
 	if o.Poll {
@@ -69,7 +69,7 @@ func (o *Operation) Query() []Param {
 	return query
 }
 
-// Document describes operations. Those without a summary are left out.
+// Document returns the OpenAPI document of the operations. It leaves out those without a summary.
 func Document(operations []Operation) (*huma.OpenAPI, error) {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{

@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// Field is one thing that can be said of a row. All forms are made of it: a letter of -o, a name of
-// -O, a field of sacct, a key of scontrol show and a member in JSON.
+// Field is one thing that can be said of a row. It makes all forms: a letter of -o, a name of -O, a
+// field of sacct, a key of scontrol show and a member in JSON.
 type Field[T any] struct {
 	letter byte   // in -o; 0: it has none
 	long   string // in -O; "": it has none

@@ -666,9 +666,9 @@ func limitMinutes(r *JobRow) any {
 }
 
 // Unfold returns the rows of a job as Slurm has them. An array has no row of its own. It has one
-// row for its pending tasks and one for the tasks that were cancelled before they began; with each,
-// it has a row for every such task. Tasks that began are jobs of their own. A pipeline has no row;
-// its groups have. The rows may share memory with j.
+// row for its pending tasks and one for the tasks that were cancelled before they began. With each,
+// every such task has a row. Tasks that began are jobs of their own. A pipeline has no row; its
+// groups have. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	// A pending job shows nothing of its earlier attempts.
 	j.Code, j.State = slurmState(j)

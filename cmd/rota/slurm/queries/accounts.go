@@ -152,8 +152,8 @@ func (q *accountQuery) rows(all []association, whole bool) []association {
 }
 
 // associations lists the accounts as a tree, each followed by its users. They are the users
-// configured for it, those that hold something or have used it, and the caller if it is in one of
-// its groups.
+// configured for it, and those that hold something or have used it. The caller is one if it is in
+// one of its groups.
 func associations(ctx context.Context, s *command.Session) ([]association, error) {
 	shares, _, err := s.Shares(ctx, api.Read{})
 	if err != nil {
