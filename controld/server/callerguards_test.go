@@ -216,3 +216,35 @@ func TestAnswersAboutOneJob(t *testing.T) {
 		t.Errorf("a job that there is not: %v", err)
 	}
 }
+
+// TestWhichAttemptIsFirst: the last one, unless the job waits for another and that is to be followed.
+func TestWhichAttemptIsFirst(t *testing.T) {
+	s := small(t)
+	gone, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		state    model.JobState
+		attempts int
+		follow   bool
+		want     int // number of the attempt; 0: it is waited for, or refused
+	}{{model.Running, 2, false, 2}, {model.Running, 2, true, 2}, {model.Pending, 2, false, 2}, {model.Pending, 2, true, 0},
+		{model.Pending, 0, true, 0}, {model.Pending, 0, false, 0}, {model.Completed, 2, true, 2},
+		{model.Completed, 0, true, 0}} {
+		x := s.of(named("ann", 7), "")
+		x.r = x.r.WithContext(gone)
+		j := &model.Job{ID: s.submitAt("j"), State: c.state, Attempt: c.attempts}
+		for n := range c.attempts {
+			j.Attempts = append(j.Attempts, model.Attempt{N: n + 1})
+		}
+		a, err := x.firstAttempt(j, &logRequest{follow: c.follow})
+		if (a != nil) != (c.want > 0) || a != nil && a.N != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%+v: %+v, %v", c, a, err)
+		}
+	}
+	large := ask("POST", "/v1/x", named("ann", 7))
+	large.r = httptest.NewRequest("POST", "/v1/x", strings.NewReader("short"))
+	large.r.ContentLength = maxBody + 1
+	if _, err := large.body(); codeOf(err) != api.CodeTooLarge || large.bodyBytes != 0 {
+		t.Errorf("a body that is announced as too large: %v, %d bytes of it were read", err, large.bodyBytes)
+	}
+}
