@@ -2,14 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -403,49 +401,6 @@ func TestGPUsOfHiddenJobs(t *testing.T) {
 		if got.GPUs[0].Job != 0 || got.GPUs[1].Job != c || got.GPUsUsed != 1 || (len(got.Jobs) == 1) != (c != 0) {
 			t.Errorf("%s sees GPUs %+v of jobs %v", user.User.User, got.GPUs, got.Jobs)
 		}
-	}
-}
-
-// TestAStreamEndsWithACertificate that was revoked, and not with one that another machine has.
-func TestAStreamEndsWithACertificate(t *testing.T) {
-	s := keyed(t)
-	dir := filepath.Join(t.TempDir(), "login")
-	if err := s.Credential.Issue(dir, pki.Login, "l1", nil); err != nil {
-		t.Fatal(err)
-	}
-	login, err := pki.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	generations := map[string]int64{}
-	s.Credential.SetRevocations(func(r pki.Role, name string) int64 { return generations[string(r)+"/"+name] })
-	leaf := make(chan *tls.ConnectionState, 1)
-	served := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaf <- r.TLS }))
-	served.TLS = s.Credential.Server(pki.Login)
-	served.StartTLS()
-	t.Cleanup(served.Close)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: login.Client(pki.Controller)}}
-	resp, err := client.Get(served.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	x := s.of(named("ann", 7), "")
-	x.r.TLS = <-leaf
-	ctx, cancel := x.whileCredentialHolds(t.Context())
-	defer cancel()
-	generations["login/l2"], generations["node/l1"] = 1, 1
-	if err := s.lapsed(x.r); err != nil || ctx.Err() != nil {
-		t.Errorf("while others are revoked: %v, %v", err, ctx.Err())
-	}
-	generations["login/l1"] = 1
-	if err := s.lapsed(x.r); !errors.Is(err, pki.ErrRevoked) {
-		t.Errorf("revoked: %v", err)
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(patience):
-		t.Error("the stream goes on")
 	}
 }
 

@@ -85,7 +85,8 @@ func TestEachKindOfNewsStaysItself(t *testing.T) {
 	result.ExitCode = 3
 	old := []News{State(model.WorkerCreated), Rate(1), Class("slow"), Finding{Policy: "a", Line: "1"}, Switch{Number: 1}}
 	last := []News{Result(result), Rate(2), Class("fast"), Finding{Policy: "a", Line: "2"},
-		Finding{Policy: "b", Line: "3"}, Switch{Number: 2, Means: "m", TookMS: 4}, &Profile{Rate: 5}, &Packed{Number: 6, Rate: 7}}
+		Finding{Policy: "b", Line: "3"}, Switch{Number: 2, Means: "m", TookMS: 4}, &Profile{Rate: 5},
+		&Packed{Number: 6, Rate: 7}}
 	o := NewOutbox()
 	for _, n := range slices.Concat(old, last) {
 		o.Put(wid(1), n)
