@@ -30,12 +30,22 @@ func TestPages(t *testing.T) {
 		t.Fatalf("only %d pages", len(pages))
 	}
 	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	words := 0
 	for name, text := range pages {
+		if strings.HasPrefix(name, "docs/") {
+			words += len(strings.Fields(text))
+		}
 		for _, problem := range append(brokenTables(text), deadLinks(name, pages, exists)...) {
 			t.Errorf("%s%s", name, problem)
 		}
 	}
+	if words > docsWords {
+		t.Errorf("docs has %d words, and %d are the most: shorten a page, or move results to cmd/lab", words, docsWords)
+	}
 }
+
+// docsWords is how many words all pages of docs may have. More are not read.
+const docsWords = 75_000
 
 // TestPagesFindsProblems shows each kind of problem to the checks of TestPages.
 func TestPagesFindsProblems(t *testing.T) {
