@@ -161,7 +161,7 @@ func (m *Machine) holdUnaccounted(id model.JobID) {
 func (m *Machine) holdForAdmin(j *model.Job) {
 	ran := m.v.Recovery().RanOf(j.ID)
 	j.Hold, j.Reason = model.HeldByAdmin, model.Reason{Code: model.ReasonHeldAdmin, Text: fmt.Sprintf(
-		"attempt %d ran on node %s after the controllers' state was saved: its end is unknown; look at its output, "+
+		"attempt %d ran on node %s after the controllers' state was saved, and its end is unknown: look at its output, "+
 			"then release or cancel the job", ran.Attempt, ran.Node)}
 }
 

@@ -59,7 +59,7 @@ func TestAControllerThatLostItsDisk(t *testing.T) {
 		w.must(w.Unplug(w.ctx, c1))
 		w.must(c3.Start())
 		w.must(c2.Start())
-		w.refuses(c2, "its disk was rolled back", "c2.promises says that it was at", "move this directory away")
+		w.refuses(c2, "its disk was rolled back", "c2.promises says that it was at", "Move this directory away")
 		w.noLeader(c3)
 		w.must(w.Plug(w.ctx, c1))
 		w.must(c2.EmptyDisk()) // as it says
@@ -73,7 +73,7 @@ func TestAControllerThatLostItsDisk(t *testing.T) {
 	t.Run("old, and its machine was booted", func(t *testing.T) {
 		hurt(func() error { return w.all(c2.OldDisk(), c2.Boot()) })
 		w.must(c2.Start())
-		w.refuses(c2, "its disk was rolled back", "c1 has seen it at entry", "move this directory away")
+		w.refuses(c2, "its disk was rolled back", "c1 has seen it at entry", "Move this directory away")
 		w.must(w.Unplug(w.ctx, c1))
 		w.must(c3.Start())
 		w.must(c2.Start())

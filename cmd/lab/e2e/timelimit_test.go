@@ -29,7 +29,7 @@ func TestAnOwnerOnlyShortensTheLimitOfARunningJob(t *testing.T) {
 	if ok {
 		t.Errorf("the owner raises it: %s", out)
 	}
-	w.wants(out, "only an operator may raise it")
+	w.wants(out, "only an operator may raise the time limit")
 	w.ok("update", id, "--time", "+1m")
 	w.wants(w.ok("queue", "-j", id, "--no-header", "--columns", "limit"), "1:31:00")
 	w.ok("cancel", id)

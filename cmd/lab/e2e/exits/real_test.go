@@ -190,7 +190,7 @@ func (r *real) script() string {
 	traps := "trap 'gone TERM' TERM\ntrap 'gone USR1' USR1"
 	switch r.cell.program.leaves {
 	case dies:
-		then = "kill -$1 $$"
+		then = "trap - TERM USR1; kill -$1 $$"
 	case ignores:
 		traps = "trap '' TERM USR1"
 	}
@@ -209,7 +209,6 @@ gone() {
   echo leaving
   : > DIR/leaving.$K
   until [ -e DIR/leave ]; do sleep 0.03; done
-  trap - TERM USR1
   THEN
 }
 SAYS
