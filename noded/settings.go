@@ -118,6 +118,7 @@ func defaultPorts(name string, shared bool) string {
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	// The daemon itself: its name, directory, addresses and socket.
 	if !member.ValidName(c.Name) {
 		bad("--name %q: write 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
 	}
@@ -138,6 +139,7 @@ func (c Config) Validate() error {
 		bad("--socket %s lies in --data-dir, which no user can enter: choose another place, such as %s", c.Socket,
 			DefaultConfig().Socket)
 	}
+	// The hardware, counted or simulated.
 	if c.Cores < 0 || c.Memory < 0 || c.GPUs < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory, --gpus and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
@@ -147,6 +149,7 @@ func (c Config) Validate() error {
 	if c.MPS && c.Login {
 		bad("--mps with --login: a login node runs no jobs; leave --mps out")
 	}
+	// Bounds on jobs.
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
 		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")
 	}
@@ -159,6 +162,7 @@ func (c Config) Validate() error {
 	if c.MaxLogs < 0 || c.MaxLogs > 0 && c.MaxLogs < minLogs {
 		bad("--max-logs %v: write at least %v, or 0B for no bound", c.MaxLogs, minLogs)
 	}
+	// The containers: cgroups, saved images, paths and ports.
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)
 	}

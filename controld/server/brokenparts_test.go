@@ -178,7 +178,7 @@ func (s *site) node(name string) *exchange {
 	return x
 }
 
-// TestNothingIsDeniedByAHistoryThatIsClosed: what cannot be read is an error, and not a job that there is not.
+// TestNothingIsDeniedByAHistoryThatIsClosed: an unreadable history is an error. It does not make a job unknown.
 func TestNothingIsDeniedByAHistoryThatIsClosed(t *testing.T) {
 	s := newSite(t)
 	s.do(fsm.RegisterNode{Node: model.Node{Name: "n8", BootID: "bn8", Cores: 1, Memory: jobspec.GiB}})

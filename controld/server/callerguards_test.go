@@ -213,7 +213,7 @@ func TestAnswersAboutOneJob(t *testing.T) {
 		t.Errorf("a job that runs waits because of %+v, %v", runs.Reason, err)
 	}
 	if _, err := getJob(s.request("/v1/jobs/{id}", "777", "", "")); codeOf(err) != api.CodeNotFound {
-		t.Errorf("a job that there is not: %v", err)
+		t.Errorf("an unknown job: %v", err)
 	}
 }
 

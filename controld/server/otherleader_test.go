@@ -27,7 +27,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// other is the leader of a cluster of which the tested controller follows. It answers as a test says.
+// other leads, and the tested controller follows it. It answers as a test says.
 type other struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -43,8 +43,8 @@ const (
 // A period is known if the series correlates with itself one and two periods later, and does not
 // within a period. Both halves of the series must have the same period, each by itself. The samples
 // should come at irregular intervals, since a rhythm that is faster than they are looks like a slow
-// one at regular intervals. Periods below 0.2 s, and those of which fewer than eight fit into the
-// series, are unknown.
+// one at regular intervals. A period below 0.2 s is unknown, and so is a period that fits
+// into the series fewer than eight times.
 func Periods(points []Point) (rate int64, known bool) {
 	n := len(points)
 	if n < minPoints {

@@ -212,7 +212,7 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 func (f *Accounts) emptied() *fit.Room {
 	room := f.state.Room.Copy()
 	if f.QuotaOnly {
-		room.DropUnguaranteed() // what is kept for a blocked head comes after what an account deserves
+		room.DropUnguaranteed() // room for a blocked head comes after the deserved share of an account
 	}
 	// Jobs that pause keep their memory.
 	for j := range f.state.View.Live() {

@@ -1,7 +1,7 @@
 // Package introspect lets jobs that can be suspended share nodes under overload, after Gandiva
 // (Xiao et al., OSDI 2018). It also weighs how far their training has come, after SpeCon (Mao et
-// al., 2020). It comes beside any policy, for the queues and accounts of which the configuration
-// says so.
+// al., 2020). It comes beside any policy, for the queues and accounts that the configuration
+// names.
 //
 // # Turns
 //

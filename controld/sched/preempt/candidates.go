@@ -128,7 +128,7 @@ func newCandidates(t *scratch.State, cache *Cache, pauses bool) *Candidates {
 	r.known.End()
 	clear(r.before)
 	// 3. Jobs that can pause get a second entry for that. Then index all entries by node, and correct
-	// what does not hold for the whole run: broken GPUs, and grace periods as they were measured.
+	// the values that change in a run: broken GPUs, and measured grace periods.
 	if pauses {
 		r.offerPauses(t)
 	}
