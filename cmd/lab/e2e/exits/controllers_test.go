@@ -87,6 +87,14 @@ func (c *controllers) view() *state.View {
 	return c.m.View()
 }
 
+// audit returns the invariants that do not hold. Nodes that still report wait for it: Check reads the
+// state of the moment, so a command beside it would change what it compares.
+func (c *controllers) audit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.m.Check()
+}
+
 // link is how one node speaks to the controllers.
 type link struct {
 	*controllers

@@ -456,7 +456,7 @@ func (s *scene) check() error {
 		}
 		note("output", said(), all)
 	}
-	if err := s.m.Check(); err != nil {
+	if err := s.audit(); err != nil {
 		wrong = append(wrong, err.Error())
 	}
 	if len(wrong) > 0 {
