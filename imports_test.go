@@ -512,16 +512,31 @@ var rules = map[string]rule{
 		why:   "which steps of a job run where, beside what the node daemon does of its own accord",
 	},
 	"noded/shim": {
-		ours: []string{"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda",
-			"noded/oci/launch"},
+		ours: []string{
+			"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch",
+			"noded/shim/jobsocket", "noded/shim/lifecycle", "noded/shim/oom", "noded/shim/output", "noded/shim/session",
+			"noded/shim/userfiles",
+		},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, " +
-			"and with jobspec the pattern of progress in output",
+		why: "it outlives the node daemon and shares only the protocols with it and with rota-init",
 	},
-	"packaging/python": {why: "it is the module that jobs import, as text"},
+	"noded/shim/jobsocket": {ours: []string{"noded/container"},
+		why: "it hears the processes of a job and decides nothing"},
+	"noded/shim/lifecycle": {ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, pure: true,
+		why: "which tasks start and stop follows from the states of all"},
+	"noded/shim/oom": {ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
+		third: []string{"golang.org/x/sys"}, why: "it reads cgroups and the kernel's log, and knows no task"},
+	"noded/shim/output": {ours: []string{"jobspec", "noded/container"}, third: []string{"golang.org/x/sys"},
+		why: "it keeps output, and shares with jobspec the pattern of progress in it"},
+	"noded/shim/session": {ours: []string{"controld/api/stream", "noded/container", "noded/oci/launch"},
+		third: []string{"golang.org/x/sys"}, why: "it passes frames on, and asks the supervisor to start processes"},
+	"noded/shim/userfiles": {ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"},
+		why: "it opens files with the rights of a job's user, and starts nothing"},
+	"noded/shim/shimtest": {ours: []string{"noded/container"}, why: "the rooms of the shim share it in tests"},
+	"packaging/python":    {why: "it is the module that jobs import, as text"},
 	"noded/controllers": {
 		ours: []string{
 			"controld/api", "controld/api/identity", "controld/api/pki", "controld/api/stream", "controld/member",

@@ -4,140 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
 )
-
-// one returns a task in a state; edits may change it.
-func one(name, hook string, edits ...func(*taskState)) *taskState {
-	t := &taskState{Task: container.Task{Name: name, Hook: hook}, state: container.Exited,
-		exit: container.Exit{Own: true}}
-	for _, e := range edits {
-		e(t)
-	}
-	return t
-}
-
-func byCode(n int) func(*taskState)   { return func(t *taskState) { t.exit.Code = n } }
-func bySignal(n int) func(*taskState) { return func(t *taskState) { t.exit.Signal = n } }
-func asked(t *taskState)              { t.exit.Own = false }
-func byOthers(t *taskState)           { t.stoppedByOthers = true }
-func leads(t *taskState)              { t.Leader = true }
-func beside(t *taskState)             { t.Sidecar = true }
-func unstarted(t *taskState)          { t.state = container.Created }
-func running(t *taskState)            { t.state = container.Running }
-
-// TestHowAWorkerEnds goes through the tasks that decide the exit of a worker, whether it is its own, and which
-// task is named for it.
-func TestHowAWorkerEnds(t *testing.T) {
-	const no = ""
-	for _, c := range []struct {
-		name    string
-		success string
-		asked   int // the signal by which the worker was asked
-		tasks   []*taskState
-		code    int
-		signal  int
-		own     bool
-		named   string
-	}{
-		{"it succeeds", no, 0, []*taskState{one("m", no)}, 0, 0, true, no},
-		{"it succeeds after it was asked", no, 15, []*taskState{one("m", no, asked)}, 0, 0, false, no},
-		{"it fails", no, 0, []*taskState{one("m", no, byCode(3))}, 3, 0, true, no},
-		{"it fails after it was asked", no, 15, []*taskState{one("m", no, byCode(3), asked)}, 3, 0, false, no},
-		{"the worst code", no, 0, []*taskState{one("m", no, byCode(3)), one("n", no, byCode(7)), one("o", no, byCode(5))}, 7,
-			0, true, no},
-		{"a signal is worse", no, 0, []*taskState{one("m", no, byCode(128)), one("n", no, bySignal(1))}, 0, 1, true, no},
-		{"a code above all signals", no, 0, []*taskState{one("m", no, byCode(250)), one("n", no, bySignal(9))}, 250, 0, true,
-			no},
-		{"the worse of two decides whose it is", no, 0, []*taskState{one("m", no, byCode(3), asked), one("n", no,
-			byCode(4))}, 4, 0, true, no},
-		{"a lesser one does not", no, 0, []*taskState{one("m", no, byCode(4)), one("n", no, byCode(3), asked)}, 4, 0, true,
-			no},
-		{"nor does a set-up", no, 0, []*taskState{one("p", "prestart", asked), one("m", no)}, 0, 0, true, no},
-		{"of equal ones both do", no, 0, []*taskState{one("m", no, byCode(3)), one("n", no, byCode(3), asked)}, 3, 0, false,
-			no},
-		{"both succeed, one asked", no, 0, []*taskState{one("m", no), one("n", no, asked)}, 0, 0, false, no},
-		{"one that others ended is left out", no, 0, []*taskState{one("m", no), one("n", no, byCode(3), byOthers, asked)}, 0,
-			0, true, no},
-		{"only the leader", "leader", 0, []*taskState{one("m", no, byCode(3)), one("n", no, leads, byCode(4))}, 4, 0, true,
-			no},
-		{"the first leads", "leader", 0, []*taskState{one("m", no, byCode(3)), one("n", no, byCode(4))}, 3, 0, true, no},
-		{"any succeeds", "any", 0, []*taskState{one("m", no, byCode(3)), one("n", no)}, 0, 0, true, no},
-		{"any succeeds after it was asked", "any", 0, []*taskState{one("m", no, byCode(3)), one("n", no, asked)}, 0, 0,
-			false, no},
-		{"one of any was not asked", "any", 0, []*taskState{one("m", no, asked), one("n", no)}, 0, 0, true, no},
-		{"none of any", "any", 0, []*taskState{one("m", no, byCode(3)), one("n", no, byCode(2))}, 3, 0, true, no},
-		{"one of any runs still", "any", 0, []*taskState{one("m", no, byCode(3)), one("n", no, running)}, 3, 0, true, no},
-		{"a set-up fails", no, 0, []*taskState{one("p", "prestart", byCode(2)), one("m", no, unstarted)}, 2, 0, true,
-			"prestart task p"},
-		{"a sidecar fails", no, 0, []*taskState{one("p", "prestart", beside, byCode(2)), one("m", no)}, 0, 0, true, no},
-		{"a task beside fails", no, 0, []*taskState{one("p", "poststart", byCode(2)), one("m", no)}, 2, 0, true,
-			"poststart task p"},
-		{"a main task is named by none", no, 0, []*taskState{one("p", "poststart", byCode(2)), one("m", no, byCode(2))}, 2, 0,
-			true, no},
-		{"a clean-up fails", no, 0, []*taskState{one("p", "poststop", byCode(2)), one("m", no)}, 2, 0, true,
-			"poststop task p"},
-		{"a clean-up fails after all", no, 0, []*taskState{one("p", "poststop", byCode(9)), one("m", no, byCode(1))}, 1, 0,
-			true, no},
-		{"it never ran", no, 0, []*taskState{one("m", no, unstarted)}, 0, 9, false, no},
-		{"it never ran and was asked", no, 10, []*taskState{one("m", no, unstarted)}, 0, 10, false, no},
-		{"one of two never ran", no, 15, []*taskState{one("m", no), one("n", no, unstarted)}, 0, 15, false, no},
-		{"one of two never ran, the other failed", no, 15, []*taskState{one("m", no, byCode(2)), one("n", no, unstarted)}, 2,
-			0, true, no},
-		{"a set-up ran alone", no, 15, []*taskState{one("p", "prestart"), one("m", no, unstarted)}, 0, 15, false, no},
-	} {
-		got, named := workerExit(c.tasks, workerPhase{success: c.success, askedBy: c.asked})
-		if got.Code != c.code || got.Signal != c.signal || got.Own != c.own || named != c.named {
-			t.Errorf("%s: %d:%d, its own %t, of %q", c.name, got.Code, got.Signal, got.Own, named)
-		}
-	}
-}
-
-// TestWhichEndDecides: of all, of the leader, or of any; not of one that others ended, that runs, or that is no
-// main task.
-func TestWhichEndDecides(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		success string
-		tasks   []*taskState
-		want    bool
-	}{
-		{"one failed", "", []*taskState{one("m", "", byCode(1)), one("n", "", running)}, true},
-		{"one succeeded", "", []*taskState{one("m", ""), one("n", "", running)}, false},
-		{"one of any succeeded", "any", []*taskState{one("m", ""), one("n", "", running)}, true},
-		{"one of any failed", "any", []*taskState{one("m", "", byCode(1)), one("n", "", running)}, false},
-		{"the leader succeeded", "leader", []*taskState{one("m", ""), one("n", "", running)}, true},
-		{"the leader failed", "leader", []*taskState{one("m", "", byCode(1)), one("n", "", running)}, true},
-		{"another than the leader", "leader", []*taskState{one("m", "", running), one("n", "", byCode(1))}, false},
-		{"one that others ended", "", []*taskState{one("m", "", byCode(1), byOthers), one("n", "", running)}, false},
-		{"one has not begun", "", []*taskState{one("m", "", unstarted, byCode(1))}, false},
-		{"one runs", "", []*taskState{one("m", "", running, byCode(1))}, false},
-		{"a sidecar", "", []*taskState{one("p", "prestart", beside, byCode(1)), one("m", "", running)}, false},
-		{"a set-up", "", []*taskState{one("p", "prestart", byCode(1)), one("m", "", running)}, false},
-		{"a task beside", "", []*taskState{one("p", "poststart", byCode(1)), one("m", "", running)}, true},
-		{"a task beside that succeeded", "", []*taskState{one("p", "poststart"), one("m", "", running)}, false},
-		{"a task beside that others ended", "", []*taskState{one("p", "poststart", byCode(1), byOthers),
-			one("m", "", running)}, false},
-		{"a task beside that runs", "", []*taskState{one("p", "poststart", byCode(1), running), one("m", "", running)},
-			false},
-	} {
-		if got := outcomeDecided(c.tasks, c.success); got != c.want {
-			t.Errorf("%s: decided %t", c.name, got)
-		}
-	}
-	first, second, side := one("m", ""), one("n", ""), one("p", "prestart", leads)
-	if leaderOf([]*taskState{side, first, second}) != first || leaderOf([]*taskState{side}) != nil {
-		t.Error("the first main task leads, if none is marked")
-	}
-	second.Leader = true
-	if leaderOf([]*taskState{side, first, second}) != second {
-		t.Error("the main task leads that is marked")
-	}
-}
 
 // TestLastWords: that of the leader counts where it decides, else that of any main task.
 func TestLastWords(t *testing.T) {
@@ -150,9 +22,9 @@ func TestLastWords(t *testing.T) {
 		{"", false, false, true, false}, {"any", false, true, false, true}, {"leader", false, true, false, false},
 		{"leader", true, false, false, true},
 	} {
-		sup := &supervisor{workerPhase: workerPhase{success: c.success}}
+		sup := &supervisor{Phase: lifecycle.Phase{Success: c.success}}
 		for i, said := range []bool{c.side, c.first, c.second} {
-			k := &task{taskState: taskState{Task: container.Task{Hook: []string{"poststart", "", ""}[i]}}}
+			k := &task{TaskState: lifecycle.TaskState{Task: container.Task{Hook: []string{"poststart", "", ""}[i]}}}
 			k.finished.found.Store(said)
 			sup.tasks = append(sup.tasks, k)
 		}
@@ -162,14 +34,9 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestSeverity orders exits: a signal counts as 128 more than its number.
-func TestSeverity(t *testing.T) {
-	for want, e := range map[int]container.Exit{0: {}, 1: {Code: 1}, 137: {Signal: 9}, 143: {Signal: 15, Code: 200}} {
-		if got := severity(e); got != want {
-			t.Errorf("%+v is as severe as %d, want %d", e, got, want)
-		}
-	}
-	if strings.Contains(limitText(7), "unlimited") || limitText(1<<64-1) != "unlimited" {
+// TestTextOfALimit: a limit of none is no number.
+func TestTextOfALimit(t *testing.T) {
+	if limitText(7) != "7" || limitText(1<<64-1) != "unlimited" {
 		t.Error("limits")
 	}
 }
@@ -211,7 +78,7 @@ func TestTheRecordOfASingleTask(t *testing.T) {
 			s.restoring.err, s.memory.lost = errors.New("no image"), "m"
 		}, container.Exit{Signal: 9, Unbegun: true, NotRestored: true, Why: "no image"}},
 	} {
-		one := &task{taskState: taskState{state: container.Exited, executed: c.executed, exit: c.exit}}
+		one := &task{TaskState: lifecycle.TaskState{State: container.Exited, Executed: c.executed, Exit: c.exit}}
 		sup := &supervisor{tasks: []*task{one}, settings: container.Settings{IO: &container.IO{HangUpMS: 7000}}}
 		c.edit(sup)
 		if got := sup.exitRecord(); !reflect.DeepEqual(got, c.want) {
@@ -243,11 +110,11 @@ func TestTheRecordOfSeveralTasks(t *testing.T) {
 		"the second was killed": {[]container.Exit{{Own: true}, killed("y")}, "", func(*supervisor) {},
 			container.Exit{Signal: 9, OOM: true, Killed: "task b: y", Own: true}},
 		"none began": {[]container.Exit{{}, {}}, "", func(s *supervisor) {
-			s.tasks[0].executed, s.tasks[1].executed = false,
+			s.tasks[0].Executed, s.tasks[1].Executed = false,
 				false
 		},
 			container.Exit{Unbegun: true}},
-		"one began": {[]container.Exit{{}, {}}, "", func(s *supervisor) { s.tasks[0].executed = false }, container.Exit{}},
+		"one began": {[]container.Exit{{}, {}}, "", func(s *supervisor) { s.tasks[0].Executed = false }, container.Exit{}},
 		"by its lease": {[]container.Exit{{Signal: 15}, {Signal: 15}}, "", func(s *supervisor) { s.expired = true },
 			container.Exit{Signal: 15, Lease: true}},
 		"before its lease": {[]container.Exit{{Code: 1, Own: true}}, "", func(s *supervisor) { s.expired = true },
@@ -267,8 +134,8 @@ func TestTheRecordOfSeveralTasks(t *testing.T) {
 		sup := &supervisor{settings: container.Settings{IO: &container.IO{HangUpMS: 7000}},
 			shared: &sharedResources{cgroup: &frozen{}, path: "/nowhere/at/all"}}
 		for i, e := range c.exits {
-			one := &task{taskState: taskState{Task: container.Task{Name: []string{"a", "b"}[i]}, state: container.Exited,
-				executed: true, exit: e}}
+			one := &task{TaskState: lifecycle.TaskState{Task: container.Task{Name: []string{"a", "b"}[i]},
+				State: container.Exited, Executed: true, Exit: e}}
 			if i > 0 && i == len(c.exits)-1 {
 				one.Hook = c.hook
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
 )
 
 // finishedLine bounds a line that says that the program is finished, in bytes.
@@ -71,9 +72,9 @@ func saysFinished(line []byte) bool {
 // saidFinished reports whether the program of a worker has said that it is finished. Its leader
 // must have said so where the leader decides its success, else any of its main tasks.
 func (sup *supervisor) saidFinished() bool {
-	leader := leaderOf(sup.taskStates())
+	leader := lifecycle.LeaderOf(sup.taskStates())
 	for _, t := range sup.tasks {
-		if t.isMain() && t.finished.found.Load() && (sup.success != "leader" || &t.taskState == leader) {
+		if t.IsMain() && t.finished.found.Load() && (sup.Success != "leader" || &t.TaskState == leader) {
 			return true
 		}
 	}

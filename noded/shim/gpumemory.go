@@ -71,7 +71,7 @@ func (sup *supervisor) moveMemory() {
 		sup.thaw() // a process moves its memory itself
 		var list []*runcContainer
 		for _, t := range sup.tasks {
-			if t.state == container.Running {
+			if t.State == container.Running {
 				list = append(list, t.container)
 			}
 		}

@@ -13,9 +13,9 @@ import (
 // The supervisor's loop writes to the disk: notices, the state of libcontainer, the exit record. A disk, or
 // a container, that hangs may hold it up. That must keep neither a kill nor the end of a lease from being
 // carried out:
-//   - What can wait is written beside the loop, or for a bounded time ([bounded]).
+//   - Writes that can wait happen beside the loop, or for a bounded time ([bounded]).
 //   - Each write to a socket has a deadline (sendPatience).
-//   - What the loop has not carried out when it should have is done without it: forceEnd kills the
+//   - A kill that the loop does not carry out in time is done without it. forceEnd kills the
 //     processes of the worker by their cgroup, which needs neither a disk nor the loop.
 
 const (
@@ -25,6 +25,8 @@ const (
 	tidyPatience = 5 * time.Second
 	// loopPatience is how long the loop may take to carry out a kill before it is done without the loop
 	loopPatience = time.Second
+	// sendPatience is how long the loop waits for a daemon, or for rota-init, that does not read
+	sendPatience = time.Second
 )
 
 var errTooLong = errors.New("it takes too long, and goes on beside the supervisor")
@@ -68,7 +70,7 @@ func (sup *supervisor) trimBeside() {
 	}
 	var running []*task
 	for _, t := range sup.tasks {
-		if t.state == container.Running {
+		if t.State == container.Running {
 			running = append(running, t)
 		}
 	}

@@ -100,22 +100,3 @@ func TestADaemonThatReadsNothing(t *testing.T) {
 		t.Fatal("the loop waits for a daemon")
 	}
 }
-
-// TestMembersThatReadNothing tells many processes of a job something that none reads. It notices a loop
-// that waits for each of them in turn.
-func TestMembersThatReadNothing(t *testing.T) {
-	var list []*member
-	for range 20 {
-		ours, theirs := net.Pipe()
-		defer theirs.Close()
-		list = append(list, &member{conn: ours})
-	}
-	begin := time.Now()
-	newJobSocket().tell(list, jobOrder{Do: doPause, Number: 1})
-	if took := time.Since(begin); took > 5*sendPatience {
-		t.Errorf("20 members that do not read took %v", took)
-	}
-	if _, err := list[0].conn.Write([]byte("x")); err == nil {
-		t.Error("a member that takes no order is kept")
-	}
-}

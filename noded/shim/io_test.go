@@ -1,16 +1,21 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
+	"github.com/rota-hpc/rota/noded/shim/session"
 )
 
 // TestWhatKeepsAProcessFromBeingStarted goes through the guards of a process beside the ranks.
@@ -24,31 +29,31 @@ func TestWhatKeepsAProcessFromBeingStarted(t *testing.T) {
 		"nothing":                {func(*supervisor) {}, "", passes},
 		"another task":           {func(*supervisor) {}, "other", `no task "other"`},
 		"it has not begun":       {func(s *supervisor) { s.state = container.Created }, "", "has not started"},
-		"its task has not begun": {func(s *supervisor) { s.tasks[0].state = container.Created }, "", "has not started"},
-		"its task has ended": {func(s *supervisor) { s.tasks[0].state = container.Exited }, "",
-			errWorkerEnded.Error()},
+		"its task has not begun": {func(s *supervisor) { s.tasks[0].State = container.Created }, "", "has not started"},
+		"its task has ended": {func(s *supervisor) { s.tasks[0].State = container.Exited }, "",
+			session.ErrEnded.Error()},
 		"it has paused":              {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 1, 1 }, "", "suspended"},
 		"it is to go on":             {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 2, 1 }, "", "suspended"},
 		"it goes on":                 {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 2, 2 }, "", passes},
 		"it is being saved":          {func(s *supervisor) { s.saving.busy = true }, "", "being saved"},
-		"there are as many as fit":   {func(s *supervisor) { s.io.beside = make([]*session, maxExecs) }, "", "64 processes"},
-		"there is room for one more": {func(s *supervisor) { s.io.beside = make([]*session, maxExecs-1) }, "", passes},
+		"there are as many as fit":   {func(s *supervisor) { addSessions(s, maxExecs) }, "", "64 processes"},
+		"there is room for one more": {func(s *supervisor) { addSessions(s, maxExecs-1) }, "", passes},
 	} {
 		sup, _ := orderly(t, 0)
 		one := sup.tasks[0]
-		one.state, one.container.dir = container.Running, t.TempDir()
+		one.State, one.container.dir = container.Running, t.TempDir()
 		c.edit(sup)
-		before := len(sup.io.beside)
+		before := sup.io.Processes()
 		if _, err := sup.execute(container.Exec{Task: c.task}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if len(sup.io.beside) != before {
+		if sup.io.Processes() != before {
 			t.Errorf("%s: it counts though it was not started", name)
 		}
 	}
 	sup := &supervisor{}
 	for _, one := range []container.Task{{Name: "side", Hook: "poststart"}, {Name: "a"}, {Name: "b", Leader: true}} {
-		sup.tasks = append(sup.tasks, &task{taskState: taskState{Task: one}})
+		sup.tasks = append(sup.tasks, &task{TaskState: lifecycle.TaskState{Task: one}})
 	}
 	for name, want := range map[string]string{"": "b", "a": "a", "side": "side"} {
 		if got, err := sup.taskFor(name); err != nil || got.Name != want {
@@ -57,75 +62,9 @@ func TestWhatKeepsAProcessFromBeingStarted(t *testing.T) {
 	}
 }
 
-// TestHowLongOutputIsWaitedFor: the end of a worker waits a while for a reader, longer where one is on its way, and
-// not for output that may be dropped.
-func TestHowLongOutputIsWaitedFor(t *testing.T) {
-	for ms, want := range map[int64]time.Duration{0: 2 * time.Second, 1000: 2 * time.Second, 5000: 5 * time.Second,
-		14_999: 14_999 * time.Millisecond, 15_000: 15 * time.Second, 60_000: 15 * time.Second} {
-		o := newIOServer(container.Settings{IO: &container.IO{HangUpMS: ms}})
-		if o.patience != want || o.own.awaited != (ms > 0) || (o.timer != nil) != (ms > 0) {
-			t.Errorf("hung up after %d ms: %v, awaited %t", ms, o.patience, o.own.awaited)
-		}
-		if o.timer != nil {
-			o.timer.Stop()
-		}
-	}
-	if o := newIOServer(container.Settings{}); o.own != nil || o.patience != 2*time.Second {
-		t.Errorf("output that goes to files: %+v", o)
-	}
-	for _, c := range []struct {
-		read, reader, drop, awaited, closed bool
-		gone                                time.Duration
-		over                                bool
-	}{
-		{read: true, over: true}, {}, {reader: true}, {drop: true, over: true}, {drop: true, awaited: true},
-		{drop: true, reader: true}, {closed: true, over: true}, {closed: true, reader: true},
-		{gone: lingerTime - 1}, {gone: lingerTime, over: true}, {gone: lingerTime, reader: true},
-		{gone: lingerTime, drop: true, awaited: true, over: true}, {read: true, reader: true, over: true},
-	} {
-		s := newSession(c.drop, nil)
-		s.awaited, s.closed = c.awaited, c.closed
-		if c.reader {
-			s.reader = &stream.Conn{}
-		}
-		if c.read {
-			close(s.read)
-		}
-		if got := s.over(c.gone); got != c.over {
-			t.Errorf("%+v: it is waited for: %t", c, !got)
-		}
-	}
-}
-
-// TestAReaderThatDoesNotCome notices a worker that is hung up though its reader has come, too early, or never.
-func TestAReaderThatDoesNotCome(t *testing.T) {
-	for _, reader := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newIOServer(container.Settings{IO: &container.IO{HangUpMS: 5000}})
-			hungUp := func() bool {
-				synctest.Wait()
-				select {
-				case <-o.hangUp:
-					return true
-				default:
-					return false
-				}
-			}
-			time.Sleep(4 * time.Second)
-			o.own.left() // one came, and went: the time begins anew
-			if time.Sleep(4 * time.Second); hungUp() {
-				t.Error("it is hung up too early")
-			}
-			if reader {
-				o.own.mu.Lock()
-				o.own.reader = &stream.Conn{}
-				o.own.mu.Unlock()
-			}
-			if time.Sleep(time.Second); hungUp() == reader {
-				t.Errorf("reader %t: it is hung up %t", reader, !reader)
-			}
-		})
-	}
+// TestAWorkerWithoutAReader notices a worker that goes on though its terminal was closed, and that is killed at once
+// though it has time left to end.
+func TestAWorkerWithoutAReader(t *testing.T) {
 	for _, c := range []struct {
 		state   container.State
 		timeout int64
@@ -133,7 +72,10 @@ func TestAReaderThatDoesNotCome(t *testing.T) {
 	}{{container.Running, 0, false}, {container.Running, 300, false}, {container.Created, 300, false},
 		{container.Running, 300, true}} {
 		sup := idle(t)
-		sup.io.own = newSession(false, nil)
+		sup.io.Own = session.New(false, nil)
+		terminal, program, err := os.Pipe()
+		check(t, err)
+		sup.io.Own.AddTask(0, []*os.File{terminal})
 		sup.settings.IO = &container.IO{HangUpMS: 5400}
 		sup.state, sup.tasks[0].KillTimeout = c.state, c.timeout
 		before := make(chan time.Time)
@@ -148,9 +90,13 @@ func TestAReaderThatDoesNotCome(t *testing.T) {
 			t.Errorf("it says %q, not %q", got, want)
 		}
 		if runs := c.state == container.Running; (sup.killAt != nil) != runs || sup.tasks[0].container.hasEnded() == runs ||
-			!sup.io.own.closed || c.before && sup.killAt != before {
+			c.before && sup.killAt != before {
 			t.Errorf("%+v: a kill follows %t", c, sup.killAt != nil)
 		}
+		if _, err := program.WriteString("x"); !errors.Is(err, unix.EPIPE) {
+			t.Errorf("%+v: its terminal stays open: %v", c, err)
+		}
+		program.Close()
 	}
 }
 
@@ -192,8 +138,8 @@ func TestWhatRotaInitSays(t *testing.T) {
 			ours, theirs := pair(t)
 			c := newListening(theirs)
 			if own {
-				c.io = newSession(false, nil)
-				c.io.begin()
+				c.io = session.New(false, nil)
+				c.io.Begin()
 			}
 			_, err := fmt.Fprint(ours, lines)
 			check(t, err)
@@ -215,11 +161,35 @@ func TestWhatRotaInitSays(t *testing.T) {
 					detached)
 			}
 			if own {
-				c.io.output.Wait()
-				if len(c.io.kept) != want.ended {
-					t.Errorf("%q: %d ranks have ended", lines, len(c.io.kept))
+				if ended := exitsOf(t, c.io); ended != want.ended {
+					t.Errorf("%q: %d ranks have ended", lines, ended)
 				}
 			}
 		}
+	}
+}
+
+// exitsOf ends a session, and returns how many exits of tasks its reader has heard of.
+func exitsOf(t *testing.T, s *session.Session) (exits int) {
+	t.Helper()
+	go s.End(stream.StepEnd{}, "")
+	ours, theirs := pair(t)
+	go func() { _ = s.Attach(stream.New(theirs), 0) }()
+	for c := stream.New(ours); ; {
+		f, err := c.Read()
+		check(t, err)
+		switch f.Kind {
+		case stream.Exit:
+			exits++
+		case stream.End:
+			return exits
+		}
+	}
+}
+
+// addSessions has n processes beside the ranks.
+func addSessions(sup *supervisor, n int) {
+	for range n {
+		sup.io.Add(nil)
 	}
 }

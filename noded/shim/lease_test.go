@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
 )
 
 func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
@@ -121,7 +122,8 @@ func watched(end int64) (*lease, error) {
 // its lease because the shim heard of both at once.
 func TestAnExitBeforeTheLeaseEnds(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		one := &task{taskState: taskState{state: container.Exited, executed: true, exit: container.Exit{Code: 3, Own: own}}}
+		one := &task{TaskState: lifecycle.TaskState{State: container.Exited, Executed: true,
+			Exit: container.Exit{Code: 3, Own: own}}}
 		sup := &supervisor{expired: true, tasks: []*task{one}}
 		if e := sup.exitRecord(); e.Lease == own || e.Code != 3 {
 			t.Errorf("own %t: %+v", own, e)

@@ -14,19 +14,24 @@ import (
 	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/jobsocket"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
+	"github.com/rota-hpc/rota/noded/shim/session"
 )
 
 // listener is a process at the job socket, or rota-init at its channel, that keeps what it hears.
 type listener struct {
-	member *member
+	conn   net.Conn          // from the shim
+	member *jobsocket.Member // nil: it is not at the job socket
 	heard  chan string
 }
 
 func listen(t *testing.T) *listener {
 	t.Helper()
 	ours, theirs := pair(t)
-	l := &listener{&member{conn: ours}, make(chan string, 100)}
+	l := &listener{conn: ours, heard: make(chan string, 100)}
 	go func() {
 		defer close(l.heard)
 		for lines := bufio.NewScanner(theirs); lines.Scan(); {
@@ -38,7 +43,7 @@ func listen(t *testing.T) *listener {
 
 // all ends the connection, and returns what was heard on it.
 func (l *listener) all() string {
-	_ = l.member.conn.Close()
+	_ = l.conn.Close()
 	var all []string
 	for line := range l.heard {
 		all = append(all, line)
@@ -49,15 +54,16 @@ func (l *listener) all() string {
 // orderly returns a supervisor of a worker that runs, without a task that does, and with members that are ready.
 func orderly(t *testing.T, ready int) (*supervisor, []*listener) {
 	t.Helper()
-	sup := &supervisor{state: container.Running, job: newJobSocket(), io: newIOServer(container.Settings{}),
-		memory: newGPUMemory(), saving: newSaving(), tasks: []*task{{taskState: taskState{state: container.Exited},
+	sup := &supervisor{state: container.Running, job: jobsocket.New(), io: session.NewServer(container.Settings{}),
+		memory: newGPUMemory(), saving: newSaving(), tasks: []*task{{TaskState: lifecycle.TaskState{State: container.Exited},
 			container: &runcContainer{}}}}
 	sup.memory.abandon() // no driver is called
 	var list []*listener
 	for range ready {
 		l := listen(t)
-		l.member.ready = true
-		sup.job.members, list = append(sup.job.members, l.member), append(list, l)
+		l.member = sup.job.Add(l.conn)
+		l.member.Ready = true
+		list = append(list, l)
 	}
 	return sup, list
 }
@@ -94,7 +100,7 @@ func TestCoresOfTasksThatDoNotRun(t *testing.T) {
 		{container.Running, errors.New("no cpuset"), "0-1", "0-1,2-3"}} {
 		f := &frozen{err: c.err}
 		r := &sharedResources{cgroup: f, cores: "0-1"}
-		err := r.setCores("2-3", []*task{{taskState: taskState{state: c.state}}})
+		err := r.setCores("2-3", []*task{{TaskState: lifecycle.TaskState{State: c.state}}})
 		if !errors.Is(err, c.err) || r.cores != c.cores || strings.Join(f.cores, " ") != c.bound {
 			t.Errorf("%+v: %v, cores %s, bound to %v", c, err, r.cores, f.cores)
 		}
@@ -144,10 +150,11 @@ func TestWhenAllHaveDoneWhatWasOrdered(t *testing.T) {
 				for _, ready := range []bool{true, false} {
 					sup, list := orderly(t, 0)
 					for _, n := range []int{first, second} {
-						list = append(list, &listener{member: &member{ready: true, done: n}})
+						m := sup.job.Add(nil)
+						m.Ready, m.Done = true, n
+						list = append(list, &listener{member: m})
 					}
-					sup.job.members = []*member{list[0].member, list[1].member}
-					list[1].member.ready = ready
+					list[1].member.Ready = ready
 					sup.begin(container.SwitchOrder{Number: ordered})
 					sup.switching.Done = ordered - 1
 					sup.checkSwitch()
@@ -199,24 +206,24 @@ func TestWhenAllHaveDoneWhatWasOrdered(t *testing.T) {
 func TestWhatMembersAreHeardFor(t *testing.T) {
 	for ordered := range 4 {
 		for number := -2; number <= ordered+3; number++ {
-			for _, say := range []string{sayPaused, sayResumed, "sleeping"} {
+			for _, say := range []string{jobsocket.SayPaused, jobsocket.SayResumed, "sleeping"} {
 				sup, list := orderly(t, 1)
 				sup.switching.Ordered, sup.switching.Done, sup.switching.order.Number = ordered, ordered, ordered
 				m := list[0].member
-				sup.hear(saying{from: m, Say: say, Number: number})
+				sup.hear(jobsocket.Saying{From: m, Say: say, Number: number})
 				want := 0
-				if say == sayPaused && number%2 == 1 || say == sayResumed && number%2 == 0 {
+				if say == jobsocket.SayPaused && number%2 == 1 || say == jobsocket.SayResumed && number%2 == 0 {
 					want = max(0, number)
 				}
 				if number > ordered+1 {
 					want = 0
 				}
-				if m.done != want {
-					t.Errorf("after order %d %s %d counts as %d, not %d", ordered, say, number, m.done, want)
+				if m.Done != want {
+					t.Errorf("after order %d %s %d counts as %d, not %d", ordered, say, number, m.Done, want)
 				}
-				before := m.done
-				if sup.hear(saying{from: m, Say: say, Number: number - 2}); want > 0 && m.done != before {
-					t.Errorf("%s %d is taken back: %d", say, number, m.done)
+				before := m.Done
+				if sup.hear(jobsocket.Saying{From: m, Say: say, Number: number - 2}); want > 0 && m.Done != before {
+					t.Errorf("%s %d is taken back: %d", say, number, m.Done)
 				}
 			}
 		}
@@ -235,13 +242,13 @@ func TestWhatMembersAreHeardFor(t *testing.T) {
 	} {
 		sup, _ := orderly(t, 0)
 		l := listen(t)
-		l.member.ready = c.ready
-		sup.job.members = []*member{l.member}
+		l.member = sup.job.Add(l.conn)
+		l.member.Ready = c.ready
 		sup.begin(container.SwitchOrder{Number: c.order})
 		sup.switching.stops = c.stops
-		sup.hear(saying{from: l.member, Say: sayReady, gone: c.gone})
-		if l.member.ready == c.gone {
-			t.Errorf("%s: it is ready: %t", name, l.member.ready)
+		sup.hear(jobsocket.Saying{From: l.member, Say: jobsocket.SayReady, Gone: c.gone})
+		if l.member.Ready == c.gone {
+			t.Errorf("%s: it is ready: %t", name, l.member.Ready)
 		}
 		if got := l.all(); got != c.want {
 			t.Errorf("%s: it hears %q, not %q", name, got, c.want)
@@ -310,7 +317,7 @@ func TestWhatAWorkerCannotBeFrozenFor(t *testing.T) {
 func TestGoingOnWaitsForTheMemory(t *testing.T) {
 	for _, away := range []bool{true, false} {
 		sup, list := orderly(t, 1)
-		sup.switching.Ordered, list[0].member.done, sup.memory.onHost = 1, 1, away
+		sup.switching.Ordered, list[0].member.Done, sup.memory.onHost = 1, 1, away
 		check(t, sup.switchTo(container.SwitchOrder{Number: 2}))
 		if s := sup.switching; (s.due == nil) != away || s.Done == 2 {
 			t.Errorf("memory away %t: %+v", away, s)
@@ -329,7 +336,7 @@ func TestATaskThatCannotBeFrozen(t *testing.T) {
 	if sup.freeze("why"); sup.switching.Problem == "" || sup.switching.froze || sup.switching.Done != 0 {
 		t.Errorf("%+v", sup.switching)
 	}
-	sup.tasks[0].state = container.Exited
+	sup.tasks[0].State = container.Exited
 	if sup.freeze("why"); sup.switching.Means != container.Frozen || sup.switching.Done != 1 {
 		t.Errorf("%+v", sup.switching)
 	}
@@ -381,8 +388,8 @@ func TestWhoIsAskedToStop(t *testing.T) {
 			{"prestart", true, container.Running}, {"poststart", false, container.Running},
 			{"poststop", false, container.Running}} {
 			l := listen(t)
-			one := &task{taskState: taskState{Task: container.Task{Hook: c.hook, Sidecar: c.sidecar, KillSignal: 2},
-				state: c.state}, container: &runcContainer{channel: l.member.conn, ended: make(chan struct{})}}
+			one := &task{TaskState: lifecycle.TaskState{Task: container.Task{Hook: c.hook, Sidecar: c.sidecar, KillSignal: 2},
+				State: c.state}, container: &runcContainer{channel: l.conn, ended: make(chan struct{})}}
 			if c.state == container.Exited {
 				close(one.container.ended)
 			}
@@ -397,9 +404,9 @@ func TestWhoIsAskedToStop(t *testing.T) {
 		want   []string
 		asked  bool
 	}{
-		"a stop": {true, func(s *supervisor) error { return s.signalTasks((*task).killSignal, "") },
+		"a stop": {true, func(s *supervisor) error { return s.signalTasks((*task).StopSignal, "") },
 			[]string{stop, "", "", "", stop, ""}, true},
-		"a stop of a single task": {false, func(s *supervisor) error { return s.signalTasks((*task).killSignal, "") },
+		"a stop of a single task": {false, func(s *supervisor) error { return s.signalTasks((*task).StopSignal, "") },
 			[]string{stop, stop, stop, stop, stop, stop}, true},
 		"a plain signal": {true, func(s *supervisor) error { return s.signalMain(unix.SIGUSR1, "script") },
 			[]string{plain, "", "", "", "", ""}, false},
@@ -412,14 +419,14 @@ func TestWhoIsAskedToStop(t *testing.T) {
 			sup.shared = &sharedResources{}
 		}
 		check(t, c.do(sup))
-		if sup.stopping != (c.asked && c.shared) {
-			t.Errorf("%s: stopping %t", name, sup.stopping)
+		if sup.Stopping != (c.asked && c.shared) {
+			t.Errorf("%s: stopping %t", name, sup.Stopping)
 		}
 		for i, l := range list {
 			if got := l.all(); got != c.want[i] {
 				t.Errorf("%s: task %d hears %q, not %q", name, i, got, c.want[i])
 			}
-			if want := c.asked && i != 2; sup.tasks[i].asked != want {
+			if want := c.asked && i != 2; sup.tasks[i].Asked != want {
 				t.Errorf("%s: task %d was asked: %t", name, i, !want)
 			}
 		}
@@ -429,7 +436,7 @@ func TestWhoIsAskedToStop(t *testing.T) {
 		t.Errorf("an early signal that no task gets: %v, told %t", err, sup.early)
 	}
 	sup, list := tasks(t)
-	_ = list[0].member.conn.Close()
+	_ = list[0].conn.Close()
 	if err := sup.signalEarly(unix.SIGUSR1, ""); err == nil || sup.early {
 		t.Errorf("an early signal that cannot be sent: %v, told %t", err, sup.early)
 	}
@@ -445,11 +452,11 @@ func TestTheEndOfALease(t *testing.T) {
 		noGrace bool
 	}{{container.Running, 400, true, false}, {container.Running, 0, true, false}, {container.Created, 400, false, true}} {
 		sup := idle(t)
-		sup.state, sup.tasks[0].state, sup.settings.LeaseGrace = c.state, c.state, c.grace
+		sup.state, sup.tasks[0].State, sup.settings.LeaseGrace = c.state, c.state, c.grace
 		sup.stopExpired()
-		if !sup.expired || !sup.noMoreStarts || (sup.killAt != nil) != c.kill ||
+		if !sup.expired || !sup.NoMoreStarts || (sup.killAt != nil) != c.kill ||
 			sup.tasks[0].container.hasEnded() != c.noGrace {
-			t.Errorf("%+v: expired %t, no more starts %t, a kill follows %t, it has ended %t", c, sup.expired, sup.noMoreStarts,
+			t.Errorf("%+v: expired %t, no more starts %t, a kill follows %t, it has ended %t", c, sup.expired, sup.NoMoreStarts,
 				sup.killAt != nil, sup.tasks[0].container.hasEnded())
 		}
 		sup.killAt = nil
@@ -466,9 +473,9 @@ func TestTheEndOfALease(t *testing.T) {
 	}
 	for _, state := range []container.State{container.Created, container.Running, container.Exited} {
 		sup := idle(t)
-		sup.tasks[0].state = state
+		sup.tasks[0].State = state
 		sup.killAll()
-		if got := sup.tasks[0].container.hasEnded(); got != (state != container.Exited) || !sup.noMoreStarts {
+		if got := sup.tasks[0].container.hasEnded(); got != (state != container.Exited) || !sup.NoMoreStarts {
 			t.Errorf("a task that is %s is killed: %t", state, got)
 		}
 		if sup.memory.ctx.Err() == nil {
@@ -492,37 +499,14 @@ func TestTheEndOfALease(t *testing.T) {
 	}
 }
 
-// counted is a listener that hands out connections, and then none.
-type counted struct {
-	net.Listener
-	left int
-}
-
-func (c *counted) Accept() (net.Conn, error) {
-	if c.left--; c.left < 0 {
-		return nil, net.ErrClosed
-	}
-	ours, theirs := net.Pipe()
-	_ = theirs // what reads it stays
-	return ours, nil
-}
-
-// TestHowManyMembersThereAre notices one more, or one less, than there may be.
-func TestHowManyMembersThereAre(t *testing.T) {
-	for _, n := range []int{maxMembers - 1, maxMembers, maxMembers + 1} {
-		s := newJobSocket()
-		s.accept(&counted{left: n})
-		s.mu.Lock()
-		if got := len(s.members); got != min(n, maxMembers) {
-			t.Errorf("of %d there are %d", n, got)
+// TestASignalForARank goes to that rank, and one for all to all.
+func TestASignalForARank(t *testing.T) {
+	for task, want := range map[uint32]string{0: `{"signal":10,"rank":0}`, 3: `{"signal":10,"rank":3}`,
+		stream.AllTasks: `{"signal":10}`} {
+		l := listen(t)
+		(&runcContainer{channel: l.conn}).signalRank(task, unix.SIGUSR1)
+		if got := l.all(); got != want {
+			t.Errorf("for task %d it hears %s", task, got)
 		}
-		s.mu.Unlock()
-		if !s.connected() || len(s.ready()) != 0 {
-			t.Error("they are connected, and none is ready")
-		}
-		s.close()
-	}
-	if newJobSocket().connected() {
-		t.Error("none is connected")
 	}
 }

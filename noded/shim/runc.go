@@ -27,6 +27,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/shim/oom"
+	"github.com/rota-hpc/rota/noded/shim/output"
+	"github.com/rota-hpc/rota/noded/shim/session"
 )
 
 // lastSignal is the highest number of a signal.
@@ -46,10 +49,10 @@ type runcContainer struct {
 	pid     int
 	cgroup  string            // below every hierarchy
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
-	kills   memoryKills
+	kills   oom.Kills
 	channel net.Conn // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
-	io      *session // of the ranks; nil: their output goes to files
+	io      *session.Session // of the ranks; nil: their output goes to files
 
 	detaching bool          // rota-init was told to close the channel, or never had it
 	detached  chan struct{} // closed when it has done so
@@ -70,7 +73,7 @@ type runcContainer struct {
 // newContainer creates the container of the bundle in dir; its command waits for start. The
 // container joins the IPC namespace at the path ipc, unless that is empty. Its ranks read and write in
 // the session, unless that is nil.
-func newContainer(dir, name string, out *logs, ipc string, session *session) (*runcContainer, error) {
+func newContainer(dir, name string, out *output.Logs, ipc string, session *session.Session) (*runcContainer, error) {
 	b, spec, err := prepareContainer(dir, name, ipc)
 	if err != nil {
 		return nil, err
@@ -121,10 +124,11 @@ func prepareContainer(dir, name, ipc string) (*runcContainer, *specs.Spec, error
 	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
 		return nil, nil, explainCgroupError(err)
 	}
-	b.kills.log, b.kills.score = openKernelLog(), ownScore()
+	score := ownScore()
 	if config.OomScoreAdj != nil {
-		b.kills.score = *config.OomScoreAdj
+		score = *config.OomScoreAdj
 	}
+	b.kills.Open(score)
 	return b, spec, nil
 }
 
@@ -174,7 +178,7 @@ func explainCgroupError(err error) error {
 }
 
 // launch starts libcontainer's init, which waits before it executes the command.
-func (c *runcContainer) launch(p *specs.Process, out *logs) error {
+func (c *runcContainer) launch(p *specs.Process, out *output.Logs) error {
 	ours, theirs, err := container.SocketPair()
 	if err != nil {
 		return err
@@ -186,21 +190,21 @@ func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 	}
 	c.process.ExtraFiles = []*os.File{theirs}
 	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", launch.ChannelEnv, channelFD))
-	c.process.Stdout, c.process.Stderr = out.stdout, out.stderr
+	c.process.Stdout, c.process.Stderr = out.Stdout, out.Stderr
 	if c.io != nil {
-		files, rotaInits, err := socketForFiles()
+		files, rotaInits, err := session.SocketForFiles()
 		if err != nil {
 			return err
 		}
 		defer rotaInits.Close()
 		c.process.ExtraFiles = append(c.process.ExtraFiles, rotaInits)
 		c.process.Env = append(c.process.Env, fmt.Sprintf("%s=%d", launch.FilesEnv, filesFD))
-		defer func() { go receiveRanks(files, c.io) }() // at its end if the container was not started
+		defer func() { go session.ReceiveRanks(files, c.io) }() // at its end if the container was not started
 	}
 	if err := c.inner.Start(c.process); err != nil {
 		return err
 	}
-	out.closeContainerEnds()
+	out.CloseContainerEnds()
 	if err := c.noteProcess(); err != nil {
 		return err
 	}
@@ -220,7 +224,7 @@ func (c *runcContainer) noteProcess() error {
 		return err
 	}
 	c.cgroup, c.cgroups = c.inner.Config().Cgroups.Path, state.CgroupPaths
-	c.kills.watch(c.cgroup, c.cgroups)
+	c.kills.Watch(c.cgroup, c.cgroups)
 	return nil
 }
 
@@ -254,7 +258,7 @@ func (c *runcContainer) listen() {
 		case err != nil || json.Unmarshal(line, &r) != nil:
 			return
 		case r.Rank != nil && c.io != nil:
-			c.io.taskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal, OOM: c.kills.any()})
+			c.io.TaskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal, OOM: c.kills.Any()})
 		case r.Begun:
 			c.executed = true
 		case r.Detached:
@@ -382,7 +386,7 @@ func (c *runcContainer) exit() container.Exit {
 		}
 		e.UserMS, e.SystemMS = c.waited.UserTime().Milliseconds(), c.waited.SystemTime().Milliseconds()
 		if e.PeakMem == 0 {
-			e.PeakMem = largestProcess(c.waited)
+			e.PeakMem = session.LargestProcess(c.waited)
 		}
 	}
 	if r, ok := <-c.results; ok {
@@ -392,12 +396,12 @@ func (c *runcContainer) exit() container.Exit {
 	}
 	countTime(&e, c.cgroup)
 	if c.waited == nil {
-		e.Signal = sigKill // it never had a process
+		e.Signal = int(unix.SIGKILL) // it never had a process
 	}
 	if e.Signal != 0 {
 		e.Code = 0
 	}
-	e.Killed = c.kills.text()
+	e.Killed = c.kills.Text()
 	e.OOM = e.Killed != ""
 	return e
 }
@@ -410,16 +414,6 @@ func countTime(e *container.Exit, cgroup string) {
 		e.SystemMS = min(max(e.SystemMS, used.System.Milliseconds()), cpu)
 		e.UserMS = cpu - e.SystemMS
 	}
-}
-
-// largestProcess returns the most memory, in bytes, that one process of an ended container had at a
-// time. It stands in for the peak of the cgroup, which version 2 tells from Linux 5.19 on.
-func largestProcess(ended *os.ProcessState) int64 {
-	usage, ok := ended.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
-	}
-	return usage.Maxrss << 10
 }
 
 // peakMemory returns the most memory, in bytes, that a cgroup has used, 0 if that is not known. The
@@ -437,7 +431,7 @@ func peakMemory(v1, v2 string) int64 {
 
 // destroy removes the cgroup and libcontainer's state.
 func (c *runcContainer) destroy() error {
-	c.kills.close()
+	c.kills.Close()
 	if c.channel != nil {
 		c.channel.Close()
 	}
@@ -453,7 +447,7 @@ func (c *runcContainer) discard() {
 		_ = c.kill() // the daemon sweeps the cgroup for what is left
 		<-c.ended
 	}
-	c.kills.close()
+	c.kills.Close()
 	_ = c.inner.Destroy()
 	_ = os.RemoveAll(container.StateDir(c.dir))
 }

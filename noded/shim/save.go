@@ -16,13 +16,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/output"
+	"github.com/rota-hpc/rota/noded/shim/userfiles"
 )
 
 // # Save and restore
@@ -71,10 +71,10 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 		return fmt.Errorf("the worker is being saved into %s", s.Dir)
 	case sup.shared != nil:
 		return errors.New("a worker of several tasks cannot be saved: CRIU saves one container")
-	case sup.job.connected():
+	case sup.job.Connected():
 		return errors.New("the worker cannot be saved: its processes have a connection to its job socket, " +
 			"$ROTA_SOCKET, which leads out of the container")
-	case sup.io.own != nil || sup.io.processes() > 0:
+	case sup.io.Own != nil || sup.io.Processes() > 0:
 		return errors.New("the worker cannot be saved: it has a terminal, or a person runs a process in it")
 	case sup.memory.away():
 		return errors.New("the worker cannot be saved: the driver has its GPU memory")
@@ -343,20 +343,10 @@ func complaint(path string, err error) string {
 			if slices.ContainsFunc(harmless, func(h string) bool { return strings.HasPrefix(text, h) }) {
 				continue
 			}
-			return printable(text[:min(len(text), complaintMax)])
+			return container.Printable(text[:min(len(text), complaintMax)])
 		}
 	}
 	return err.Error()
-}
-
-// printable replaces unprintable characters. File names in CRIU's messages come from the job.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // configOfCriu returns the path of the file with options for CRIU that libcontainer cannot pass on.
@@ -378,7 +368,7 @@ func (sup *supervisor) startOrRestore() {
 	switch {
 	case sup.settings.Restore == nil:
 		sup.state = container.Running // run then starts the tasks that are due
-	case !r.begun && !sup.noMoreStarts:
+	case !r.begun && !sup.NoMoreStarts:
 		r.begun, r.busy = true, true
 		sup.tasks[0].container.restoring = true
 		go func() { r.over <- sup.tasks[0].restore(sup.settings.Restore) }()
@@ -394,7 +384,7 @@ func (sup *supervisor) restored(err error) {
 	if r.busy, r.err = false, err; err != nil {
 		sup.killAll()
 	} else {
-		sup.state, t.state = container.Running, container.Running
+		sup.state, t.State = container.Running, container.Running
 		sup.announce()
 	}
 	if r.ended != nil {
@@ -406,18 +396,18 @@ func (sup *supervisor) restored(err error) {
 // that its mounts show only files that the user may see. An attacker could have swapped a mount
 // meanwhile.
 func (t *task) restore(r *container.Restore) error {
-	g, err := openGuards(t.Guards, t.user)
+	g, err := userfiles.OpenGuards(t.Guards, t.user)
 	if err != nil {
 		t.container.giveUp()
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	if err := t.container.restore(r, t.logs); err != nil {
 		return err
 	}
 	pid, err := t.container.process.Pid()
 	if err == nil {
-		err = g.verify(pid)
+		err = g.Verify(pid)
 	}
 	if err != nil {
 		return err
@@ -426,7 +416,7 @@ func (t *task) restore(r *container.Restore) error {
 }
 
 // restore returns when all processes of the container exist and are stopped.
-func (c *runcContainer) restore(r *container.Restore, out *logs) error {
+func (c *runcContainer) restore(r *container.Restore, out *output.Logs) error {
 	if _, err := container.ReadSaved(r.Dir); err != nil {
 		c.giveUp()
 		return err
@@ -452,7 +442,7 @@ func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 // restoreHere restores in the calling thread, after it has given the thread a session keyring and a
 // mount namespace of its own. libcontainer mounts over the root directory of all containers for a
 // moment. No other process may see that, and it must not stay behind if this process is killed.
-func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
+func (c *runcContainer) restoreHere(r *container.Restore, out *output.Logs) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("make a mount namespace: %w", err)
 	}
@@ -480,10 +470,10 @@ func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
 	defer os.Remove(config)
 	work := filepath.Join(container.StateDir(c.dir), "restore")
 	defer os.RemoveAll(work)
-	c.process = &libcontainer.Process{Init: true, Stdout: out.stdout, Stderr: out.stderr}
+	c.process = &libcontainer.Process{Init: true, Stdout: out.Stdout, Stderr: out.Stderr}
 	err = c.inner.Restore(c.process, &libcontainer.CriuOpts{ImagesDirectory: r.Dir, WorkDirectory: work, FileLocks: true,
 		ManageCgroupsMode: "ignore"})
-	out.closeContainerEnds()
+	out.CloseContainerEnds()
 	if err != nil {
 		return fmt.Errorf("CRIU cannot restore it from %s: %s", r.Dir, complaint(filepath.Join(work, "restore.log"), err))
 	}

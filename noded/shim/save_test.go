@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/jobsocket"
+	"github.com/rota-hpc/rota/noded/shim/session"
 )
 
 // idle returns the supervisor of a worker that runs, as far as it knows. Its containers have no process.
@@ -29,15 +31,15 @@ func idle(t *testing.T, list ...program) *supervisor {
 	w := bundleOf(t, nil, list)
 	s, err := container.ReadSettings(w.dir)
 	check(t, err)
-	sup := &supervisor{dir: w.dir, settings: s, tasks: tasksOf(w.dir, s), state: container.Running, job: newJobSocket(),
-		io: newIOServer(s), memory: newGPUMemory(), saving: newSaving(), restoring: restoring{over: make(chan error, 1)}}
+	sup := &supervisor{dir: w.dir, settings: s, tasks: tasksOf(w.dir, s), state: container.Running, job: jobsocket.New(),
+		io: session.NewServer(s), memory: newGPUMemory(), saving: newSaving(),
+		restoring: restoring{over: make(chan error, 1)}}
 	for _, one := range sup.tasks {
-		one.state = container.Running
+		one.State = container.Running
 		one.container, err = newRestored(one.dir, one.name)
 		check(t, err)
 		t.Cleanup(one.container.discard)
-		one.logs, err = logsOf(t, t.TempDir(), container.LogFiles{Join: true}, self())
-		check(t, err)
+		one.logs = unread(t)
 	}
 	return sup
 }
@@ -59,7 +61,7 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 	sup := idle(t)
 	fresh := func() {
 		sup.state, sup.saving, sup.shared, sup.switching = container.Running, newSaving(), nil, switching{}
-		sup.job, sup.io, sup.memory = newJobSocket(), newIOServer(sup.settings), newGPUMemory()
+		sup.job, sup.io, sup.memory = jobsocket.New(), session.NewServer(sup.settings), newGPUMemory()
 	}
 	for name, c := range map[string]struct {
 		edit func()
@@ -74,9 +76,9 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 		"another is being made": {func() { sup.saving.Dir, sup.saving.busy = "/other", true }, "being saved into /other",
 			false},
 		"several tasks":      {func() { sup.shared = &sharedResources{} }, "several tasks", false},
-		"the job's socket":   {func() { sup.job.members = []*member{{}} }, "connection to its job socket", false},
-		"a terminal":         {func() { sup.io.own = newSession(false, nil) }, "it has a terminal", false},
-		"a person's process": {func() { sup.io.beside = []*session{nil} }, "it has a terminal", false},
+		"the job's socket":   {func() { sup.job.Add(nil) }, "connection to its job socket", false},
+		"a terminal":         {func() { sup.io.Own = session.New(false, nil) }, "it has a terminal", false},
+		"a person's process": {func() { sup.io.Add(nil) }, "it has a terminal", false},
 		"memory that moves":  {func() { sup.memory.moving = true }, "the driver has its GPU memory", false},
 		"memory on the host": {func() { sup.memory.onHost = true }, "the driver has its GPU memory", false},
 	} {
@@ -129,8 +131,8 @@ func TestWhatBecomesOfASavedWorker(t *testing.T) {
 			if ended {
 				one.container.giveUp()
 				sup.taskEnded(one)
-				if one.state != container.Running || s.ended != one {
-					t.Errorf("%s: its end counts before it is known whether it was saved: %s", name, one.state)
+				if one.State != container.Running || s.ended != one {
+					t.Errorf("%s: its end counts before it is known whether it was saved: %s", name, one.State)
 				}
 			}
 			sup.saved(c.err)
@@ -138,11 +140,11 @@ func TestWhatBecomesOfASavedWorker(t *testing.T) {
 				c.lost && s.lost != c.err.Error() {
 				t.Errorf("%s: %+v", name, s)
 			}
-			if sup.noMoreStarts != c.killed || !ended && one.container.hasEnded() != c.killed {
-				t.Errorf("%s: it is killed: %t", name, sup.noMoreStarts)
+			if sup.NoMoreStarts != c.killed || !ended && one.container.hasEnded() != c.killed {
+				t.Errorf("%s: it is killed: %t", name, sup.NoMoreStarts)
 			}
-			if (one.state == container.Exited) != ended {
-				t.Errorf("%s: ended %t, state %s", name, ended, one.state)
+			if (one.State == container.Exited) != ended {
+				t.Errorf("%s: ended %t, state %s", name, ended, one.State)
 			}
 		}
 	}
@@ -166,7 +168,7 @@ func TestWhenAWorkerIsRestored(t *testing.T) {
 	} {
 		sup := idle(t)
 		sup.state, sup.settings.Restore = container.Created, c.image
-		sup.restoring.begun, sup.noMoreStarts = c.begun, c.noMoreStart
+		sup.restoring.begun, sup.NoMoreStarts = c.begun, c.noMoreStart
 		sup.startOrRestore()
 		if sup.state != c.state || sup.restoring.busy != c.busy || sup.tasks[0].container.restoring != c.busy {
 			t.Errorf("%s: %s, restoring %t", name, sup.state, sup.restoring.busy)
@@ -175,14 +177,14 @@ func TestWhenAWorkerIsRestored(t *testing.T) {
 			continue
 		}
 		one := sup.tasks[0]
-		one.state = container.Created
+		one.State = container.Created
 		sup.taskEnded(one)
-		if sup.restoring.ended != one || one.state != container.Created {
+		if sup.restoring.ended != one || one.State != container.Created {
 			t.Errorf("%s: its end counts before it is known whether it was restored", name)
 		}
 		sup.restored(<-sup.restoring.over)
 		e := sup.exitRecord()
-		if sup.restoring.busy || !sup.noMoreStarts || sup.state == container.Running || !e.NotRestored ||
+		if sup.restoring.busy || !sup.NoMoreStarts || sup.state == container.Running || !e.NotRestored ||
 			!strings.Contains(e.Why, "/none/1") {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -205,11 +207,11 @@ func TestWhichEndsCount(t *testing.T) {
 		{container.Running, container.Running, true, container.Exited, true},
 	} {
 		sup := idle(t)
-		sup.state, sup.tasks[0].state, sup.noMoreStarts = c.worker, c.task, c.noMoreStarts
+		sup.state, sup.tasks[0].State, sup.NoMoreStarts = c.worker, c.task, c.noMoreStarts
 		sup.tasks[0].container.giveUp()
 		sup.taskEnded(sup.tasks[0])
-		if got := sup.tasks[0].state; got != c.want || sup.noMoreStarts != c.stops {
-			t.Errorf("%+v: %s, no more starts: %t", c, got, sup.noMoreStarts)
+		if got := sup.tasks[0].State; got != c.want || sup.NoMoreStarts != c.stops {
+			t.Errorf("%+v: %s, no more starts: %t", c, got, sup.NoMoreStarts)
 		}
 	}
 }
@@ -230,13 +232,13 @@ func TestWhoseEndItIs(t *testing.T) {
 	} {
 		sup := idle(t)
 		one := sup.tasks[0]
-		one.asked, one.container.endedUnasked, one.startError = c.asked, c.unasked, c.err
+		one.Asked, one.container.endedUnasked, one.startError = c.asked, c.unasked, c.err
 		if c.code != 0 {
 			one.container.waited = waitFor(t, fmt.Sprintf("exit %d", c.code))
 		}
 		one.container.giveUp()
 		one.recordEnd()
-		if e := one.exit; e.Own != c.own || e.Code != c.code || e.Signal != c.signal || one.state != container.Exited {
+		if e := one.Exit; e.Own != c.own || e.Code != c.code || e.Signal != c.signal || one.State != container.Exited {
 			t.Errorf("%+v: %+v", c, e)
 		}
 	}
@@ -244,8 +246,8 @@ func TestWhoseEndItIs(t *testing.T) {
 	one := sup.tasks[0]
 	one.startError, one.container.waited = failed, waitFor(t, "exit 0")
 	one.container.giveUp()
-	if one.recordEnd(); one.exit.Signal != sigKill {
-		t.Errorf("a command that was never started: %+v", one.exit)
+	if one.recordEnd(); one.Exit.Signal != int(unix.SIGKILL) {
+		t.Errorf("a command that was never started: %+v", one.Exit)
 	}
 }
 

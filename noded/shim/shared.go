@@ -64,7 +64,7 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 func (r *sharedResources) setCores(cores string, tasks []*task) error {
 	err := r.bind(r.cores + "," + cores)
 	for _, t := range tasks {
-		if err == nil && t.state == container.Running {
+		if err == nil && t.State == container.Running {
 			err = t.container.setCores(cores)
 		}
 	}

@@ -1,9 +1,17 @@
 // Package shim is what rota-shim does: it supervises one worker of a job. It creates the worker's
 // container, or one for each of its tasks, with runc's libcontainer (runc.go), and is the parent of
-// their first processes. It starts and stops the tasks (supervisor.go, lifecycle.go), keeps and
-// scans their output (logs.go, scan.go), and stops the worker when its lease ends (lease.go). Last
-// it leaves an exit record, from which the node daemon makes the worker's report. It is the only
-// package that imports runc.
+// their first processes. It starts and stops the tasks (supervisor.go), and stops the worker when its
+// lease ends (lease.go). Last it leaves an exit record, from which the node daemon makes the worker's
+// report. It is the only package that imports runc.
+//
+// Rooms below it have what needs no container of libcontainer's:
+//
+//	lifecycle  which tasks start and stop, and how the worker ends: a pure function
+//	output     files of the output, and the scan for log policies and progress
+//	session    input and output that a person reads and writes, at the IO socket
+//	jobsocket  processes of the job that take part in pausing
+//	oom        processes that the kernel has killed for memory
+//	userfiles  directories and secrets that the job's user may read
 package shim
 
 import (

@@ -15,18 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
+	"github.com/rota-hpc/rota/noded/shim/userfiles"
 )
-
-// pair returns two ends of a connection.
-func pair(t *testing.T) (ours, theirs net.Conn) {
-	t.Helper()
-	ours, file, err := container.SocketPair()
-	check(t, err)
-	theirs, err = net.FileConn(file)
-	check(t, errors.Join(err, file.Close()))
-	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	return ours, theirs
-}
 
 // TestTheFirstOrder notices a shim that goes on without a daemon, one that takes another order for
 // the first, and a failure that its daemon does not hear of.
@@ -247,7 +238,7 @@ func TestNamesOfTasks(t *testing.T) {
 	for i, want := range []*task{{name: "1.2.3-a", dir: "/d/tasks/0", logDir: "/d/log/a"},
 		{name: "1.2.3-b", dir: "/d/tasks/1", logDir: "/d/log/b"}} {
 		if got := list[i]; got.name != want.name || got.dir != want.dir || got.logDir != want.logDir ||
-			got.user.UID != testUID || got.state != container.Created {
+			got.user.UID != shimtest.UID || got.State != container.Created {
 			t.Errorf("task %d: %+v", i, got)
 		}
 	}
@@ -272,14 +263,15 @@ func TestChecksLeaveNothingOpen(t *testing.T) {
 		return n
 	}
 	before := open()
-	g, err := openGuards([]container.Guard{{Source: "/usr", Target: "/usr"}}, self())
+	g, err := userfiles.OpenGuards([]container.Guard{{Source: "/usr", Target: "/usr"}}, self())
 	check(t, err)
 	for range 3 {
-		_ = g.verify(os.Getpid()) // whatever it finds
+		_ = g.Verify(os.Getpid()) // whatever it finds
 	}
-	g.close()
+	g.Close()
 	for range 3 {
-		err := placeSecrets(os.Getpid(), []container.Secret{{Name: "key", Target: "/nowhere/key"}}, [][]byte{nil}, self())
+		err := userfiles.PlaceSecrets(os.Getpid(), []container.Secret{{Name: "key", Target: "/nowhere/key"}},
+			[][]byte{nil}, self())
 		if err == nil {
 			t.Error("a secret without a place is placed")
 		}

@@ -16,12 +16,16 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/jobsocket"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
+	"github.com/rota-hpc/rota/noded/shim/output"
+	"github.com/rota-hpc/rota/noded/shim/session"
 )
 
 // supervisor looks after one worker: its container, or one for each of its tasks. Its fields belong
 // to the goroutine of run, except for those that a mutex guards.
 type supervisor struct {
-	workerPhase
+	lifecycle.Phase
 	dir       string
 	settings  container.Settings
 	tasks     []*task
@@ -32,8 +36,8 @@ type supervisor struct {
 	expired   bool // the lease has ended
 	early     bool // the main tasks were told that the time limit comes
 	isHungUp  bool
-	job       *jobSocket
-	io        *ioServer
+	job       *jobsocket.Socket
+	io        *session.Server
 	switching switching
 	memory    gpuMemory
 	saving    saving
@@ -82,9 +86,9 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 		return nil, err
 	}
 	sup := &supervisor{
-		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
-		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: newJobSocket(),
-		io:     newIOServer(settings),
+		Phase: lifecycle.Phase{Success: settings.Success}, dir: order.Dir, settings: settings,
+		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: jobsocket.New(),
+		io:     session.NewServer(settings),
 		memory: newGPUMemory(), saving: newSaving(), restoring: restoring{over: make(chan error, 1)},
 	}
 	if settings.Restore != nil && settings.Several() {
@@ -117,7 +121,7 @@ func (sup *supervisor) create() error {
 	if err := sup.createTasks(); err != nil {
 		return err
 	}
-	if err = sup.io.listen(sup.dir); err != nil {
+	if err = sup.io.Listen(sup.dir); err != nil {
 		return err
 	}
 	if sup.listener, err = container.ListenSocket(sup.dir); err != nil {
@@ -129,16 +133,16 @@ func (sup *supervisor) create() error {
 
 // createTasks creates every container. They share an IPC namespace, like processes of one machine.
 func (sup *supervisor) createTasks() error {
-	scanner, err := newOutputScanner(sup.dir, sup.settings)
+	scanner, err := output.NewScanner(sup.dir, sup.settings)
 	if err != nil {
 		return err
 	}
-	limit, ipc := newThrottle(sup.settings.OutputRate), sup.settings.IPC
+	limit, ipc := output.NewThrottle(sup.settings.OutputRate), sup.settings.IPC
 	for _, t := range sup.tasks {
-		if err := sup.job.listen(t.dir, t.user); err != nil {
+		if err := sup.job.Listen(t.dir, t.user); err != nil {
 			return err
 		}
-		if err := t.create(scanner, limit, ipc, sup.settings.Restore, sup.io.own); err != nil {
+		if err := t.create(scanner, limit, ipc, sup.settings.Restore, sup.io.Own); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
@@ -169,7 +173,7 @@ func (sup *supervisor) discard() {
 		_ = sup.shared.remove() // the daemon sweeps what is left
 	}
 	_ = container.RemoveSocket(sup.dir) // the daemon's next try does the same
-	sup.io.close()
+	sup.io.Close()
 	_ = container.RemoveIO(sup.dir) // the same
 	_ = container.RemoveProcess(sup.dir)
 }
@@ -234,14 +238,13 @@ func (sup *supervisor) run() error {
 			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
 			sup.stopExpired()
-		case r := <-sup.io.execs:
-			session, err := sup.execute(r.Exec)
-			r.answer <- execAnswer{session, err}
-		case <-sup.io.extern.news:
+		case r := <-sup.io.Execs:
+			r.Reply(sup.execute(r.Exec))
+		case <-sup.io.Extern.News:
 			sup.announce()
-		case <-sup.io.hangUp:
+		case <-sup.io.HangUp:
 			sup.hungUp()
-		case said := <-sup.job.sayings:
+		case said := <-sup.job.Sayings:
 			sup.hear(said)
 		case <-sup.switching.due:
 			sup.switching.due = nil
@@ -271,37 +274,37 @@ func (sup *supervisor) taskEnded(t *task) {
 		sup.saving.ended = t // first it must be known whether it was saved
 	case sup.restoring.busy:
 		sup.restoring.ended = t // or whether it was restored
-	case t.state == container.Created && sup.noMoreStarts:
+	case t.State == container.Created && sup.NoMoreStarts:
 		// it was killed before its start: finish records that it never ran
 	default:
 		t.recordEnd()
 		// a worker that lost a task before its start cannot run
-		sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
+		sup.NoMoreStarts = sup.NoMoreStarts || sup.state == container.Created
 	}
 }
 
 // advanceTasks starts and stops the tasks that are due. It reports whether no more is left to do.
 func (sup *supervisor) advanceTasks() bool {
-	for sup.state == container.Running || sup.noMoreStarts {
-		m := nextActions(sup.taskStates(), sup.workerPhase)
-		for _, i := range m.stop {
+	for sup.state == container.Running || sup.NoMoreStarts {
+		m := lifecycle.Next(sup.taskStates(), sup.Phase)
+		for _, i := range m.Stop {
 			sup.tasks[i].stopForOthers(sup.overdue)
 		}
-		for _, i := range m.start {
+		for _, i := range m.Start {
 			sup.tasks[i].start()
 		}
-		if len(m.start) == 0 {
-			return m.done
+		if len(m.Start) == 0 {
+			return m.Done
 		}
 	}
 	return false
 }
 
 // taskStates returns what is known of each task.
-func (sup *supervisor) taskStates() []*taskState {
-	list := make([]*taskState, len(sup.tasks))
+func (sup *supervisor) taskStates() []*lifecycle.TaskState {
+	list := make([]*lifecycle.TaskState, len(sup.tasks))
 	for i, t := range sup.tasks {
-		list[i] = &t.taskState
+		list[i] = &t.TaskState
 	}
 	return list
 }
@@ -317,7 +320,7 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 
 func (sup *supervisor) answer() container.Answer {
 	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching,
-		Save: sup.saving.Saving, Extern: sup.io.extern.spent()}
+		Save: sup.saving.Saving, Extern: sup.io.Extern.Spent()}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -339,7 +342,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 			return sup.signalEarly(unix.Signal(o.Signal), o.To)
 		}
 		defer sup.wake()
-		sup.askedBy = o.Signal
+		sup.AskedBy = o.Signal
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) }, o.To)
 	case container.OpPlainSignal:
 		return sup.signalMain(unix.Signal(o.Signal), o.To)
@@ -358,8 +361,8 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 	if sup.shared == nil {
 		return s
 	}
-	if leader := leaderOf(sup.taskStates()); !t.isMain() || leader != nil && s == leader.killSignal() {
-		return t.killSignal()
+	if leader := lifecycle.LeaderOf(sup.taskStates()); !t.IsMain() || leader != nil && s == leader.StopSignal() {
+		return t.StopSignal()
 	}
 	return s
 }
@@ -368,11 +371,11 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 // sidecars follow when these have ended.
 func (sup *supervisor) signalTasks(which func(*task) unix.Signal, to string) error {
 	sup.saving.cancel()
-	sup.stopping = sup.shared != nil
+	sup.Stopping = sup.shared != nil
 	sup.noteAsked()
 	var errs []error
 	for _, t := range sup.tasks {
-		if sup.shared == nil || t.state == container.Running && !t.Sidecar && t.Hook != "poststop" {
+		if sup.shared == nil || t.State == container.Running && !t.Sidecar && t.Hook != "poststop" {
 			errs = append(errs, t.container.stop(which(t), to))
 		}
 	}
@@ -385,7 +388,7 @@ func (sup *supervisor) noteAsked() {
 		select {
 		case <-t.container.ended:
 		default:
-			t.asked = true
+			t.Asked = true
 		}
 	}
 }
@@ -411,7 +414,7 @@ var errNothingRuns = errors.New("no main task of the worker runs")
 func (sup *supervisor) signalMain(s unix.Signal, to string) error {
 	errs := []error{errNothingRuns}
 	for _, t := range sup.tasks {
-		if t.isMain() && t.state == container.Running {
+		if t.IsMain() && t.State == container.Running {
 			errs = append(errs, t.container.signal(s, to))
 		}
 	}
@@ -423,12 +426,12 @@ func (sup *supervisor) signalMain(s unix.Signal, to string) error {
 
 // killAll ends everything at once.
 func (sup *supervisor) killAll() {
-	sup.noMoreStarts = true
+	sup.NoMoreStarts = true
 	sup.noteAsked()
 	sup.memory.abandon()
 	sup.saving.cancel()
 	for _, t := range sup.tasks {
-		if t.state != container.Exited {
+		if t.State != container.Exited {
 			_ = t.container.kill() // it may have ended by itself
 		}
 	}
@@ -453,11 +456,11 @@ func (sup *supervisor) stopExpired() {
 	sup.killAt = time.After(grace)
 	notice := container.Notice{
 		Reason: "lease", Deadline: time.Now().Add(grace).UTC().Format(time.RFC3339Nano), Attempt: sup.settings.ID.Attempt,
-		Signal: unix.SignalName(sup.tasks[0].killSignal()),
+		Signal: unix.SignalName(sup.tasks[0].StopSignal()),
 	}
 	_ = bounded(noticePatience, func() error { return writeNotice(sup.dir, notice) }) // the stop goes on without it
-	sup.noMoreStarts = true
-	_ = sup.signalTasks((*task).killSignal, "") // a task that cannot be signalled is killed
+	sup.NoMoreStarts = true
+	_ = sup.signalTasks((*task).StopSignal, "") // a task that cannot be signalled is killed
 	sup.wake()
 }
 
@@ -465,25 +468,25 @@ func (sup *supervisor) stopExpired() {
 func (sup *supervisor) finish() error {
 	var errs []error
 	for _, t := range sup.tasks {
-		if t.state != container.Exited {
+		if t.State != container.Exited {
 			errs = append(errs, t.endUnstarted())
 		}
 	}
 	sup.allEnded.Store(true)
-	sup.job.close()
+	sup.job.Close()
 	sup.memory.abandon()
-	sup.io.extern.await()
+	sup.io.Extern.Await()
 	exit := sup.exitRecord()
 	exit.Finished = sup.saidFinished()
-	exit.Extern = sup.io.extern.spent() // a part of the whole: it is in the same cgroup
+	exit.Extern = sup.io.Extern.Spent() // a part of the whole: it is in the same cgroup
 	switch {
 	case sup.shared == nil:
-	case sup.shared.place && !sup.noMoreStarts: // it has ended by itself
+	case sup.shared.place && !sup.NoMoreStarts: // it has ended by itself
 		errs = append(errs, sup.shared.leave())
 	default:
 		errs = append(errs, sup.shared.remove())
 	}
-	sup.io.awaitRead()
+	sup.io.AwaitRead()
 	errs = append(errs, container.WriteExit(sup.dir, exit))
 	sup.listener.Close()
 	err := errors.Join(append(errs, container.RemoveSocket(sup.dir))...)
@@ -492,15 +495,15 @@ func (sup *supervisor) finish() error {
 		_ = c.send(container.Answer{Exited: true}) // the end of this process says the same
 	}
 	sup.mu.Unlock()
-	sup.io.linger()
+	sup.io.Linger()
 	return errors.Join(err, container.RemoveIO(sup.dir))
 }
 
 // exitRecord returns the record of the worker, made from the ends of its tasks.
 func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
-		e := sup.tasks[0].exit
-		e.Unbegun = !sup.tasks[0].executed
+		e := sup.tasks[0].Exit
+		e.Unbegun = !sup.tasks[0].Executed
 		e.Why = cmp.Or(sup.memory.lost, sup.saving.lost)
 		if e.Why == "" && (e.Code != 0 || e.Signal != 0) {
 			e.Why = sup.hungUpFor()
@@ -518,10 +521,10 @@ func (sup *supervisor) exitRecord() container.Exit {
 	out := container.Exit{Ended: clock.Wall().UnixMilli(), Unbegun: true,
 		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
-		e := t.exit
+		e := t.Exit
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
 		out.PeakMem = max(out.PeakMem, e.PeakMem) // which is that of the whole worker, if it is known
-		out.Unbegun = out.Unbegun && !t.executed
+		out.Unbegun = out.Unbegun && !t.Executed
 		if e.OOM && !out.OOM {
 			out.OOM, out.Killed = true, e.Killed
 			if len(sup.tasks) > 1 {
@@ -529,11 +532,11 @@ func (sup *supervisor) exitRecord() container.Exit {
 			}
 		}
 		out.Tasks = append(out.Tasks, container.TaskExit{
-			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
+			Name: t.Name, Begun: t.State == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})
 	}
 	countTime(&out, sup.shared.path)
-	worst, by := workerExit(sup.taskStates(), sup.workerPhase)
+	worst, by := lifecycle.ExitOf(sup.taskStates(), sup.Phase)
 	out.Code, out.Signal, out.Own = worst.Code, worst.Signal, worst.Own
 	out.Lease = sup.expired && !out.Own
 	switch {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/lifecycle"
 )
 
 // TestAWorkerFromCreateToItsRecord notices a job that gets group root, other groups or more
@@ -274,7 +275,7 @@ func TestAPlainSignalStopsNothing(t *testing.T) {
 		t.Errorf("exit %+v", e)
 	}
 	want(t, w.output("proxy"), `got {"signal":15}`)
-	sup := &supervisor{tasks: []*task{{taskState: taskState{state: container.Exited}}}}
+	sup := &supervisor{tasks: []*task{{TaskState: lifecycle.TaskState{State: container.Exited}}}}
 	if err := sup.signalMain(unix.SIGUSR1, ""); !errors.Is(err, errNothingRuns) {
 		t.Errorf("a signal that no task gets: %v", err)
 	}
@@ -311,7 +312,7 @@ func TestAFailedSetUp(t *testing.T) {
 func TestStopSignals(t *testing.T) {
 	state := func(p program, kill unix.Signal) *task {
 		p.KillSignal = int(kill)
-		return &task{taskState: taskState{Task: p.Task, state: container.Running}}
+		return &task{TaskState: lifecycle.TaskState{Task: p.Task, State: container.Running}}
 	}
 	leader := script("")
 	leader.Leader = true
@@ -332,7 +333,7 @@ func TestStopSignals(t *testing.T) {
 			t.Errorf("a single task gets %v for %v", got, s)
 		}
 	}
-	if got := (&taskState{}).killSignal(); got != unix.SIGTERM {
+	if got := (&lifecycle.TaskState{}).StopSignal(); got != unix.SIGTERM {
 		t.Errorf("by default %v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/cgroups"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/jobsocket"
 )
 
 // # Pause and go on
@@ -63,13 +64,13 @@ func (sup *supervisor) begin(o container.SwitchOrder) {
 
 // pause asks the processes that come by pause points, or freezes all.
 func (sup *supervisor) pause() {
-	asked := sup.job.ready()
+	asked := sup.job.Ready()
 	if len(asked) == 0 {
 		sup.freeze("none of its processes has said that it comes by pause points")
 		return
 	}
 	sup.switching.due = time.After(time.Duration(sup.switching.order.WithinMS) * time.Millisecond)
-	sup.job.tell(asked, jobOrder{Do: doPause, Number: sup.switching.Ordered})
+	sup.job.Tell(asked, jobsocket.Order{Do: jobsocket.DoPause, Number: sup.switching.Ordered})
 }
 
 // goOn lets frozen processes run with their GPU memory.
@@ -84,7 +85,7 @@ func (sup *supervisor) goOn() {
 // askToGoOn asks processes that have paused to go on.
 func (sup *supervisor) askToGoOn() {
 	s := &sup.switching
-	sup.job.tell(sup.job.ready(), jobOrder{Do: doResume, Number: s.Ordered})
+	sup.job.Tell(sup.job.Ready(), jobsocket.Order{Do: jobsocket.DoResume, Number: s.Ordered})
 	s.due = time.After(resumeWithin)
 	sup.checkSwitch()
 }
@@ -95,10 +96,10 @@ func (sup *supervisor) checkSwitch() {
 	if s.Done == s.Ordered || sup.memory.away() {
 		return
 	}
-	list := sup.job.ready()
+	list := sup.job.Ready()
 	if !s.order.Pause() {
 		for _, m := range list {
-			if m.paused() {
+			if m.Paused() {
 				return
 			}
 		}
@@ -106,7 +107,7 @@ func (sup *supervisor) checkSwitch() {
 		return
 	}
 	for _, m := range list {
-		if m.done < s.Ordered {
+		if m.Done < s.Ordered {
 			return
 		}
 	}
@@ -160,7 +161,7 @@ func (sup *supervisor) freezeTasks() error {
 		return err
 	}
 	for _, t := range sup.tasks {
-		if t.state != container.Running {
+		if t.State != container.Running {
 			continue
 		}
 		sup.switching.froze = true
@@ -189,7 +190,7 @@ func (sup *supervisor) thaw() {
 		return
 	}
 	for _, t := range sup.tasks {
-		if t.state == container.Running {
+		if t.State == container.Running {
 			_ = t.container.thaw() // it was not frozen, or has ended
 		}
 	}
@@ -215,7 +216,7 @@ func (sup *supervisor) wake() {
 	sup.switching.due, sup.switching.stops = nil, true
 	sup.thaw()
 	sup.takeMemoryBack()
-	sup.job.tell(sup.job.ready(), jobOrder{Do: doStop})
+	sup.job.Tell(sup.job.Ready(), jobsocket.Order{Do: jobsocket.DoStop})
 }
 
 // switched notes that the order was carried out.
@@ -239,21 +240,21 @@ func (sup *supervisor) announce() {
 
 // hear takes what a process of the job says. One that comes by its first pause point while the
 // worker is paused, or is to pause, pauses too.
-func (sup *supervisor) hear(s saying) {
-	switch m := s.from; {
-	case s.gone:
-	case s.Say == sayReady && !m.ready:
-		m.ready = true
+func (sup *supervisor) hear(s jobsocket.Saying) {
+	switch m := s.From; {
+	case s.Gone:
+	case s.Say == jobsocket.SayReady && !m.Ready:
+		m.Ready = true
 		switch {
 		case sup.switching.stops:
-			sup.job.tell([]*member{m}, jobOrder{Do: doStop})
+			sup.job.Tell([]*jobsocket.Member{m}, jobsocket.Order{Do: jobsocket.DoStop})
 		case sup.switching.order.Pause():
-			sup.job.tell([]*member{m}, jobOrder{Do: doPause, Number: sup.switching.Ordered})
+			sup.job.Tell([]*jobsocket.Member{m}, jobsocket.Order{Do: jobsocket.DoPause, Number: sup.switching.Ordered})
 		}
-	case s.Say == sayPaused || s.Say == sayResumed:
+	case s.Say == jobsocket.SayPaused || s.Say == jobsocket.SayResumed:
 		// a gang agrees on what was said to another worker, so that it may be ahead of the order here
-		if s.Number <= sup.switching.Ordered+1 && (s.Say == sayPaused) == (s.Number%2 == 1) {
-			m.done = max(m.done, s.Number)
+		if s.Number <= sup.switching.Ordered+1 && (s.Say == jobsocket.SayPaused) == (s.Number%2 == 1) {
+			m.Done = max(m.Done, s.Number)
 		}
 	}
 	sup.checkSwitch()

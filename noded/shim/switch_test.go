@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/jobsocket"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
 
 // process stands in for a process of the job at the job socket.
@@ -93,7 +95,7 @@ const patient = 20_000 // milliseconds
 // has when more was read than waits to be heard.
 func (p *process) ready() {
 	p.t.Helper()
-	p.says(`{"say":"ready"}` + strings.Repeat("\n{}", maxSayingBytes))
+	p.says(`{"say":"ready"}` + strings.Repeat("\n{}", jobsocket.MaxSaying))
 	raw, err := p.conn.(*net.UnixConn).SyscallConn()
 	check(p.t, err)
 	for unread := -1; unread != 0; time.Sleep(time.Millisecond) {
@@ -149,7 +151,7 @@ func TestProcessesThatLie(t *testing.T) {
 	w := live(t, nil, script("echo ready; exec sleep 100")).start()
 	w.says("", "ready")
 	for _, rubbish := range []string{
-		"rubbish", `{"say":` + strings.Repeat(" ", maxSayingBytes), `{"say":"ready","number":"x"}`, `[]`,
+		"rubbish", `{"say":` + strings.Repeat(" ", jobsocket.MaxSaying), `{"say":"ready","number":"x"}`, `[]`,
 	} {
 		p := w.process()
 		p.says("%s", rubbish)
@@ -172,7 +174,7 @@ func TestProcessesThatLie(t *testing.T) {
 	}
 	liar.conn.Close()
 	var last *process
-	for range maxMembers + 5 {
+	for range jobsocket.MaxMembers + 5 {
 		last = w.process()
 	}
 	last.hears("") // there are enough
@@ -186,7 +188,7 @@ func TestTheJobSocketIsTheUsers(t *testing.T) {
 	w.says("", "there")
 	var s unix.Stat_t
 	check(t, unix.Stat(filepath.Join(container.RunDir(w.dir), "job.sock"), &s))
-	if s.Uid != testUID || s.Mode&0o777 != 0o600 {
+	if s.Uid != shimtest.UID || s.Mode&0o777 != 0o600 {
 		t.Errorf("it belongs to %d, mode %o", s.Uid, s.Mode)
 	}
 	w.switching(container.Order{Op: container.OpKill})

@@ -17,37 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
 
 func init() { Reexec() } // this test program is the first process of the containers too
 
-const testUID, testGID, testGroup = 23456, 23457, 24000
-
-var testUser = container.User{UID: testUID, GID: testGID, GIDs: []uint32{testGroup}}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func needsRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-}
-
-// openTempDir returns a directory of the test that every user can reach and that only root can write.
-func openTempDir(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		check(t, os.Chmod(d, 0o755))
-	}
-	return dir
-}
+var (
+	check, needsRoot, openTempDir = shimtest.Check, shimtest.NeedsRoot, shimtest.OpenTempDir
+	self, testUser, pair          = shimtest.Self, shimtest.User, shimtest.Pair
+)
 
 // program is a task whose command is a shell script. On descriptor 3 it speaks to the shim, as
 // rota-init does: it reads orders there, and writes its result.
@@ -122,7 +100,7 @@ func specOf(root container.Root, cgroup, run, script string) *specs.Spec {
 			mount("/tmp", "tmpfs", "tmpfs", "nosuid", "nodev", "mode=1777", "size=1m")},
 		Process: &specs.Process{
 			Args: []string{"/bin/sh", "-c", script}, Cwd: "/", Env: []string{"PATH=/usr/bin:/bin"},
-			User:         specs.User{UID: testUID, GID: testGID, AdditionalGids: []uint32{testGroup}},
+			User:         specs.User{UID: shimtest.UID, GID: shimtest.GID, AdditionalGids: []uint32{shimtest.Group}},
 			Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
 		},
 		Linux: &specs.Linux{CgroupsPath: cgroup, Resources: &specs.LinuxResources{

@@ -20,8 +20,9 @@ import (
 )
 
 // defaultPackages are those whose tests make cgroups, or read what depends on their version.
-var defaultPackages = []string{"./cmd/rota-shim", "./noded/shim", "./noded", "./noded/container", "./noded/bundle",
-	"./noded/oci", "./noded/machine", "./noded/requirements"}
+var defaultPackages = []string{"./cmd/rota-shim", "./noded/shim", "./noded/shim/oom",
+	"./noded/shim/output", "./noded/shim/session", "./noded/shim/userfiles", "./noded", "./noded/container",
+	"./noded/bundle", "./noded/oci", "./noded/machine", "./noded/requirements"}
 
 type options struct {
 	dir      string // where kernels are kept

@@ -1,4 +1,10 @@
-package shim
+// Package session is the input and output of processes that a person reads and writes.
+//
+// The shim has a socket at which the node daemon reads and writes what processes write and read. It is
+// there for a worker whose settings ask for that, and for processes that are started beside its ranks.
+// Each of both is a [Session]. The daemon only passes frames on, so that it can be restarted: a worker's
+// session waits for the next connection. That of another process is hung up with its connection.
+package session
 
 import (
 	"cmp"
@@ -26,10 +32,10 @@ const (
 // endOfInput is what a terminal's programs read as the end of their input: Ctrl-D.
 var endOfInput = []byte{4}
 
-// session is what some programs read and write: the ranks of a container, or a process that was started
+// Session is what some programs read and write: the ranks of a container, or a process that was started
 // beside them. One connection at a time reads and writes it. Output is kept until it is acknowledged, so
 // that a reader whose connection is lost goes on where it was.
-type session struct {
+type Session struct {
 	drop    bool                             // see [container.IO.Drop]
 	awaited bool                             // a reader is on its way, see [container.IO.HangUpMS]
 	signal  func(task uint32, s unix.Signal) // signals a task, or all
@@ -68,15 +74,19 @@ type keptFrame struct {
 	stream.Frame
 }
 
-func newSession(drop bool, signal func(uint32, unix.Signal)) *session {
-	s := &session{drop: drop, signal: signal, left: func() {}, read: make(chan struct{}), known: make(chan struct{}),
+// New returns a session without programs. drop is [container.IO.Drop], and signal signals a task, or all.
+func New(drop bool, signal func(uint32, unix.Signal)) *Session {
+	s := &Session{drop: drop, signal: signal, left: func() {}, read: make(chan struct{}), known: make(chan struct{}),
 		tasks: map[uint32]*ioTask{}}
 	s.changed.L = &s.mu
 	return s
 }
 
-// addTask adds a program that has a terminal, or pipes for its standard input, output and error.
-func (s *session) addTask(task uint32, files []*os.File) {
+// SignalBy has signals of the reader passed on by a function: to one task, or to all.
+func (s *Session) SignalBy(signal func(task uint32, n unix.Signal)) { s.signal = signal }
+
+// AddTask adds a program that has a terminal, or pipes for its standard input, output and error.
+func (s *Session) AddTask(task uint32, files []*os.File) {
 	p := &ioTask{stdin: files[0], terminal: len(files) == 1, files: files}
 	s.mu.Lock()
 	s.tasks[task] = p
@@ -100,8 +110,8 @@ func (s *session) addTask(task uint32, files []*os.File) {
 	copyOut(stream.Stderr, files[2])
 }
 
-// begin has the programs that were added read their input. No more follow.
-func (s *session) begin() {
+// Begin has the programs that were added read their input. No more follow.
+func (s *Session) Begin() {
 	s.begun.Do(func() {
 		close(s.known)
 		go s.copyInput()
@@ -111,7 +121,7 @@ func (s *session) begin() {
 // copyOutput takes what a program writes until it has closed its end, or the session is hung up.
 // When its end is not waited for any more, the read has deadlines. Late output is still taken then,
 // until nothing has come for a while.
-func (s *session) copyOutput(kind stream.Kind, task uint32, from *os.File) {
+func (s *Session) copyOutput(kind stream.Kind, task uint32, from *os.File) {
 	b := make([]byte, outputChunk)
 	for last := false; ; {
 		n, err := from.Read(b)
@@ -123,7 +133,7 @@ func (s *session) copyOutput(kind stream.Kind, task uint32, from *os.File) {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded) && !last:
 			last = true
-			_ = from.SetReadDeadline(time.Now().Add(outputPatience)) // a pipe or a terminal can have one
+			_ = from.SetReadDeadline(time.Now().Add(OutputPatience)) // a pipe or a terminal can have one
 		default: // of a terminal whose programs have ended it is EIO
 			return
 		}
@@ -131,7 +141,7 @@ func (s *session) copyOutput(kind stream.Kind, task uint32, from *os.File) {
 }
 
 // put appends a frame to the output. Those of programs wait for room.
-func (s *session) put(f stream.Frame) {
+func (s *Session) put(f stream.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bounded := f.Kind == stream.Stdout || f.Kind == stream.Stderr
@@ -153,7 +163,7 @@ func (s *session) put(f stream.Frame) {
 }
 
 // dropTo drops the frames before an offset.
-func (s *session) dropTo(offset int64) {
+func (s *Session) dropTo(offset int64) {
 	n := 0
 	for n < len(s.kept) && s.kept[n].at < offset {
 		s.cost -= len(s.kept[n].Data) + frameCost
@@ -172,7 +182,7 @@ func (s *session) dropTo(offset int64) {
 }
 
 // acknowledge notes that the reader has all frames that end before an offset.
-func (s *session) acknowledge(offset int64) error {
+func (s *Session) acknowledge(offset int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch i, whole := s.find(offset); {
@@ -189,7 +199,7 @@ func (s *session) acknowledge(offset int64) error {
 
 // find returns the index of the frame at an offset. No frame may begin there: then it is the end, or the
 // result is false.
-func (s *session) find(offset int64) (int, bool) {
+func (s *Session) find(offset int64) (int, bool) {
 	i, ok := slices.BinarySearchFunc(s.kept, offset, func(k keptFrame, at int64) int { return cmp.Compare(k.at, at) })
 	return i, ok || offset == s.to
 }
@@ -197,9 +207,9 @@ func (s *session) find(offset int64) (int, bool) {
 // errNotKept is why a reader cannot go on where it has stopped.
 var errNotKept = errors.New("it cannot be read on from there")
 
-// attach makes a connection the reader, from an offset of the output on, and returns when it has ended
+// Attach makes a connection the reader, from an offset of the output on, and returns when it has ended
 // or has read everything.
-func (s *session) attach(c *stream.Conn, from int64) error {
+func (s *Session) Attach(c *stream.Conn, from int64) error {
 	s.mu.Lock()
 	switch {
 	case from < 0:
@@ -233,10 +243,10 @@ func (s *session) attach(c *stream.Conn, from int64) error {
 }
 
 // dropInput drops what an earlier connection has sent and no program has taken. It is sent again.
-func (s *session) dropInput() { s.queue, s.queued = nil, 0 }
+func (s *Session) dropInput() { s.queue, s.queued = nil, 0 }
 
 // send sends the output from an offset on, and how much input was taken, while c is the reader.
-func (s *session) send(c *stream.Conn, at int64) {
+func (s *Session) send(c *stream.Conn, at int64) {
 	told := int64(-1)
 	if c.WriteJSON(stream.Begun, stream.AllTasks, container.IOBegun{From: at}) != nil {
 		_ = c.Close() // receive ends
@@ -253,7 +263,7 @@ func (s *session) send(c *stream.Conn, at int64) {
 
 // next waits for the next frame of a reader. It is false when c is the reader no more, or has
 // acknowledged all.
-func (s *session) next(c *stream.Conn, at, told *int64) (stream.Frame, bool) {
+func (s *Session) next(c *stream.Conn, at, told *int64) (stream.Frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -272,7 +282,7 @@ func (s *session) next(c *stream.Conn, at, told *int64) (stream.Frame, bool) {
 }
 
 // receive takes what the reader sends until its connection ends. It never waits for programs.
-func (s *session) receive(c *stream.Conn) error {
+func (s *Session) receive(c *stream.Conn) error {
 	for {
 		f, err := c.Read()
 		if err != nil {
@@ -285,7 +295,7 @@ func (s *session) receive(c *stream.Conn) error {
 }
 
 // take takes one frame of the reader. Kinds that this shim does not know are passed over.
-func (s *session) take(c *stream.Conn, f stream.Frame) error {
+func (s *Session) take(c *stream.Conn, f stream.Frame) error {
 	switch f.Kind {
 	case stream.Ack:
 		offset, err := f.Offset()
@@ -312,7 +322,7 @@ func (s *session) take(c *stream.Conn, f stream.Frame) error {
 }
 
 // resize tells terminals their size, those of tasks that come later too.
-func (s *session) resize(f stream.Frame, rows, columns uint16) {
+func (s *Session) resize(f stream.Frame, rows, columns uint16) {
 	s.mu.Lock()
 	s.window = stream.Size(f.Task, rows, columns)
 	s.mu.Unlock()
@@ -322,7 +332,7 @@ func (s *session) resize(f stream.Frame, rows, columns uint16) {
 }
 
 // enqueue keeps input for the programs.
-func (s *session) enqueue(c *stream.Conn, f stream.Frame) error {
+func (s *Session) enqueue(c *stream.Conn, f stream.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reader != c {
@@ -338,7 +348,7 @@ func (s *session) enqueue(c *stream.Conn, f stream.Frame) error {
 }
 
 // copyInput gives programs their input, in the order in which it came.
-func (s *session) copyInput() {
+func (s *Session) copyInput() {
 	for {
 		f, ok := s.nextInput()
 		if !ok {
@@ -356,7 +366,7 @@ func (s *session) copyInput() {
 
 // nextInput waits for input; false: no more comes. A chunk that it returns counts as taken. It is
 // not sent again, whatever becomes of the connection.
-func (s *session) nextInput() (stream.Frame, bool) {
+func (s *Session) nextInput() (stream.Frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 {
@@ -373,7 +383,7 @@ func (s *session) nextInput() (stream.Frame, bool) {
 }
 
 // of returns the programs of a task, or of all.
-func (s *session) of(task uint32) []*ioTask {
+func (s *Session) of(task uint32) []*ioTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*ioTask
@@ -386,7 +396,7 @@ func (s *session) of(task uint32) []*ioTask {
 }
 
 // closeInput ends a program's input.
-func (s *session) closeInput(p *ioTask) {
+func (s *Session) closeInput(p *ioTask) {
 	switch {
 	case p.stdin == nil:
 	case p.terminal:
@@ -417,9 +427,9 @@ func (p *ioTask) close() {
 	}
 }
 
-// taskEnded tells how a task has ended, once its output is at its end: another process may hold that
+// TaskEnded tells how a task has ended, once its output is at its end: another process may hold that
 // open, which is not waited for.
-func (s *session) taskEnded(task uint32, exit stream.StepTaskExit) {
+func (s *Session) TaskEnded(task uint32, exit stream.StepTaskExit) {
 	s.output.Go(func() {
 		<-s.known
 		for _, p := range s.of(task) {
@@ -430,24 +440,24 @@ func (s *session) taskEnded(task uint32, exit stream.StepTaskExit) {
 	})
 }
 
-// awaitOutput waits for the end of a program's output, see [session.copyOutput].
+// awaitOutput waits for the end of a program's output, see [Session.copyOutput].
 func (p *ioTask) awaitOutput() {
 	for _, f := range p.files {
-		_ = f.SetReadDeadline(time.Now().Add(outputPatience)) // pipes and terminals can have deadlines
+		_ = f.SetReadDeadline(time.Now().Add(OutputPatience)) // pipes and terminals can have deadlines
 	}
 	p.output.Wait()
 }
 
-// end tells how all has ended, with a note unless that is empty, once the output is at its end, and closes the
+// End tells how all has ended, with a note unless that is empty, once the output is at its end, and closes the
 // files.
-func (s *session) end(how stream.StepEnd, note string) {
+func (s *Session) End(how stream.StepEnd, note string) {
 	<-s.known
 	for _, p := range s.of(stream.AllTasks) {
 		p.awaitOutput()
 		p.close()
 	}
 	s.output.Wait()
-	s.note(note)
+	s.Note(note)
 	f, err := stream.JSON(stream.End, stream.AllTasks, how)
 	if err != nil { // a reason of that length
 		how.Why = "it is too long to be told"
@@ -456,8 +466,8 @@ func (s *session) end(how stream.StepEnd, note string) {
 	s.put(f)
 }
 
-// note writes a line of this process's own into what its reader gets, as its first program's error output.
-func (s *session) note(text string) {
+// Note writes a line of this process's own into what its reader gets, as its first program's error output.
+func (s *Session) Note(text string) {
 	if text == "" {
 		return
 	}
@@ -475,8 +485,8 @@ func (s *session) note(text string) {
 	}
 }
 
-// hangUp closes the terminals and the input of all programs. Their output from then on is dropped.
-func (s *session) hangUp() {
+// HangUp closes the terminals and the input of all programs. Their output from then on is dropped.
+func (s *Session) HangUp() {
 	s.mu.Lock()
 	s.closed = true
 	s.changed.Broadcast()
@@ -487,7 +497,7 @@ func (s *session) hangUp() {
 }
 
 // connected reports whether there is a reader.
-func (s *session) connected() bool {
+func (s *Session) connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reader != nil

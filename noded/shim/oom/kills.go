@@ -1,4 +1,12 @@
-package shim
+// Package oom tells which processes of a container the kernel has killed for memory.
+//
+// A cgroup counts the processes that the kernel has killed in it because memory was short. Whatever
+// the program then exits with, its task has run out of memory. The kernel's log names the process,
+// the cgroup that was full, and the score of the process. Those that a person has started beside
+// the ranks have a score of their own ([launch.BesideScore]), because they do not decide how a job
+// ends. The log may be unreadable, overwritten, or of an old kernel. A kill that it does not tell
+// counts as the task's own, and only the limit is named.
+package oom
 
 import (
 	"errors"
@@ -16,35 +24,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// # Processes that the kernel kills for memory
-//
-// A cgroup counts the processes that the kernel has killed in it because memory was short. Whatever
-// the program then exits with, its task has run out of memory. The kernel's log names the process,
-// the cgroup that was full, and the score of the process. Those that a person has started beside
-// the ranks have a score of their own ([launch.BesideScore]), because they do not decide how a job
-// ends. The log may be unreadable, overwritten, or of an old kernel. A kill that it does not tell
-// counts as the task's own, and only the limit is named.
-
-// memoryKills is what is known of the processes of one container that the kernel has killed for memory.
-type memoryKills struct {
+// Kills is what is known of the processes of one container that the kernel has killed for memory.
+type Kills struct {
 	log   io.ReadCloser // the kernel's, from when the container was made; nil: it cannot be read
 	score int           // oom_score_adj of the ranks
 
 	mu      sync.Mutex
 	path    string            // of the cgroup, below every hierarchy
 	cgroups map[string]string // its directories by controller; "" with cgroup version 2
-	said    int64             // kills that sayings has told of
-	read    []memoryKill      // what the log has told of this container, oldest first
+	said    int64             // kills that Sayings has told of
+	read    []kill            // what the log has told of this container, oldest first
 	scores  map[int]int       // of killed processes by pid, from lines that name no cgroup
 	waited  int64             // kills that the log was waited for
 	buffer  [8 << 10]byte     // of one record of the log, which is shorter
 }
 
-// memoryKill is one process that the kernel has killed.
-type memoryKill struct {
+// kill is one process that the kernel has killed.
+type kill struct {
 	name string
 	pid  int
 	full string // the cgroup that was full; "": the machine
@@ -52,6 +52,9 @@ type memoryKill struct {
 
 // kernelLog is where the kernel's log is read.
 const kernelLog = "/dev/kmsg"
+
+// Open opens the kernel's log. score is the oom_score_adj of the ranks.
+func (k *Kills) Open(score int) { k.log, k.score = openKernelLog(), score }
 
 // openKernelLog opens the kernel's log behind its last record, nil if that is not allowed.
 func openKernelLog() io.ReadCloser {
@@ -78,15 +81,15 @@ func (f rawFile) Read(b []byte) (int, error) {
 // Close implements io.Closer.
 func (f rawFile) Close() error { return unix.Close(int(f)) }
 
-// watch has the kills of a cgroup counted.
-func (k *memoryKills) watch(path string, cgroups map[string]string) {
+// Watch has the kills of a cgroup counted.
+func (k *Kills) Watch(path string, cgroups map[string]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.path, k.cgroups = path, cgroups
 }
 
-// close forgets the kernel's log.
-func (k *memoryKills) close() {
+// Close forgets the kernel's log.
+func (k *Kills) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.log != nil {
@@ -96,7 +99,7 @@ func (k *memoryKills) close() {
 }
 
 // counted returns how many processes the kernel has killed for memory in the container's cgroup.
-func (k *memoryKills) counted() int64 { return killsIn(k.cgroups["memory"], k.cgroups[""]) }
+func (k *Kills) counted() int64 { return killsIn(k.cgroups["memory"], k.cgroups[""]) }
 
 // killsIn returns how many processes of a cgroup the kernel has killed for memory. The arguments are its
 // directories in the memory hierarchy of version 1 and in version 2; only one of them exists.
@@ -113,8 +116,8 @@ func killsIn(v1, v2 string) int64 {
 	return 0
 }
 
-// any reports whether the kernel has killed a process that decides how the container ends.
-func (k *memoryKills) any() bool {
+// Any reports whether the kernel has killed a process that decides how the container ends.
+func (k *Kills) Any() bool {
 	own, _, _ := k.look()
 	return own > 0
 }
@@ -124,7 +127,7 @@ const logPatience = 200 * time.Millisecond
 
 // look returns how many processes of the task's own were killed, one of them if it is known, and those
 // beside the ranks.
-func (k *memoryKills) look() (own int64, first *memoryKill, beside []memoryKill) {
+func (k *Kills) look() (own int64, first *kill, beside []kill) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all := k.counted()
@@ -147,7 +150,7 @@ func (k *memoryKills) look() (own int64, first *memoryKill, beside []memoryKill)
 }
 
 // readLog reads what the kernel's log has to tell of so many kills, and waits for that a while.
-func (k *memoryKills) readLog(kills int64) {
+func (k *Kills) readLog(kills int64) {
 	if k.log == nil {
 		return
 	}
@@ -161,15 +164,15 @@ func (k *memoryKills) readLog(kills int64) {
 }
 
 // complete reports whether so many kills, and the scores of the processes, are known.
-func (k *memoryKills) complete(kills int64) bool {
-	return int64(len(k.read)) >= kills && !slices.ContainsFunc(k.read, func(m memoryKill) bool {
+func (k *Kills) complete(kills int64) bool {
+	return int64(len(k.read)) >= kills && !slices.ContainsFunc(k.read, func(m kill) bool {
 		_, known := k.scores[m.pid]
 		return !known
 	})
 }
 
 // readRecords reads the records of the kernel's log that there are.
-func (k *memoryKills) readRecords() {
+func (k *Kills) readRecords() {
 	for {
 		n, err := k.log.Read(k.buffer[:])
 		switch {
@@ -183,7 +186,7 @@ func (k *memoryKills) readRecords() {
 }
 
 // note takes a record of the kernel's log: the priority and other numbers, a semicolon and the text.
-func (k *memoryKills) note(record string) {
+func (k *Kills) note(record string) {
 	_, text, _ := strings.Cut(record, ";")
 	text, _, _ = strings.Cut(text, "\n")
 	if kill, cgroup, ok := parseKill(text); ok && strings.HasSuffix(cgroup, k.path) && k.path != "" {
@@ -199,7 +202,7 @@ func (k *memoryKills) note(record string) {
 
 // parseKill reads the line of the kernel's log that says why it kills a process, and in which cgroup. The
 // process has set its name, and may have set it to anything.
-func parseKill(text string) (kill memoryKill, cgroup string, ok bool) {
+func parseKill(text string) (kill kill, cgroup string, ok bool) {
 	rest, ok := strings.CutPrefix(text, "oom-kill:")
 	if !ok {
 		return kill, "", false
@@ -237,17 +240,17 @@ func parseScore(text string) (pid, score int, ok bool) {
 	return pid, score, err == nil && wrong == nil
 }
 
-// text returns what there is to say of the kills of the task's own processes, "" if there are none: how
+// Text returns what there is to say of the kills of the task's own processes, "" if there are none: how
 // many, which, and the limit.
-func (k *memoryKills) text() string {
+func (k *Kills) Text() string {
 	own, first, _ := k.look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.describe(own, first)
 }
 
-// sayings returns what is new since the last call: of the task's own processes, and of those beside them.
-func (k *memoryKills) sayings() (own, beside string) {
+// Sayings returns what is new since the last call: of the task's own processes, and of those beside them.
+func (k *Kills) Sayings() (own, beside string) {
 	n, first, others := k.look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -263,14 +266,14 @@ func (k *memoryKills) sayings() (own, beside string) {
 }
 
 // describe says that processes were killed, "" for none.
-func (k *memoryKills) describe(n int64, one *memoryKill) string {
+func (k *Kills) describe(n int64, one *kill) string {
 	if n == 0 {
 		return ""
 	}
 	which := "a process"
 	full, known := "", one != nil
 	if known {
-		which, full = fmt.Sprintf("%s (process %d)", printable(one.name), one.pid), one.full
+		which, full = fmt.Sprintf("%s (process %d)", container.Printable(one.name), one.pid), one.full
 	}
 	if n > 1 && known {
 		which = fmt.Sprintf("%d processes, first %s,", n, which)
@@ -282,7 +285,7 @@ func (k *memoryKills) describe(n int64, one *memoryKill) string {
 
 // limit says which limit was reached: that of the cgroup that was full, if that is known, else the next one
 // that the container has.
-func (k *memoryKills) limit(full string, known bool) string {
+func (k *Kills) limit(full string, known bool) string {
 	if known && full == "" {
 		return "the node had no more memory"
 	}

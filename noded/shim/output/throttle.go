@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"sync"
@@ -8,27 +8,27 @@ import (
 // burst is how much output a worker may have at once after it was silent, as time at its rate.
 const burst = time.Second
 
-// throttle bounds how much output the shim takes from a worker, all streams of all tasks together.
+// Throttle bounds how much output the shim takes from a worker, all streams of all tasks together.
 // The rest stays in the pipes. When they are full, the job's writes wait. A nil throttle has no
 // bound.
-type throttle struct {
+type Throttle struct {
 	rate int64 // bytes per second
 
 	mu   sync.Mutex
 	paid time.Time // when all that was taken will be within the rate
 }
 
-// newThrottle returns a throttle of so many bytes per second; 0 is no bound.
-func newThrottle(rate int64) *throttle {
+// NewThrottle returns a throttle of so many bytes per second; 0 is no bound.
+func NewThrottle(rate int64) *Throttle {
 	if rate <= 0 {
 		return nil
 	}
-	return &throttle{rate: rate}
+	return &Throttle{rate: rate}
 }
 
 // pace is called with the number of bytes that were just taken. It returns when the next may be
 // taken, or when lifted is closed.
-func (t *throttle) pace(n int, lifted <-chan struct{}) {
+func (t *Throttle) pace(n int, lifted <-chan struct{}) {
 	if t == nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (t *throttle) pace(n int, lifted <-chan struct{}) {
 }
 
 // charge counts n bytes and returns how long to wait for the next.
-func (t *throttle) charge(n int) time.Duration {
+func (t *Throttle) charge(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()

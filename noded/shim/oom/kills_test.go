@@ -1,4 +1,4 @@
-package shim
+package oom
 
 import (
 	"io"
@@ -9,9 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -110,7 +108,7 @@ func TestWhatTheKernelSaysOfAKill(t *testing.T) {
 		write(dir+"/memory.events", "oom 9\noom_kill "+c.kills)
 		write(dir+"/memory.max", c.own)
 		write(filepath.Dir(dir)+"/memory.max", c.above)
-		k := &memoryKills{score: 100}
+		k := &Kills{score: 100}
 		if c.log != nil {
 			says := kernelSays(c.log)
 			k.log = io.ReadCloser(&says)
@@ -118,17 +116,17 @@ func TestWhatTheKernelSaysOfAKill(t *testing.T) {
 		if c.path == "" {
 			c.path = "/lab/n1/6.1.0"
 		}
-		k.watch(c.path, map[string]string{"": dir})
-		if got := k.text(); got != c.want {
+		k.Watch(c.path, map[string]string{"": dir})
+		if got := k.Text(); got != c.want {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
 		}
-		if got := k.any(); got != (c.want != "") {
+		if got := k.Any(); got != (c.want != "") {
 			t.Errorf("%s: killed is %t", name, got)
 		}
-		if own, beside := k.sayings(); own != c.want || beside != c.beside {
+		if own, beside := k.Sayings(); own != c.want || beside != c.beside {
 			t.Errorf("%s: it says %q and %q", name, own, beside)
 		}
-		if own, beside := k.sayings(); own+beside != "" {
+		if own, beside := k.Sayings(); own+beside != "" {
 			t.Errorf("%s: it says twice %q and %q", name, own, beside)
 		}
 	}
@@ -151,60 +149,25 @@ func TestTheLogOfThisKernel(t *testing.T) {
 	t.Error("it has a thousand records")
 }
 
-// TestNotesInTheOutput notices a line of this process's own that is lost, or that joins a line of the program.
-func TestNotesInTheOutput(t *testing.T) {
-	dir := t.TempDir()
-	s, err := newOutputScanner(dir, container.Settings{})
-	check(t, err)
-	l, err := openLogs(dir, container.LogFiles{Join: true, Keep: 1}, self(), s.task(""), nil)
-	check(t, err)
-	_, err = l.stdout.WriteString("no end of the line")
-	check(t, err)
-	l.closeContainerEnds()
-	l.awaitRest(outputPatience)
-	l.note("one")
-	l.note("two")
-	l.endNotes()
-	b, err := os.ReadFile(filepath.Join(dir, "stdout"))
-	check(t, err)
-	if got, want := string(b), "no end of the line\n[rota: one]\n[rota: two]\n"; got != want {
-		t.Errorf("it has %q, not %q", got, want)
-	}
-	if l.notes.users != 0 {
-		t.Errorf("%d users of the file are left", l.notes.users)
-	}
-	session := newSession(false, nil)
-	session.tasks[3], session.tasks[2] = &ioTask{}, &ioTask{terminal: true}
-	session.note("")
-	session.note("x")
-	if len(session.kept) != 1 || session.kept[0].Kind != stream.Stdout || session.kept[0].Task != 2 ||
-		string(session.kept[0].Data) != "[rota: x]\r\n" {
-		t.Errorf("a terminal gets %+v", session.kept)
-	}
-	if launch.BesideScore(100) == 100 {
-		t.Error("processes beside the ranks cannot be told from them")
-	}
-}
-
 // TestWhatIsSaidOnce: a kill is told once, and the next one again. Without the log none is named.
 func TestWhatIsSaidOnce(t *testing.T) {
 	dir := t.TempDir()
 	kills := func(n string) { check(t, os.WriteFile(dir+"/memory.events", []byte("oom_kill "+n+"\n"), 0o600)) }
 	says := kernelSays{killsTail, tailIsDead}
-	k := &memoryKills{score: 100, log: io.ReadCloser(&says)}
-	k.watch("/lab/n1/6.1.0", map[string]string{"": dir})
+	k := &Kills{score: 100, log: io.ReadCloser(&says)}
+	k.Watch("/lab/n1/6.1.0", map[string]string{"": dir})
 	for _, c := range []struct{ kills, want string }{
 		{"0", ""}, {"1", "tail (process 475)"}, {"1", ""}, {"2", "2 processes, first tail"}, {"2", ""},
 	} {
 		kills(c.kills)
-		if got, _ := k.sayings(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got, _ := k.Sayings(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("after %s kills it says %q, not %q", c.kills, got, c.want)
 		}
 	}
-	k.close()
-	k.close() // the log is closed once
+	k.Close()
+	k.Close() // the log is closed once
 	kills("3")
-	if got, _ := k.sayings(); !strings.Contains(got, "3 processes, first tail") {
+	if got, _ := k.Sayings(); !strings.Contains(got, "3 processes, first tail") {
 		t.Errorf("when the log is closed it says %q", got)
 	}
 	for text, want := range map[string]jobspec.Bytes{"": 0, "max": 0, "0": 0, "1024": 1024,
@@ -218,7 +181,7 @@ func TestWhatIsSaidOnce(t *testing.T) {
 	if limitIn(dir+"/none") != 0 {
 		t.Error("what is not there is a limit")
 	}
-	v1 := &memoryKills{path: "/x", cgroups: map[string]string{"memory": dir}}
+	v1 := &Kills{path: "/x", cgroups: map[string]string{"memory": dir}}
 	check(t, os.WriteFile(dir+"/memory.limit_in_bytes", []byte("3072\n"), 0o600))
 	if got := v1.limit("", false); got != "the limit is 3KiB" {
 		t.Errorf("with version 1: %q", got)
@@ -234,6 +197,31 @@ func TestWhatIsSaidOnce(t *testing.T) {
 		"a: Killed process 1 (y)", "Killed process 1 (y) oom_score_adj:1"} {
 		if _, _, ok := parseScore(text); ok {
 			t.Errorf("%q has a score", text)
+		}
+	}
+}
+
+// TestWhoseScoreItIs notices processes beside the ranks that have the same score as the ranks.
+func TestWhoseScoreItIs(t *testing.T) {
+	if launch.BesideScore(100) == 100 {
+		t.Error("processes beside the ranks cannot be told from them")
+	}
+}
+
+// TestHowManyWereKilled reads the counters of both versions of cgroups, beside the others in their files.
+func TestHowManyWereKilled(t *testing.T) {
+	v1, v2, none := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "none")
+	write := func(path, text string) { check(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(v1+"/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+	write(v2+"/memory.events", "low 0\nhigh 7\nmax 9\noom 5\noom_kill 3\noom_group_kill 4\n")
+	for _, c := range []struct {
+		v1, v2 string
+		kills  int64
+	}{{v1, none, 2}, {none, v2, 3}, {none, none, 0}} {
+		k := &Kills{}
+		k.Watch("/x", map[string]string{"memory": c.v1, "": c.v2})
+		if kills := k.counted(); kills != c.kills {
+			t.Errorf("%+v: %d kills", c, kills)
 		}
 	}
 }

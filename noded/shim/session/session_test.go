@@ -1,4 +1,4 @@
-package shim
+package session
 
 import (
 	"encoding/json"
@@ -19,9 +19,9 @@ import (
 
 // TestOutputThatIsGone notices a reader that is not told that it cannot go on where it has stopped.
 func TestOutputThatIsGone(t *testing.T) {
-	o := newIOServer(container.Settings{IO: &container.IO{}})
-	o.own.put(stream.Frame{Kind: stream.Stdout, Data: []byte("hello")})
-	if err := o.own.acknowledge(o.own.to); err != nil {
+	o := NewServer(container.Settings{IO: &container.IO{}})
+	o.Own.put(stream.Frame{Kind: stream.Stdout, Data: []byte("hello")})
+	if err := o.Own.acknowledge(o.Own.to); err != nil {
 		t.Fatal(err)
 	}
 	ours, theirs := net.Pipe()
@@ -51,7 +51,7 @@ func TestOutputThatIsGone(t *testing.T) {
 // TestOutputIsForgottenByWholeFrames notices a connection that ends because a reader has acknowledged a part of
 // a frame, and one that goes on although it has acknowledged what was never written.
 func TestOutputIsForgottenByWholeFrames(t *testing.T) {
-	s := newSession(false, nil)
+	s := New(false, nil)
 	one := stream.Frame{Kind: stream.Stdout, Data: []byte("hello")}
 	for range 3 {
 		s.put(one)
@@ -90,7 +90,7 @@ func TestRoomForOutput(t *testing.T) {
 		{"one reads, and it may be dropped", true, true, 0, stream.Stdout, true, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSession(c.drop, nil)
+			s := New(c.drop, nil)
 			if c.read {
 				s.reader = &stream.Conn{}
 			}
@@ -129,7 +129,7 @@ func TestRoomForOutput(t *testing.T) {
 		{false, false, stream.Stdout, 1}, {true, false, stream.Stdout, 0}, {false, true, stream.Stdout, 1}, // the end itself
 		{true, false, stream.Exit, 1}, {false, true, stream.Message, 2}, {true, false, stream.Stderr, 0},
 	} {
-		s := newSession(false, nil)
+		s := New(false, nil)
 		if s.closed = c.closed; c.ended {
 			s.put(stream.Frame{Kind: stream.End})
 		}
@@ -151,7 +151,7 @@ func TestWhereAReaderGoesOn(t *testing.T) {
 		{false, size + 1, -1}, {true, size + 1, -1}, {true, size - 1, size}, {false, 2 * size, 2 * size},
 		{false, 3 * size, 3 * size}, {false, 3*size + 1, -1}, {true, 3*size + 1, -1},
 	} {
-		s := newSession(c.drop, nil)
+		s := New(c.drop, nil)
 		for range 3 {
 			s.put(stream.Frame{Kind: stream.Stdout, Data: []byte("hello")})
 		}
@@ -163,7 +163,7 @@ func TestWhereAReaderGoesOn(t *testing.T) {
 		s.queue, s.queued = []stream.Frame{{}}, 5
 		ours, theirs := net.Pipe()
 		done := make(chan error, 1)
-		go func() { done <- s.attach(stream.New(theirs), c.from) }()
+		go func() { done <- s.Attach(stream.New(theirs), c.from) }()
 		if c.at < 0 {
 			if err := <-done; !errors.Is(err, errNotKept) || s.reader != nil || left != 0 || s.from != size {
 				t.Errorf("%+v: %v", c, err)
@@ -188,7 +188,7 @@ func TestWhereAReaderGoesOn(t *testing.T) {
 
 // TestRoomForInput sends input up to its bound, to the byte. What a program has taken makes room.
 func TestRoomForInput(t *testing.T) {
-	s := newSession(false, nil)
+	s := New(false, nil)
 	c, other := &stream.Conn{}, &stream.Conn{}
 	s.reader = c
 	in := func(n int) stream.Frame { return stream.Frame{Kind: stream.Stdin, Data: make([]byte, n)} }
@@ -216,7 +216,7 @@ func TestRoomForInput(t *testing.T) {
 	if _, ok := s.nextInput(); ok {
 		t.Error("input comes after the end")
 	}
-	s = newSession(false, nil)
+	s = New(false, nil)
 	if s.ended = true; len(s.queue) != 0 {
 		t.Error("no input has come")
 	}
@@ -263,16 +263,28 @@ func TestTheSizeOfATerminal(t *testing.T) {
 		to          uint32
 		first, last uint16
 	}{{1, 24, 0}, {2, 0, 24}, {stream.AllTasks, 24, 24}, {3, 0, 0}} {
-		s := newSession(false, nil)
+		s := New(false, nil)
 		first, last := terminal(), terminal()
-		s.addTask(1, []*os.File{first})
+		s.AddTask(1, []*os.File{first})
 		if err := s.take(nil, stream.Size(c.to, 24, 80)); err != nil {
 			t.Error(err)
 		}
-		s.addTask(2, []*os.File{last})
+		s.AddTask(2, []*os.File{last})
 		if rows(first) != c.first || rows(last) != c.last {
 			t.Errorf("told to %d: %d and %d rows", c.to, rows(first), rows(last))
 		}
-		s.hangUp()
+		s.HangUp()
+	}
+}
+
+// TestNotesForAReader notices a line of this process's own that is lost, or that goes to another task than the first.
+func TestNotesForAReader(t *testing.T) {
+	session := New(false, nil)
+	session.tasks[3], session.tasks[2] = &ioTask{}, &ioTask{terminal: true}
+	session.Note("")
+	session.Note("x")
+	if len(session.kept) != 1 || session.kept[0].Kind != stream.Stdout || session.kept[0].Task != 2 ||
+		string(session.kept[0].Data) != "[rota: x]\r\n" {
+		t.Errorf("a terminal gets %+v", session.kept)
 	}
 }

@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-func scannerOf(t *testing.T, settings container.Settings) (*outputScanner, string) {
+func scannerOf(t *testing.T, settings container.Settings) (*Scanner, string) {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := newOutputScanner(dir, settings)
+	s, err := NewScanner(dir, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestStepsAreThinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`,
 			AtStep: 17, Metric: "loss"}})
-		l := s.task("").stream("stdout")
+		l := s.Task("").stream("stdout")
 		for i := range 40 { // ten a second
 			l.write(fmt.Appendf(nil, "s%d 0.5\n", i))
 			time.Sleep(100 * time.Millisecond) // the bubble's time
@@ -61,7 +61,7 @@ func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( ` +
 			`(?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
-		l := s.task("").stream("stdout")
+		l := s.Task("").stream("stdout")
 		l.write([]byte("s1\ns2\ns3 nan\ns4 0.25\ns5 0.1\n"))
 		if got := linesOf(t, container.StepsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"step":4`) {
 			t.Errorf("kept %q", got)
@@ -75,7 +75,7 @@ func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"},
 			{Name: "start", Pattern: "^xxx"}}})
-		l := s.task("").stream("stderr")
+		l := s.Task("").stream("stderr")
 		long := strings.Repeat("x", lineMax)
 		for range 3 { // in parts, as pipes give it
 			l.write([]byte(long))
@@ -113,13 +113,13 @@ func TestStepsFileIsEmptied(t *testing.T) {
 
 func TestNothingToFindCostsNothing(t *testing.T) {
 	s, _ := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "x", Stream: "stderr"}}})
-	if l := s.task("").stream("stdout"); l != nil {
+	if l := s.Task("").stream("stdout"); l != nil {
 		t.Error("a stream without a policy is scanned")
 	}
-	if !s.task("").separatesStreams() {
+	if !s.Task("").separatesStreams() {
 		t.Error("the streams are not separated")
 	}
-	if _, err := newOutputScanner("", container.Settings{Policies: []container.Policy{{Name: "e",
+	if _, err := NewScanner("", container.Settings{Policies: []container.Policy{{Name: "e",
 		Pattern: "("}}}); !container.IsFinal(err) {
 		t.Errorf("a broken pattern: %v", err)
 	}
@@ -129,7 +129,7 @@ func TestNothingToFindCostsNothing(t *testing.T) {
 func TestFindingsAreRoots(t *testing.T) {
 	s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "Z"}},
 		Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`}})
-	l := s.task("").stream("stdout")
+	l := s.Task("").stream("stdout")
 	l.write([]byte("s1\r\n" + strings.Repeat("Z", findingMax+50) + "\n"))
 	l.end()
 	for _, path := range []string{container.FindingsPath(dir), container.StepsPath(dir)} {
@@ -148,21 +148,21 @@ func TestFindingsAreRoots(t *testing.T) {
 func TestTheLastLineWithoutAnEnd(t *testing.T) {
 	s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "error$"},
 		{Name: "q", Pattern: "^$"}}})
-	l := s.task("").stream("stdout")
+	l := s.Task("").stream("stdout")
 	l.write([]byte("an error\r\nfatal "))
 	l.end()
 	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"an error"`) {
 		t.Errorf("found %q", got)
 	}
 	s, dir = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "^x$"}}})
-	l = s.task("").stream("stdout")
+	l = s.Task("").stream("stdout")
 	l.write([]byte("\n\nx")) // empty lines end no part
 	l.end()
 	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"x"`) {
 		t.Errorf("found %q", got)
 	}
 	s, dir = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "fatal"}}})
-	l = s.task("").stream("stdout")
+	l = s.Task("").stream("stdout")
 	l.write([]byte("fatal\xff"))
 	l.end()
 	l.end() // nothing is left
@@ -183,19 +183,19 @@ func TestWhichTaskAndStreamIsScanned(t *testing.T) {
 		steps        bool
 	}{{"main", "stdout", 2, true}, {"main", "stderr", 1, true}, {"side", "stdout", 2, false}, {"side", "stderr", 1,
 		false}} {
-		l := s.task(c.task).stream(c.stream)
+		l := s.Task(c.task).stream(c.stream)
 		if len(l.policies) != c.policies || (l.steps != nil) != c.steps {
 			t.Errorf("%+v: %d policies, steps %t", c, len(l.policies), l.steps != nil)
 		}
 	}
-	if s.task("main").separatesStreams() != true {
+	if s.Task("main").separatesStreams() != true {
 		t.Error("streams are joined")
 	}
 	s, _ = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "b", Pattern: "x"}}})
-	if s.task("").separatesStreams() {
+	if s.Task("").separatesStreams() {
 		t.Error("streams are separated")
 	}
-	if _, err := newOutputScanner("",
+	if _, err := NewScanner("",
 		container.Settings{Steps: &container.StepPattern{Pattern: "("}}); !container.IsFinal(err) {
 		t.Errorf("a broken pattern: %v", err)
 	}
@@ -210,7 +210,7 @@ func TestAFindingOnAFullDiskIsTriedAgain(t *testing.T) {
 		Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`}})
 	path := s.path
 	s.path, s.steps.path = dir+"/none/findings", dir+"/none/steps"
-	l := s.task("").stream("stdout")
+	l := s.Task("").stream("stdout")
 	l.write([]byte("x1\ns1\n"))
 	s.path, s.steps.path = path, container.StepsPath(dir)
 	l.write([]byte("x2\n"))
@@ -240,7 +240,7 @@ func TestHowManyLinesAreScanned(t *testing.T) {
 	for before, found := range map[int]bool{linesPerSecond - 1: true, linesPerSecond: false} {
 		synctest.Test(t, func(t *testing.T) {
 			s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "needle"}}})
-			l := s.task("").stream("stdout")
+			l := s.Task("").stream("stdout")
 			time.Sleep(time.Second) // the bubble's time
 			l.write([]byte(strings.Repeat("x\n", before) + "needle\n"))
 			if got := linesOf(t, container.FindingsPath(dir)); (len(got) == 1) != found {
@@ -252,7 +252,7 @@ func TestHowManyLinesAreScanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`,
 			Metric: "loss"}})
-		l := s.task("").stream("stdout")
+		l := s.Task("").stream("stdout")
 		l.write([]byte("s1\ns2 0.5\ns3 0.5\n"))
 		if got := linesOf(t, container.StepsPath(dir)); len(got) != 1 {
 			t.Errorf("kept %q", got)

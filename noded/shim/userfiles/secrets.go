@@ -1,4 +1,4 @@
-package shim
+package userfiles
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 // secretMax is how many bytes a secret may have. Keys and certificates are far shorter.
 const secretMax = 64 << 10
 
-// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never
+// ReadSecrets reads every secret with the rights of u. Messages name the secret and its file, never
 // its content.
-func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
+func ReadSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -71,9 +71,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// placeSecrets writes the secrets into a container, readable by the user alone. pid is the
+// PlaceSecrets writes the secrets into a container, readable by the user alone. pid is the
 // container's first process, whose command has not started.
-func placeSecrets(pid int, list []container.Secret, values [][]byte, u container.User) error {
+func PlaceSecrets(pid int, list []container.Secret, values [][]byte, u container.User) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package shim
+package userfiles
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
 
 // TestASwappedMountSourceIsNoticed does what an attacker does: between check and mount it swaps its
@@ -21,29 +22,29 @@ func TestASwappedMountSourceIsNoticed(t *testing.T) {
 	check(t, os.Mkdir(mine, 0o755))
 	check(t, os.Mkdir(secret, 0o700))
 	// this process stands for the container: it sees at the target what is there after the swap
-	g, err := openGuards([]container.Guard{{Source: mine}, {Source: mine, Target: mine}}, self())
+	g, err := OpenGuards([]container.Guard{{Source: mine}, {Source: mine, Target: mine}}, self())
 	check(t, err)
-	defer g.close()
-	check(t, g.verify(os.Getpid()))
+	defer g.Close()
+	check(t, g.Verify(os.Getpid()))
 	check(t, os.Rename(mine, mine+"-away"))
 	check(t, os.Symlink(secret, mine))
-	if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(),
+	if err := g.Verify(os.Getpid()); err == nil || !strings.Contains(err.Error(),
 		mine+" changed while it was being mounted") {
 		t.Errorf("a link to a directory of root's: %v", err)
 	}
 	check(t, os.Remove(mine))
-	if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "open "+mine+" in the container") {
+	if err := g.Verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "open "+mine+" in the container") {
 		t.Errorf("a target that is missing: %v", err)
 	}
 	check(t, os.Rename(mine+"-away", mine))
-	check(t, g.verify(os.Getpid()))
-	if err := g.verify(1 << 23); err == nil || !strings.Contains(err.Error(), "open the container's root") {
+	check(t, g.Verify(os.Getpid()))
+	if err := g.Verify(1 << 23); err == nil || !strings.Contains(err.Error(), "open the container's root") {
 		t.Errorf("a container that is gone: %v", err)
 	}
 	if os.Geteuid() == 0 { // the root of another file system has another number, and may have the same
 		check(t, unix.Mount("tmpfs", mine, "tmpfs", 0, "size=64k"))
 		defer func() { check(t, unix.Unmount(mine, 0)) }()
-		if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "changed") {
+		if err := g.Verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "changed") {
 			t.Errorf("another file system: %v", err)
 		}
 	}
@@ -65,17 +66,12 @@ func TestTwoFileSystemsHaveEqualNumbers(t *testing.T) {
 	if a.Ino != b.Ino {
 		t.Skip("they do not on this kernel")
 	}
-	g, err := openGuards([]container.Guard{{Source: base + "/a", Target: base + "/b"}}, self())
+	g, err := OpenGuards([]container.Guard{{Source: base + "/a", Target: base + "/b"}}, self())
 	check(t, err)
-	defer g.close()
-	if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "changed") {
+	defer g.Close()
+	if err := g.Verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), "changed") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// self is the user of this process.
-func self() container.User {
-	return container.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 }
 
 // TestALinkInTheContainerDoesNotLeadOut notices RESOLVE_IN_ROOT that is dropped: an absolute link in
@@ -135,8 +131,8 @@ func TestGuardsAreOpenedAsTheUser(t *testing.T) {
 			"/shared2, which is not below a shared path (" + base + "/none, " + base + "/alias/)", false},
 		{container.Guard{Source: base + "/shared2", Target: "/x", Below: below}, "not below a shared path", false},
 	} {
-		before := openFiles(t)
-		g, err := openGuards([]container.Guard{{Source: base, Target: "/y"}, c.guard}, testUser)
+		before := shimtest.OpenFiles(t)
+		g, err := OpenGuards([]container.Guard{{Source: base, Target: "/y"}, c.guard}, testUser)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
 			container.IsFinal(err) != c.final {
 			t.Errorf("%+v: %v", c.guard, err)
@@ -147,42 +143,17 @@ func TestGuardsAreOpenedAsTheUser(t *testing.T) {
 					t.Errorf("%+v: a container inherits descriptor %d", c.guard, fd)
 				}
 			}
-			g.close()
+			g.Close()
 		}
-		if after := openFiles(t); after != before {
+		if after := shimtest.OpenFiles(t); after != before {
 			t.Errorf("%+v: %d files are open, %d before", c.guard, after, before)
 		}
 	}
 }
 
-// openFiles returns how many descriptors this process has.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	check(t, err)
-	return len(list)
-}
-
 func TestNoGuardsNeedNoRights(t *testing.T) {
-	g, err := openGuards(nil, testUser)
+	g, err := OpenGuards(nil, testUser)
 	check(t, err)
-	check(t, g.verify(1<<23))
-	g.close()
-}
-
-// TestAWorkerKeepsNoGuards notices directories of a job that its shim holds open for as long as the
-// job runs: they could not be unmounted.
-func TestAWorkerKeepsNoGuards(t *testing.T) {
-	dir := openTempDir(t)
-	p := script("echo ready; exec sleep 100")
-	p.Guards = []container.Guard{{Source: dir}}
-	w := live(t, nil, p).start()
-	w.says("", "ready")
-	list, err := os.ReadDir("/proc/self/fd")
-	check(t, err)
-	for _, e := range list {
-		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == dir {
-			t.Error("a guard is still open")
-		}
-	}
+	check(t, g.Verify(1<<23))
+	g.Close()
 }

@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ const (
 	stepsFileMax   = 1 << 20 // bytes after which the file of steps is emptied
 )
 
-// outputScanner looks in the output of a worker for log policies and for the job's progress.
-type outputScanner struct {
+// Scanner looks in the output of a worker for log policies and for the job's progress.
+type Scanner struct {
 	policies []policyMatcher
 	steps    *stepScanner
 	stepTask string
@@ -39,10 +39,10 @@ type policyMatcher struct {
 	found *bool
 }
 
-// newOutputScanner compiles the patterns. An invalid one is an error: patterns are checked when a
+// NewScanner compiles the patterns. An invalid one is an error: patterns are checked when a
 // job is submitted.
-func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) {
-	f := &outputScanner{path: container.FindingsPath(dir)}
+func NewScanner(dir string, s container.Settings) (*Scanner, error) {
+	f := &Scanner{path: container.FindingsPath(dir)}
 	for _, p := range s.Policies {
 		re, err := regexp.Compile(p.Pattern)
 		if err != nil {
@@ -61,14 +61,15 @@ func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) 
 	return f, nil
 }
 
-// taskScanner scans one task's output.
-type taskScanner struct {
-	worker *outputScanner
+// TaskScanner scans one task's output.
+type TaskScanner struct {
+	worker *Scanner
 	steps  *stepScanner // nil unless progress is read from this task's output
 }
 
-func (f *outputScanner) task(name string) *taskScanner {
-	t := &taskScanner{worker: f}
+// Task returns the scanner of the task with a name.
+func (f *Scanner) Task(name string) *TaskScanner {
+	t := &TaskScanner{worker: f}
 	if f.stepTask == name {
 		t.steps = f.steps
 	}
@@ -76,7 +77,7 @@ func (f *outputScanner) task(name string) *taskScanner {
 }
 
 // separatesStreams reports whether a policy applies to one stream only.
-func (t *taskScanner) separatesStreams() bool {
+func (t *TaskScanner) separatesStreams() bool {
 	return slices.ContainsFunc(t.worker.policies, func(p policyMatcher) bool {
 		return p.Stream == "stdout" ||
 			p.Stream == "stderr"
@@ -84,7 +85,7 @@ func (t *taskScanner) separatesStreams() bool {
 }
 
 // stream returns the scanner of one stream, nil if there is no pattern for it.
-func (t *taskScanner) stream(name string) *lineScanner {
+func (t *TaskScanner) stream(name string) *lineScanner {
 	l := &lineScanner{worker: t.worker, steps: t.steps}
 	for _, p := range t.worker.policies {
 		if p.Stream == "" || p.Stream == "both" || p.Stream == name {
@@ -99,7 +100,7 @@ func (t *taskScanner) stream(name string) *lineScanner {
 
 // lineScanner scans the lines of one stream. A nil one scans nothing.
 type lineScanner struct {
-	worker    *outputScanner
+	worker    *Scanner
 	policies  []policyMatcher
 	steps     *stepScanner
 	line      []byte
@@ -161,7 +162,7 @@ func (l *lineScanner) scanLine() {
 }
 
 // writeFinding writes down the first line that a policy was found in.
-func (f *outputScanner) writeFinding(p policyMatcher, line []byte, now time.Time) {
+func (f *Scanner) writeFinding(p policyMatcher, line []byte, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if *p.found {

@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestTheRateOfOutput(t *testing.T) {
 	for _, streams := range []int{1, 2} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			l := newLogs(newThrottle(rate))
+			l := newLogs(NewThrottle(rate))
 			begin := time.Now()
 			var files []*rotatingFile
 			for n := range streams {
@@ -57,7 +57,7 @@ func TestTheRateOfOutput(t *testing.T) {
 // worth at once.
 func TestSilenceIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := newThrottle(1000)
+		limit := NewThrottle(1000)
 		begin := time.Now()
 		for range 2 {
 			limit.pace(1000, nil)
@@ -79,16 +79,16 @@ func TestSilenceIsNotSaved(t *testing.T) {
 // whatever the rate.
 func TestAJobThatWritesTooFastWaits(t *testing.T) {
 	dir := t.TempDir()
-	s, err := newOutputScanner(dir, container.Settings{})
+	s, err := NewScanner(dir, container.Settings{})
 	check(t, err)
 	const rate = 1000
-	l, err := openLogs(dir, container.LogFiles{Join: true}, self(), s.task(""), newThrottle(rate))
+	l, err := Open(dir, container.LogFiles{Join: true}, self(), s.Task(""), NewThrottle(rate))
 	check(t, err)
-	room, err := unix.FcntlInt(l.stdout.Fd(), unix.F_GETPIPE_SZ, 0)
+	room, err := unix.FcntlInt(l.Stdout.Fd(), unix.F_GETPIPE_SZ, 0)
 	check(t, err)
-	check(t, unix.SetNonblock(int(l.stdout.Fd()), true)) // Fd has made it block
-	job := os.NewFile(dupOf(t, l.stdout), "job")
-	l.closeContainerEnds()
+	check(t, unix.SetNonblock(int(l.Stdout.Fd()), true)) // Fd has made it block
+	job := os.NewFile(dupOf(t, l.Stdout), "job")
+	l.CloseContainerEnds()
 	chunk := bytes.Repeat([]byte("0123456789abcde\n"), 1<<8)
 	written := 0
 	for err == nil { // until the pipe is full and nothing is taken
@@ -102,7 +102,7 @@ func TestAJobThatWritesTooFastWaits(t *testing.T) {
 		t.Errorf("%d bytes were taken, %v; want at most %d", written, err, most)
 	}
 	check(t, job.Close())
-	l.awaitRest(10 * time.Second)
+	l.AwaitRest(10 * time.Second)
 	got, err := os.ReadFile(filepath.Join(dir, "stdout"))
 	if err != nil || len(got) != written || l.lost.Load() != 0 {
 		t.Errorf("the file has %d bytes of %d, %d are lost, %v", len(got), written, l.lost.Load(), err)
@@ -120,32 +120,4 @@ func dupOf(t *testing.T, f *os.File) uintptr {
 	check(t, err)
 	check(t, unix.SetNonblock(fd, true))
 	return uintptr(fd)
-}
-
-// TestAWorkerKeepsItsOutputRate runs a worker that writes more than the rate allows. It notices
-// settings that the shim does not apply, and a worker that cannot be killed while it waits.
-func TestAWorkerKeepsItsOutputRate(t *testing.T) {
-	const whole = 512 << 10
-	w := live(t, func(s *container.Settings) { s.OutputRate = 1000 },
-		hooked("a", "", false, "head -c 524288 /dev/zero; echo >&3 '{\"code\":0}'"),
-		hooked("b", "", false, "exec sleep 100"))
-	w.start()
-	size := func() int { return len(w.output("a")) }
-	deadline := time.Now().Add(20 * time.Second)
-	for size() == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is taken")
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	if n := size(); n > 64<<10 {
-		t.Errorf("%d bytes are taken at once", n)
-	}
-	w.order(container.Order{Op: container.OpKill})
-	if e := w.end(); e.Signal != int(unix.SIGKILL) {
-		t.Errorf("got %+v", e)
-	}
-	if n := size(); n == 0 || n >= whole {
-		t.Errorf("%d bytes are kept", n)
-	}
 }

@@ -1,4 +1,4 @@
-package shim
+package session
 
 import (
 	"fmt"
@@ -6,17 +6,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// externUse counts what the processes beside the ranks use, which Slurm calls the extern step. The
+// Extern counts what the processes beside the ranks use, which Slurm calls the extern step. The
 // kernel tells it of one that has ended, with its children that it has waited for. Processes that
 // it has left behind belong to rota-init, and count as the worker's own.
-type externUse struct {
+type Extern struct {
 	running sync.WaitGroup
-	news    chan struct{} // gets a value when one has ended, unless one waits there already; nil: that is not asked for
+	News    chan struct{} // gets a value when one has ended, unless one waits there already; nil: that is not asked for
 
 	mu           sync.Mutex
 	pids         map[int]bool // of those that run
@@ -24,8 +25,8 @@ type externUse struct {
 	largest      int64 // bytes
 }
 
-// begin notes a process that was started, and returns what is called when it has ended.
-func (u *externUse) begin(pid int) func(*os.ProcessState) {
+// Begin notes a process that was started, and returns what is called when it has ended.
+func (u *Extern) Begin(pid int) func(*os.ProcessState) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.pids == nil {
@@ -40,17 +41,17 @@ func (u *externUse) begin(pid int) func(*os.ProcessState) {
 		delete(u.pids, pid)
 		if state != nil {
 			u.user, u.system = u.user+state.UserTime(), u.system+state.SystemTime()
-			u.largest = max(u.largest, largestProcess(state))
+			u.largest = max(u.largest, LargestProcess(state))
 		}
 		select {
-		case u.news <- struct{}{}:
+		case u.News <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// spent returns what was used by now.
-func (u *externUse) spent() container.Spent {
+// Spent returns what was used by now.
+func (u *Extern) Spent() container.Spent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	user, system := u.user, u.system
@@ -67,8 +68,8 @@ func (u *externUse) spent() container.Spent {
 // before its first process is gone.
 const externPatience = 5 * time.Second
 
-// await waits until those of a worker that has ended are counted.
-func (u *externUse) await() {
+// Await waits until those of a worker that has ended are counted.
+func (u *Extern) Await() {
 	counted := make(chan struct{})
 	go func() {
 		u.running.Wait()
@@ -104,4 +105,14 @@ func processTime(pid int) (user, system time.Duration, err error) {
 		ticks[i] = time.Duration(n) * clockTick
 	}
 	return ticks[0] + ticks[2], ticks[1] + ticks[3], nil
+}
+
+// LargestProcess returns the most memory, in bytes, that one process of an ended container had at a
+// time. It stands in for the peak of the cgroup, which version 2 tells from Linux 5.19 on.
+func LargestProcess(ended *os.ProcessState) int64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return usage.Maxrss << 10
 }

@@ -1,4 +1,7 @@
-package shim
+// Package output takes what the tasks of a worker write. It keeps the output in files of a bounded
+// size, in the order in which the two streams were written, at a bounded rate, and scans it for log
+// policies and for progress.
+package output
 
 import (
 	"errors"
@@ -14,22 +17,25 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// logs takes a container's output from pipes and writes it to files.
-type logs struct {
-	stdout, stderr *os.File // the container's ends, closed once the container has them
+// Logs takes a container's output from pipes and writes it to files.
+type Logs struct {
+	Stdout, Stderr *os.File // the container's ends, closed once the container has them
 	readEnds       []*os.File
 	lost           atomic.Int64
 	copying        sync.WaitGroup
-	limit          *throttle     // of the worker
+	limit          *Throttle     // of the worker
 	lifted         chan struct{} // closed when the limit holds no more
 	notes          *rotatingFile // for what this process has to say: that of standard error
 }
 
-func newLogs(limit *throttle) *logs { return &logs{limit: limit, lifted: make(chan struct{})} }
+func newLogs(limit *Throttle) *Logs { return &Logs{limit: limit, lifted: make(chan struct{})} }
 
-// openLogs opens the files and starts to copy, no faster than limit says. The output is scanned on
+// LostBytes returns how many bytes of the output could not be written.
+func (l *Logs) LostBytes() int64 { return l.lost.Load() }
+
+// Open opens the files and starts to copy, no faster than limit says. The output is scanned on
 // the way.
-func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskScanner, limit *throttle) (*logs, error) {
+func Open(dir string, cfg container.LogFiles, u container.User, scan *TaskScanner, limit *Throttle) (*Logs, error) {
 	l := newLogs(limit)
 	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
@@ -44,11 +50,11 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 		return nil, err
 	}
 	out.order = order
-	if l.stdout, err = l.pipe(out, scan.stream("stdout")); err != nil {
+	if l.Stdout, err = l.pipe(out, scan.stream("stdout")); err != nil {
 		return nil, err
 	}
 	if cfg.Join && !scan.separatesStreams() {
-		l.stderr = l.stdout
+		l.Stderr = l.Stdout
 		l.noteIn(out)
 		return l, nil
 	}
@@ -58,30 +64,30 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 		}
 		out.order = order
 	}
-	l.stderr, err = l.pipe(out, scan.stream("stderr"))
+	l.Stderr, err = l.pipe(out, scan.stream("stderr"))
 	l.noteIn(out)
 	return l, err
 }
 
 // noteIn keeps a file open for notes until endNotes.
-func (l *logs) noteIn(f *rotatingFile) {
+func (l *Logs) noteIn(f *rotatingFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.users++
 	l.notes = f
 }
 
-// note writes a line of its own into the output.
-func (l *logs) note(text string) {
+// Note writes a line of its own into the output.
+func (l *Logs) Note(text string) {
 	if f := l.notes; f != nil {
 		l.lost.Add(int64(f.writeLine("[rota: " + text + "]\n")))
 	}
 }
 
-// endNotes says that no more notes follow. The wait for a file that hangs is bounded.
-func (l *logs) endNotes() {
+// EndNotes says that no more notes follow. It waits for a file that hangs.
+func (l *Logs) EndNotes() {
 	if f := l.notes; f != nil {
-		_ = bounded(notePatience, func() error { f.close(); return nil }) // it is closed with this process
+		f.close()
 	}
 }
 
@@ -103,7 +109,7 @@ func openLog(dir string, cfg container.LogFiles, path, name string, as fileAcces
 }
 
 // pipe makes the pipe of one stream. Two pipes may go to one file.
-func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
+func (l *Logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -114,15 +120,15 @@ func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	return theirs, nil
 }
 
-// closeContainerEnds closes the container's ends of the pipes, so that its end is noticed.
-func (l *logs) closeContainerEnds() {
-	l.stdout.Close()
-	l.stderr.Close()
+// CloseContainerEnds closes the container's ends of the pipes, so that its end is noticed.
+func (l *Logs) CloseContainerEnds() {
+	l.Stdout.Close()
+	l.Stderr.Close()
 }
 
 // copyOutput reads at the rate of the limit, whatever becomes of the output: a full disk must not
 // block the job.
-func (l *logs) copyOutput(f *rotatingFile, from io.Reader, lines *lineScanner) {
+func (l *Logs) copyOutput(f *rotatingFile, from io.Reader, lines *lineScanner) {
 	defer f.close()
 	defer lines.end()
 	buffer := make([]byte, 64<<10)
@@ -139,10 +145,10 @@ func (l *logs) copyOutput(f *rotatingFile, from io.Reader, lines *lineScanner) {
 	}
 }
 
-// awaitRest waits for the rest of the output: what is in the pipes, which is little, so that the
+// AwaitRest waits for the rest of the output: what is in the pipes, which is little, so that the
 // limit of its rate is lifted. The wait is bounded, because another process may hold the pipe, or
 // the file's server may not answer. The end of the worker must be reported all the same.
-func (l *logs) awaitRest(limit time.Duration) {
+func (l *Logs) AwaitRest(limit time.Duration) {
 	close(l.lifted)
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines

@@ -1,4 +1,6 @@
-package shim
+// Package userfiles opens what a job has named of the machine's files: the directories that its
+// containers show, and its secrets. It does so with the rights of the job's user alone.
+package userfiles
 
 import (
 	"errors"
@@ -12,26 +14,26 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// guards holds open, for every host directory that a job chose, what its user finds there.
+// Guards holds open, for every host directory that a job chose, what its user finds there.
 // libcontainer resolves the same paths as root, and a link may be changed at any moment. So what it
 // has mounted is compared with these directories afterwards.
-type guards struct {
+type Guards struct {
 	list []container.Guard
 	fds  []int
 }
 
-// openGuards opens every source with the rights of u, and refuses one that lies outside the
+// OpenGuards opens every source with the rights of u, and refuses one that lies outside the
 // directories that it must be below.
-func openGuards(list []container.Guard, u container.User) (*guards, error) {
-	g := &guards{list: list}
+func OpenGuards(list []container.Guard, u container.User) (*Guards, error) {
+	g := &Guards{list: list}
 	if len(list) == 0 {
 		return g, nil
 	}
-	return container.AsUser(u, func() (*guards, error) {
+	return container.AsUser(u, func() (*Guards, error) {
 		for _, one := range list {
 			fd, err := openGuard(one)
 			if err != nil {
-				g.close()
+				g.Close()
 				return nil, err
 			}
 			g.fds = append(g.fds, fd)
@@ -78,9 +80,9 @@ func checkBelow(g container.Guard, fd int) error {
 		g.Source, real, strings.Join(g.Below, ", "))
 }
 
-// verify checks that the container sees the directories that were opened. pid is its first process,
+// Verify checks that the container sees the directories that were opened. pid is its first process,
 // whose command has not started.
-func (g *guards) verify(pid int) error {
+func (g *Guards) Verify(pid int) error {
 	if len(g.list) == 0 {
 		return nil
 	}
@@ -115,7 +117,8 @@ func checkSame(root int, g container.Guard, fd int) error {
 	return nil
 }
 
-func (g *guards) close() {
+// Close closes the directories.
+func (g *Guards) Close() {
 	for _, fd := range g.fds {
 		_ = unix.Close(fd) // it was opened only to be checked
 	}

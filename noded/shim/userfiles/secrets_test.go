@@ -1,4 +1,4 @@
-package shim
+package userfiles
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
 
 // TestNoErrorTellsASecret notices the planted bug "a secret's value in an error message": every way
@@ -37,7 +38,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		{fifo, "it is not a regular file", true}, // and it is not waited for
 		{"/proc/self/status", "it is not a regular file", true},
 	} {
-		_, err := readSecrets([]container.Secret{{Name: "key", Source: c.source}}, self())
+		_, err := ReadSecrets([]container.Secret{{Name: "key", Source: c.source}}, self())
 		want := fmt.Sprintf("secret key: %s cannot be read with the rights of the job's user: %s", c.source, c.says)
 		if err == nil || err.Error() != want || container.IsFinal(err) != c.final {
 			t.Errorf("got %v\nnot %s", err, want)
@@ -47,12 +48,12 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		}
 	}
 	list := []container.Secret{{Name: "key", Target: base + "/missing/key"}}
-	err := placeSecrets(os.Getpid(), list, [][]byte{[]byte(value)}, self())
+	err := PlaceSecrets(os.Getpid(), list, [][]byte{[]byte(value)}, self())
 	if err == nil || !strings.Contains(err.Error(), "secret key: write it into the container: no such file") ||
 		strings.Contains(err.Error(), "hunter") {
 		t.Errorf("placing it: %v", err)
 	}
-	if err := placeSecrets(1<<23, list, nil, self()); err == nil ||
+	if err := PlaceSecrets(1<<23, list, nil, self()); err == nil ||
 		!strings.Contains(err.Error(), "open the container's root") {
 		t.Errorf("a container that is gone: %v", err)
 	}
@@ -65,7 +66,7 @@ func TestSecretsOfTheRightLength(t *testing.T) {
 		text := strings.Repeat("k", size)
 		check(t, os.RemoveAll(path))
 		check(t, os.WriteFile(path, []byte(text), 0o400))
-		got, err := readSecrets([]container.Secret{{Name: "a", Source: path}, {Name: "b", Source: path}}, self())
+		got, err := ReadSecrets([]container.Secret{{Name: "a", Source: path}, {Name: "b", Source: path}}, self())
 		if (err == nil) != ok || ok && (len(got) != 2 || string(got[1]) != text) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
@@ -78,12 +79,12 @@ func TestSecretsAreReadAsTheUser(t *testing.T) {
 	path := filepath.Join(openTempDir(t), "key")
 	check(t, os.WriteFile(path, []byte("root's"), 0o600))
 	list := []container.Secret{{Name: "key", Source: path}}
-	if got, err := readSecrets(list, testUser); err == nil || !strings.Contains(err.Error(), "permission denied") {
+	if got, err := ReadSecrets(list, testUser); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("got %q, %v", got, err)
 	}
-	check(t, os.Chown(path, 0, testGroup))
+	check(t, os.Chown(path, 0, shimtest.Group))
 	check(t, os.Chmod(path, 0o640))
-	if got, err := readSecrets(list, testUser); err != nil || string(got[0]) != "root's" {
+	if got, err := ReadSecrets(list, testUser); err != nil || string(got[0]) != "root's" {
 		t.Errorf("what its group may read: %q, %v", got, err)
 	}
 }
@@ -105,7 +106,7 @@ func TestASecretIsItsUsersAlone(t *testing.T) {
 	}
 	old := unix.Umask(0)
 	defer unix.Umask(old)
-	before := openFiles(t)
+	before := shimtest.OpenFiles(t)
 	check(t, placeSecret(root, "/run/secrets/key", []byte("value"), owner))
 	for target, says := range map[string]error{"/run/link/key": unix.ELOOP, "/run/secrets/out": unix.EEXIST,
 		"/run/secrets/there": unix.EEXIST, "/none/key": unix.ENOENT} {
@@ -113,7 +114,7 @@ func TestASecretIsItsUsersAlone(t *testing.T) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
-	if after := openFiles(t); after != before {
+	if after := shimtest.OpenFiles(t); after != before {
 		t.Errorf("%d files are open, %d before", after, before)
 	}
 	got, err := os.ReadFile(base + "/run/secrets/key")
@@ -124,32 +125,5 @@ func TestASecretIsItsUsersAlone(t *testing.T) {
 	}
 	if _, err := os.Lstat(base + "/victim"); err == nil {
 		t.Error("a link was followed")
-	}
-}
-
-// TestAWorkersSecrets notices secrets that reach the wrong file or the wrong task's container.
-func TestAWorkersSecrets(t *testing.T) {
-	base := openTempDir(t)
-	p := script(`cd /run/rota/secrets && stat -c '%n %u %g %a' one two; cat one two; ` +
-		`echo more >> one || echo refused; exit 0`)
-	for _, name := range []string{"one", "two"} {
-		check(t, os.WriteFile(filepath.Join(base, name), []byte("value of "+name+"\n"), 0o400))
-		check(t, os.Chown(filepath.Join(base, name), testUID, testGID))
-		p.Secrets = append(p.Secrets, container.Secret{Name: name, Source: filepath.Join(base, name),
-			Target: "/run/rota/secrets/" + name})
-	}
-	w := live(t, nil, p)
-	w.start().end()
-	want(t, w.output(""), "one 23456 23457 400", "two 23456 23457 400", "value of one", "value of two", "refused")
-	check(t, os.Chmod(base, 0o755))
-	found := false
-	check(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
-		if b, _ := os.ReadFile(path); !strings.Contains(path, "/log/") && strings.Contains(string(b), "value of") {
-			found = true
-		}
-		return err
-	}))
-	if found {
-		t.Error("a secret stands on the disk")
 	}
 }

@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"errors"
@@ -61,7 +61,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	}
 	drained := make(chan struct{})
 	go func() {
-		l.awaitRest(10 * time.Millisecond)
+		l.AwaitRest(10 * time.Millisecond)
 		close(drained)
 	}()
 	select {
@@ -146,12 +146,12 @@ func TestOrderIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []*os.File{l.stderr, l.stdout} {
+		for _, f := range []*os.File{l.Stderr, l.Stdout} {
 			if _, err := f.WriteString("x\n"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		l.closeContainerEnds()
+		l.CloseContainerEnds()
 		l.copying.Wait()
 		b, err := os.ReadFile(filepath.Join(dir, container.OrderFile))
 		if n := strings.Count(string(b), "\n"); join != errors.Is(err, os.ErrNotExist) || !join && n != 2 {
@@ -177,5 +177,29 @@ func TestHowLongTheOrderIsKept(t *testing.T) {
 		}
 		order.close()
 		f.file.Close()
+	}
+}
+
+// TestNotesInTheOutput notices a line of this process's own that is lost, or that joins a line of the program.
+func TestNotesInTheOutput(t *testing.T) {
+	dir := t.TempDir()
+	s, err := NewScanner(dir, container.Settings{})
+	check(t, err)
+	l, err := Open(dir, container.LogFiles{Join: true, Keep: 1}, self(), s.Task(""), nil)
+	check(t, err)
+	_, err = l.Stdout.WriteString("no end of the line")
+	check(t, err)
+	l.CloseContainerEnds()
+	l.AwaitRest(time.Second)
+	l.Note("one")
+	l.Note("two")
+	l.EndNotes()
+	b, err := os.ReadFile(filepath.Join(dir, "stdout"))
+	check(t, err)
+	if got, want := string(b), "no end of the line\n[rota: one]\n[rota: two]\n"; got != want {
+		t.Errorf("it has %q, not %q", got, want)
+	}
+	if l.notes.users != 0 {
+		t.Errorf("%d users of the file are left", l.notes.users)
 	}
 }

@@ -1,4 +1,4 @@
-package shim
+package output
 
 import (
 	"fmt"
@@ -12,15 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
 
 // logsOf opens logs as the shim does, without anything to scan.
-func logsOf(t *testing.T, dir string, cfg container.LogFiles, u container.User, policies ...container.Policy) (*logs,
+func logsOf(t *testing.T, dir string, cfg container.LogFiles, u container.User, policies ...container.Policy) (*Logs,
 	error) {
 	t.Helper()
-	s, err := newOutputScanner(t.TempDir(), container.Settings{Policies: policies})
+	s, err := NewScanner(t.TempDir(), container.Settings{Policies: policies})
 	check(t, err)
-	return openLogs(dir, cfg, u, s.task(""), nil)
+	return Open(dir, cfg, u, s.Task(""), nil)
 }
 
 // TestALogPathIsOpenedAsTheUser notices the planted bug "a log path is opened as root": by a path
@@ -30,7 +31,7 @@ func TestALogPathIsOpenedAsTheUser(t *testing.T) {
 	base := openTempDir(t)
 	own := filepath.Join(base, "own")
 	check(t, os.Mkdir(own, 0o755))
-	check(t, os.Chown(own, testUID, testGID))
+	check(t, os.Chown(own, shimtest.UID, shimtest.GID))
 	check(t, os.WriteFile(base+"/roots", []byte("root's\n"), 0o600))
 	check(t, os.Symlink(base+"/roots", own+"/link"))
 	check(t, os.Symlink(base+"/made", own+"/dangling"))
@@ -66,16 +67,17 @@ func TestALogPathIsOpenedAsTheUser(t *testing.T) {
 		testUser)
 	check(t, err)
 	for range 2 { // the second part has the file renamed
-		_, err := l.stdout.Write([]byte(strings.Repeat("x", 80)))
+		_, err := l.Stdout.Write([]byte(strings.Repeat("x", 80)))
 		check(t, err)
 		time.Sleep(20 * time.Millisecond)
 	}
-	l.closeContainerEnds()
-	l.awaitRest(time.Second)
+	l.CloseContainerEnds()
+	l.AwaitRest(time.Second)
 	for path, mode := range map[string]uint32{"/a": unix.S_IFDIR | 0o755, "/a/b": unix.S_IFDIR | 0o755,
 		"/a/b/out": unix.S_IFREG | 0o644, "/a/b/out.1": unix.S_IFREG | 0o644} {
 		var st unix.Stat_t
-		if err := unix.Stat(own+path, &st); err != nil || st.Uid != testUID || st.Gid != testGID || st.Mode != mode {
+		if err := unix.Stat(own+path, &st); err != nil || st.Uid != shimtest.UID || st.Gid != shimtest.GID ||
+			st.Mode != mode {
 			t.Errorf("%s is %d:%d's with mode %o, %v", path, st.Uid, st.Gid, st.Mode, err)
 		}
 	}
@@ -108,12 +110,12 @@ func TestTheDaemonsOwnLogs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	l, err := logsOf(t, dir, container.LogFiles{Truncate: true}, self())
 	check(t, err)
-	_, err = l.stdout.Write([]byte("out"))
+	_, err = l.Stdout.Write([]byte("out"))
 	check(t, err)
-	_, err = l.stderr.Write([]byte("err"))
+	_, err = l.Stderr.Write([]byte("err"))
 	check(t, err)
-	l.closeContainerEnds()
-	l.awaitRest(time.Second)
+	l.CloseContainerEnds()
+	l.AwaitRest(time.Second)
 	for name, text := range map[string]string{"stdout": "out", "stderr": "err"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		info, _ := os.Stat(filepath.Join(dir, name))
@@ -129,25 +131,25 @@ func TestHowStreamsAreJoined(t *testing.T) {
 	dir := t.TempDir()
 	l, err := logsOf(t, dir, container.LogFiles{Join: true}, self())
 	check(t, err)
-	if l.stdout != l.stderr || len(l.readEnds) != 1 {
+	if l.Stdout != l.Stderr || len(l.readEnds) != 1 {
 		t.Error("joined streams have two pipes")
 	}
-	l.closeContainerEnds()
-	l.awaitRest(time.Second)
+	l.CloseContainerEnds()
+	l.AwaitRest(time.Second)
 	l, err = logsOf(t, dir, container.LogFiles{Join: true}, self(), container.Policy{Name: "p", Pattern: "x",
 		Stream: "stderr"})
 	check(t, err)
-	if l.stdout == l.stderr || len(l.readEnds) != 2 {
+	if l.Stdout == l.Stderr || len(l.readEnds) != 2 {
 		t.Error("streams that a policy separates have one pipe")
 	}
-	_, err = l.stdout.Write([]byte("out\n"))
+	_, err = l.Stdout.Write([]byte("out\n"))
 	check(t, err)
-	check(t, l.stdout.Close())
+	check(t, l.Stdout.Close())
 	time.Sleep(20 * time.Millisecond) // the file stays open for the other stream
-	_, err = l.stderr.Write([]byte("err\n"))
+	_, err = l.Stderr.Write([]byte("err\n"))
 	check(t, err)
-	check(t, l.stderr.Close())
-	l.awaitRest(time.Second)
+	check(t, l.Stderr.Close())
+	l.AwaitRest(time.Second)
 	if b, _ := os.ReadFile(filepath.Join(dir, "stdout")); string(b) != "out\nerr\n" || l.lost.Load() != 0 {
 		t.Errorf("the file holds %q, %d bytes are lost", b, l.lost.Load())
 	}
@@ -286,16 +288,5 @@ func TestAFullDiskIsToldInTheLog(t *testing.T) {
 	if string(b) != "\n[rota: 8 bytes of output lost: no space left for the log]\nrest\nmore\n" ||
 		f.size != int64(len(b)) {
 		t.Errorf("it holds %q, its size is taken for %d", b, f.size)
-	}
-}
-
-// TestOutputIsNotLostWhileTheContainerEnds notices an end that does not wait for the last output.
-func TestOutputIsNotLostWhileTheContainerEnds(t *testing.T) {
-	w := live(t, nil, script(`seq 1 20000; echo '{}' >&3`))
-	if e := w.start().end(); e.LogLost != 0 {
-		t.Errorf("%d bytes are lost", e.LogLost)
-	}
-	if out := w.output(""); !strings.HasSuffix(out, "\n19999\n20000\n") || strings.Count(out, "\n") != 20000 {
-		t.Errorf("it holds %d bytes", len(out))
 	}
 }

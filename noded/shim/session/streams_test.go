@@ -1,4 +1,4 @@
-package shim
+package session
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 type piped struct{ stdin, stdout, stderr *os.File }
 
 // addPiped adds a program with pipes to a session.
-func addPiped(t *testing.T, s *session, task uint32) *piped {
+func addPiped(t *testing.T, s *Session, task uint32) *piped {
 	t.Helper()
 	var ours, theirs []*os.File
 	for i := range 3 {
@@ -32,18 +32,18 @@ func addPiped(t *testing.T, s *session, task uint32) *piped {
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	t.Cleanup(func() { closeAll(ours); closeAll(theirs) })
-	s.addTask(task, ours)
+	t.Cleanup(func() { CloseAll(ours); CloseAll(theirs) })
+	s.AddTask(task, ours)
 	return &piped{theirs[0], theirs[1], theirs[2]}
 }
 
 // attached attaches a reader to a session, from an offset on.
-func attached(t *testing.T, s *session, from int64) (*stream.Conn, chan error) {
+func attached(t *testing.T, s *Session, from int64) (*stream.Conn, chan error) {
 	t.Helper()
 	ours, theirs := pair(t)
 	check(t, ours.SetDeadline(time.Now().Add(20*time.Second)))
 	done := make(chan error, 1)
-	go func() { done <- s.attach(stream.New(theirs), from) }()
+	go func() { done <- s.Attach(stream.New(theirs), from) }()
 	return stream.New(ours), done
 }
 
@@ -69,10 +69,10 @@ func until(t *testing.T, c *stream.Conn, kind stream.Kind) (last stream.Frame, o
 // lost. It notices what is lost, doubled, or given to another program, and an end that is not told.
 func TestAProgramAndItsReader(t *testing.T) {
 	var signals []string
-	s := newSession(false, func(task uint32, n unix.Signal) { signals = append(signals, unix.SignalName(n)) })
+	s := New(false, func(task uint32, n unix.Signal) { signals = append(signals, unix.SignalName(n)) })
 	first, second := addPiped(t, s, 0), addPiped(t, s, 1)
-	s.begin()
-	s.begin() // once
+	s.Begin()
+	s.Begin() // once
 	reader, lost := attached(t, s, 0)
 	check(t, reader.Write(stream.Frame{Kind: stream.Stdin, Task: 0, Data: []byte("for one")}))
 	check(t, reader.Write(stream.Frame{Kind: stream.Stdin, Task: stream.AllTasks, Data: []byte("|all")}))
@@ -117,13 +117,13 @@ func TestAProgramAndItsReader(t *testing.T) {
 		check(t, of.stdout.Close())
 		check(t, of.stderr.Close())
 	}
-	s.taskEnded(1, stream.StepTaskExit{Code: 3})
+	s.TaskEnded(1, stream.StepTaskExit{Code: 3})
 	exit, output, more := until(t, reader, stream.Exit)
 	at += more
 	if output != "err" || exit.Task != 1 || !strings.Contains(string(exit.Data), `"code":3`) {
 		t.Errorf("%q, task %d ends by %s", output, exit.Task, exit.Data)
 	}
-	go s.end(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 3}}, "a word")
+	go s.End(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 3}}, "a word")
 	end, output, more := until(t, reader, stream.End)
 	at += more
 	var how stream.StepEnd
@@ -146,7 +146,7 @@ func TestAProgramAndItsReader(t *testing.T) {
 func TestTheEndOfInputOfATerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	check(t, err)
-	s := newSession(false, nil)
+	s := New(false, nil)
 	p := &ioTask{stdin: w, terminal: true}
 	s.closeInput(p)
 	b := make([]byte, 9)
@@ -160,21 +160,21 @@ func TestTheEndOfInputOfATerminal(t *testing.T) {
 	}
 	s.closeInput(p) // once more is nothing
 	how := stream.StepEnd{Why: strings.Repeat("x", stream.MaxData)}
-	s.begin()
-	if s.end(how, ""); len(s.kept) != 1 || !strings.Contains(string(s.kept[0].Data), "too long to be told") {
+	s.Begin()
+	if s.End(how, ""); len(s.kept) != 1 || !strings.Contains(string(s.kept[0].Data), "too long to be told") {
 		t.Errorf("a reason of %d bytes: %d frames", len(how.Why), len(s.kept))
 	}
 }
 
 // TestOutputAfterTheEnd: what comes late is taken until nothing has come for a while.
 func TestOutputAfterTheEnd(t *testing.T) {
-	s := newSession(false, nil)
+	s := New(false, nil)
 	p := addPiped(t, s, 0)
-	s.begin()
+	s.Begin()
 	begin := time.Now()
 	ended := make(chan struct{})
-	go func() { s.end(stream.StepEnd{}, ""); close(ended) }()
-	time.Sleep(outputPatience / 4)
+	go func() { s.End(stream.StepEnd{}, ""); close(ended) }()
+	time.Sleep(OutputPatience / 4)
 	_, err := p.stdout.WriteString("late")
 	check(t, err)
 	select {
@@ -182,7 +182,7 @@ func TestOutputAfterTheEnd(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the end waits for a pipe that stays open")
 	}
-	if took := time.Since(begin); took < outputPatience {
+	if took := time.Since(begin); took < OutputPatience {
 		t.Errorf("it was waited for %v", took)
 	}
 	if len(s.kept) != 2 || string(s.kept[0].Data) != "late" || !s.ended {
@@ -211,15 +211,15 @@ func TestFilesOfRanks(t *testing.T) {
 		{`{"rank":2}`, 3, 2, true}, {`{"rank":3,"terminal":true}`, 1, 3, true}, {`{"rank":2}`, 2, 0, false},
 		{`{"rank":2}`, 1, 0, false}, {`{"rank":3,"terminal":true}`, 3, 0, false}, {`garbage`, 3, 0, false},
 	} {
-		ours, theirs, err := socketForFiles()
+		ours, theirs, err := SocketForFiles()
 		check(t, err)
-		s := newSession(false, nil)
+		s := New(false, nil)
 		r, w, err := os.Pipe()
 		check(t, err)
 		sendFiles(t, theirs, c.text, []*os.File{r, r, r}[:c.files]...)
 		sendFiles(t, theirs, `{"rank":9}`, r, r, r)
 		check(t, errors.Join(theirs.Close(), r.Close()))
-		receiveRanks(ours, s)
+		ReceiveRanks(ours, s)
 		if n := len(s.tasks); s.tasks[9] == nil || (n == 2) != c.fits || c.fits && (s.tasks[c.task] == nil ||
 			s.tasks[c.task].terminal != (c.files == 1) || len(s.tasks[c.task].files) != c.files) {
 			t.Errorf("%s with %d files: %d ranks", c.text, c.files, n)
@@ -229,7 +229,7 @@ func TestFilesOfRanks(t *testing.T) {
 		default:
 			t.Errorf("%s: ranks are still waited for", c.text)
 		}
-		s.hangUp()
+		s.HangUp()
 		for _, p := range s.of(stream.AllTasks) {
 			p.output.Wait()
 		}
@@ -238,25 +238,13 @@ func TestFilesOfRanks(t *testing.T) {
 		}
 		w.Close()
 	}
-	ours, theirs, err := socketForFiles()
+	ours, theirs, err := SocketForFiles()
 	check(t, err)
 	check(t, theirs.Close())
-	if text, files, err := receiveFiles(ours); text != nil || files != nil || err != nil {
+	if text, files, err := ReceiveFiles(ours); text != nil || files != nil || err != nil {
 		t.Errorf("at the end: %q, %v, %v", text, files, err)
 	}
 	check(t, ours.Close())
-}
-
-// TestASignalForARank goes to that rank, and one for all to all.
-func TestASignalForARank(t *testing.T) {
-	for task, want := range map[uint32]string{0: `{"signal":10,"rank":0}`, 3: `{"signal":10,"rank":3}`,
-		stream.AllTasks: `{"signal":10}`} {
-		l := listen(t)
-		(&runcContainer{channel: l.member.conn}).signalRank(task, unix.SIGUSR1)
-		if got := l.all(); got != want {
-			t.Errorf("for task %d it hears %s", task, got)
-		}
-	}
 }
 
 // TestWhatIsWaitedForAtTheEnd: the record waits for output that was not read, the process for its readers, each for
@@ -272,30 +260,30 @@ func TestWhatIsWaitedForAtTheEnd(t *testing.T) {
 		"one reads, then is off": {reader: true, await: 2 * time.Second, linger: 89 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			o := newIOServer(container.Settings{IO: &container.IO{Drop: c.drop}})
-			o.own.put(stream.Frame{Kind: stream.End})
+			o := NewServer(container.Settings{IO: &container.IO{Drop: c.drop}})
+			o.Own.put(stream.Frame{Kind: stream.End})
 			if c.reader {
-				o.own.reader = &stream.Conn{}
+				o.Own.reader = &stream.Conn{}
 			}
 			if c.read {
-				check(t, o.own.acknowledge(o.own.to))
+				check(t, o.Own.acknowledge(o.Own.to))
 			}
 			begin := time.Now()
-			o.awaitRead()
+			o.AwaitRead()
 			if took := time.Since(begin); took != c.await {
 				t.Errorf("%s: the record waits %v", name, took)
 			}
 			begin = time.Now()
 			time.AfterFunc(30*time.Second, func() {
-				o.own.mu.Lock()
-				o.own.reader = nil
-				o.own.mu.Unlock()
+				o.Own.mu.Lock()
+				o.Own.reader = nil
+				o.Own.mu.Unlock()
 			})
-			o.linger()
+			o.Linger()
 			if took := time.Since(begin); took < c.linger || took > c.linger+2*time.Second {
 				t.Errorf("%s: it stays %v, not %v", name, took, c.linger)
 			}
-			if err := o.serveExec(nil, container.Exec{}); !errors.Is(err, errWorkerEnded) {
+			if err := o.serveExec(nil, container.Exec{}); !errors.Is(err, ErrEnded) {
 				t.Errorf("%s: a process is started: %v", name, err)
 			}
 		})
@@ -312,9 +300,9 @@ func TestWhatASocketAnswers(t *testing.T) {
 		"output that goes to files": {false, container.IORequest{Attach: &container.IOAttach{}}, "goes to files"},
 		"nothing":                   {true, container.IORequest{}, ""},
 	} {
-		o := newIOServer(container.Settings{})
+		o := NewServer(container.Settings{})
 		if c.own {
-			o.own = newSession(false, nil)
+			o.Own = New(false, nil)
 		}
 		ours, theirs := net.Pipe()
 		go o.serve(theirs)
