@@ -9,6 +9,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // TestATokenKeepsItsScopeThroughAFollower: a follower shows the leader the token and does not vouch
@@ -17,13 +19,13 @@ import (
 // with the origin of each request. It names the controllers that cannot be asked.
 func TestATokenKeepsItsScopeThroughAFollower(t *testing.T) {
 	admins := func(c *Config) {
-		cfg := model.InitialConfig()
+		cfg := cluster.InitialConfig()
 		cfg.Operators, cfg.Admins = []string{"u51000"}, []string{"u51001"}
 		c.Cluster = &cfg
 	}
 	servers := startThree(t, admins)
 	leader, followers := leaderOf(t, servers)
-	made, err := followers[0].client(user(51000)).CreateToken(t.Context(), api.TokenRequest{Scope: model.ScopeSubmit})
+	made, err := followers[0].client(user(51000)).CreateToken(t.Context(), api.TokenRequest{Scope: trust.ScopeSubmit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/peers"
 )
 
@@ -21,7 +22,7 @@ const authorityLook = time.Second
 // followAuthority has this controller follow a replacement of the authority. It gets the new authority's key, issues
 // certificates with it, and trusts the old authority no more. Other members ask the controllers.
 func (d *daemon) followAuthority(ctx context.Context) error {
-	var followed *model.AuthorityChange
+	var followed *trust.AuthorityChange
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, authorityLook)
 		v, _, err := d.replica.Until(wait, func(v *state.View) bool { return v.Trust().Authority != followed }, nil)
@@ -50,12 +51,12 @@ func (d *daemon) followAuthority(ctx context.Context) error {
 }
 
 // succeed follows a replacement to its phase.
-func (d *daemon) succeed(ctx context.Context, a *model.AuthorityChange) error {
+func (d *daemon) succeed(ctx context.Context, a *trust.AuthorityChange) error {
 	stage := pki.StageAlone
 	switch a.Phase {
-	case model.AuthorityTrusted:
+	case trust.AuthorityTrusted:
 		stage = pki.StageTrusted
-	case model.AuthorityIssues:
+	case trust.AuthorityIssues:
 		stage = pki.StageIssues
 	}
 	anchor := d.credential.Anchor()
@@ -112,7 +113,7 @@ func (d *daemon) lacking(ctx context.Context, v *state.View) (controllers, machi
 			controllers = append(controllers, string(pki.Controller)+"/"+m.Name)
 		}
 	}
-	if a.Phase != model.AuthorityIssues {
+	if a.Phase != trust.AuthorityIssues {
 		return controllers, nil
 	}
 	for _, n := range v.Nodes() {
@@ -131,7 +132,7 @@ func (d *daemon) lacking(ctx context.Context, v *state.View) (controllers, machi
 }
 
 // hasAuthority reports why a controller is not ready for the next phase of a replacement.
-func (d *daemon) hasAuthority(ctx context.Context, m consensus.Member, a *model.AuthorityChange) error {
+func (d *daemon) hasAuthority(ctx context.Context, m consensus.Member, a *trust.AuthorityChange) error {
 	s := peers.State{}
 	if m.Name == d.cfg.Name {
 		s.AuthorityKey, s.Issuer = d.authorityState()
@@ -145,7 +146,7 @@ func (d *daemon) hasAuthority(ctx context.Context, m consensus.Member, a *model.
 			return err
 		}
 	}
-	if s.AuthorityKey != a.Number || a.Phase == model.AuthorityIssues && s.Issuer != pki.NameOfNext(a.Succession) {
+	if s.AuthorityKey != a.Number || a.Phase == trust.AuthorityIssues && s.Issuer != pki.NameOfNext(a.Succession) {
 		return fmt.Errorf("controller %s has not got that far", m.Name)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/backup"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/recovery"
 )
 
@@ -155,7 +156,7 @@ func TestABackupIsRestored(t *testing.T) {
 		t.Errorf("a job that ran after the backup: %+v", j.Reason)
 	}
 	cl := generationOf(t, again)
-	if g := cl.Generation; !g.Settled || g.Unknown != 1 || g.Held != 1 || g.Means != model.MeansRestore {
+	if g := cl.Generation; !g.Settled || g.Unknown != 1 || g.Held != 1 || g.Means != generation.MeansRestore {
 		t.Errorf("rota cluster has %+v", g)
 	}
 	dropped, err := n.at(again).DropCheckpoints(t.Context(), "n1", api.KeptCheckpoints{BootID: n.node.BootID,
@@ -164,7 +165,7 @@ func TestABackupIsRestored(t *testing.T) {
 		!slices.Equal(dropped.Unknown, []string{name(after), name(later)}) {
 		t.Errorf("of the folders, these go: %+v, %v", dropped, err)
 	}
-	if id := submit("new"); id <= after+model.IDGap-10 {
+	if id := submit("new"); id <= after+generation.IDGap-10 {
 		t.Errorf("after the restore a job has id %d", id)
 	}
 	eventually(t, "the job that had ended", func() error {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // bootstrap makes the log of a new cluster if this controller was made by rota-controld init and has
@@ -18,7 +18,7 @@ func (d *daemon) bootstrap(context.Context) error {
 	}
 	if !d.replica.HasState() {
 		if c := d.cfg.Cluster; c != nil {
-			if err := model.MayRun(c.Policy.Name, ""); err != nil {
+			if err := cluster.MayRun(c.Policy.Name, ""); err != nil {
 				return fmt.Errorf("new cluster: policy.name in the configuration file: %w", err)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -620,7 +621,7 @@ func TestSettingsTellEveryProblem(t *testing.T) {
 
 func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	cfg := controller(t, "c1")
-	policy := model.DefaultConfig()
+	policy := cluster.DefaultConfig()
 	policy.NodeDownMS = 300
 	cfg.Cluster = &policy
 	s := start(t, cfg)
@@ -754,7 +755,7 @@ func TestEnvironmentsAreForTheOwner(t *testing.T) {
 // A lease counts for the next leader only from when the log had the node up.
 func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	cfg := controller(t, "c1")
-	policy := model.DefaultConfig()
+	policy := cluster.DefaultConfig()
 	policy.NodeDownMS = 200
 	cfg.Cluster = &policy
 	s := start(t, cfg)

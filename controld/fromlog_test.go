@@ -9,7 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/replay/datadir"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,7 +20,7 @@ import (
 func TestEveryPlanIsDecidedAgain(t *testing.T) {
 	servers := startThree(t, func(c *Config) {
 		// one user submits all
-		c.Cluster = said(func(c *model.Config) { c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 })
+		c.Cluster = said(func(c *cluster.Config) { c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 })
 	})
 	addrs := ""
 	for i, s := range servers {

@@ -5,13 +5,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // followGossipKeys has this controller use the keys of the gossip that the log names. Other members ask the
 // controllers for them.
 func (d *daemon) followGossipKeys(ctx context.Context) error {
-	var seen *model.GossipKeys
+	var seen *trust.GossipKeys
 	for {
 		v, _, err := d.replica.Until(ctx, func(v *state.View) bool { return v.Trust().Gossip != seen }, nil)
 		if err != nil {

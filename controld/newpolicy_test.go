@@ -9,7 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // schedulesBy waits until a controller says that its cluster is of the latest version and schedules
@@ -30,15 +30,15 @@ func (s *running) schedulesBy(policy string) {
 // of other things.
 func TestANewClusterHasThePolicyOfNewOnes(t *testing.T) {
 	s := start(t, controller(t, "c1"))
-	s.schedulesBy(model.NewPolicy)
+	s.schedulesBy(cluster.NewPolicy)
 	s.stop()
-	s.cfg.Cluster = said(func(c *model.Config) { c.LeaseMS = 77_000 })
+	s.cfg.Cluster = said(func(c *cluster.Config) { c.LeaseMS = 77_000 })
 	again := start(t, s.cfg)
-	again.schedulesBy(model.NewPolicy)
+	again.schedulesBy(cluster.NewPolicy)
 	c := again.client(user(1000))
 	eventually(t, "the lease of the file", func() error {
 		cfg, _, err := c.Config(t.Context(), api.Read{})
-		if err == nil && (cfg.LeaseMS != 77_000 || cfg.Policy.Name != model.NewPolicy) {
+		if err == nil && (cfg.LeaseMS != 77_000 || cfg.Policy.Name != cluster.NewPolicy) {
 			return fmt.Errorf("lease %d, policy %q", cfg.LeaseMS, cfg.Policy.Name)
 		}
 		return err
@@ -46,8 +46,8 @@ func TestANewClusterHasThePolicyOfNewOnes(t *testing.T) {
 }
 
 // said is a configuration that a file describes. It names no policy unless change does.
-func said(change func(*model.Config)) *model.Config {
-	cfg := model.DefaultConfig()
+func said(change func(*cluster.Config)) *cluster.Config {
+	cfg := cluster.DefaultConfig()
 	change(&cfg)
 	return &cfg
 }
@@ -55,7 +55,7 @@ func said(change func(*model.Config)) *model.Config {
 // TestPoliciesOfTheSimulator: a new cluster is refused a policy that only serves comparisons, and one
 // that has had it since an earlier version starts with it.
 func TestPoliciesOfTheSimulator(t *testing.T) {
-	las := said(func(c *model.Config) { c.Policy.Name = "las" })
+	las := said(func(c *cluster.Config) { c.Policy.Name = "las" })
 	refused := controller(t, "c1")
 	refused.Cluster = las
 	makeMember(t, refused)
@@ -64,18 +64,18 @@ func TestPoliciesOfTheSimulator(t *testing.T) {
 	if err := Run(ctx, refused); err == nil || !strings.Contains(err.Error(), "rota sim --policy las") {
 		t.Errorf("a new cluster with policy las: %v", err)
 	}
-	now := model.ClusterPolicies
-	model.ClusterPolicies = append(slices.Clone(now), "las") // as an earlier version had them
+	now := cluster.Policies
+	cluster.Policies = append(slices.Clone(now), "las") // as an earlier version had them
 	cfg := controller(t, "c2")
 	cfg.Cluster = las
 	s := start(t, cfg)
 	s.schedulesBy("las")
 	s.stop()
-	model.ClusterPolicies = now
+	cluster.Policies = now
 	again := start(t, s.cfg)
 	again.schedulesBy("las")
 	c := again.client(user(0))
-	next := said(func(c *model.Config) { c.Policy.Name = "easy" })
+	next := said(func(c *cluster.Config) { c.Policy.Name = "easy" })
 	_, err := c.SetConfig(t.Context(), api.ConfigRequest{Config: next})
 	if err == nil || !strings.Contains(err.Error(), "rota sim --policy easy") {
 		t.Errorf("the cluster is given another one: %v", err)

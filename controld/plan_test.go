@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,7 +17,7 @@ func TestAPlanOfAnySizeIsCommitted(t *testing.T) {
 	if os.Getenv("ROTA_TEST_LONG") == "" {
 		t.Skip("takes long: set ROTA_TEST_LONG")
 	}
-	cfg, policy := controller(t, "c1"), model.DefaultConfig()
+	cfg, policy := controller(t, "c1"), cluster.DefaultConfig()
 	policy.Policy.Name = "fifo" // takes the least time
 	policy.NodeDownMS = policy.LeaseMS
 	cfg.Cluster = &policy

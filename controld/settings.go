@@ -20,7 +20,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // Config is everything the daemon is told. Durations left zero take the values of DefaultConfig.
@@ -40,9 +40,9 @@ type Config struct {
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.
-	Cluster *model.Config
+	Cluster *cluster.Config
 	// Reload, if set, returns Cluster again when the daemon is asked to re-read its configuration.
-	Reload func() (*model.Config, error)
+	Reload func() (*cluster.Config, error)
 	// ReloadOn asks for it. It may be nil.
 	ReloadOn <-chan os.Signal
 

@@ -18,6 +18,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // TestStrangersWriteNothing is the attack of a stranger that asks to join with wrong secrets, at the
@@ -88,7 +90,7 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 	n := streamNode(t, s)
 	defer close(n.hold)
 	waitState(t, owner, 1, model.Running)
-	open := func(scope model.TokenScope) (id string, log io.ReadCloser, program <-chan error) {
+	open := func(scope trust.TokenScope) (id string, log io.ReadCloser, program <-chan error) {
 		t.Helper()
 		made, err := owner.CreateToken(t.Context(), api.TokenRequest{Scope: scope})
 		if err != nil {
@@ -121,8 +123,8 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 		}()
 		return token.ID, log, ended
 	}
-	id, log, program := open(model.ScopeAll)
-	_, otherLog, otherProgram := open(model.ScopeAll)
+	id, log, program := open(trust.ScopeAll)
+	_, otherLog, otherProgram := open(trust.ScopeAll)
 	defer otherLog.Close()
 	begin := time.Now()
 	if _, err := owner.RevokeToken(t.Context(), id); err != nil {
@@ -187,7 +189,7 @@ func streamNode(t *testing.T, s *running) *fakeNode {
 // same, and other users and operators are served.
 func TestProcessorTimeOfOneUser(t *testing.T) {
 	cfg := controller(t, "c1")
-	replicated := model.DefaultConfig()
+	replicated := cluster.DefaultConfig()
 	replicated.MaxProcessor, replicated.MaxReads, replicated.Operators = 1, 100_000, []string{"u1009"} // 100 ms at once
 	cfg.Cluster = &replicated
 	s := start(t, cfg)
@@ -240,9 +242,9 @@ func TestProcessorTimeOfOneUser(t *testing.T) {
 // TestMetricsOfPrivateAccounts: where accounts or usage are private, the metrics of this machine name
 // no account, except for operators.
 func TestMetricsOfPrivateAccounts(t *testing.T) {
-	for _, private := range [][]string{nil, {model.PrivateAccounts}, {model.PrivateUsage}} {
+	for _, private := range [][]string{nil, {cluster.PrivateAccounts}, {cluster.PrivateUsage}} {
 		cfg := controller(t, "c1")
-		replicated := model.DefaultConfig()
+		replicated := cluster.DefaultConfig()
 		replicated.Private = private
 		cfg.Cluster = &replicated
 		s := start(t, cfg)

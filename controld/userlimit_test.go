@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -18,7 +19,7 @@ import (
 // not bound.
 func TestJobsAndPollsOfOneUser(t *testing.T) {
 	cfg := controller(t, "c1")
-	replicated := model.DefaultConfig()
+	replicated := cluster.DefaultConfig()
 	replicated.MaxSubmitJobs, replicated.MaxRequests, replicated.Operators = 12, 5, []string{"u1009"}
 	cfg.Cluster = &replicated
 	s := start(t, cfg)
@@ -91,7 +92,7 @@ func TestJobsAndPollsOfOneUser(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 	var refused error
-	for range 2 * 10 * model.DefaultMaxReads {
+	for range 2 * 10 * cluster.DefaultMaxReads {
 		if _, _, err := greedy.Jobs(t.Context(), api.JobFilter{}, api.Read{}); err != nil {
 			refused = err
 			break

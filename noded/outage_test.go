@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/follow"
@@ -186,7 +186,7 @@ func TestAnotherGenerationHasOtherWitnesses(t *testing.T) {
 		w.change(func() { w.witnesses, w.silent = setOfThree(7), map[string]int64{"n2": 1 << 40, "n3": 1 << 40} })
 		w.assign(wid(1), true)
 		settle(time.Minute)
-		if err := w.life.agent.follow.Lineage.Follow(model.Generation{Number: 1, ID: "00000000000000aa"}); err != nil {
+		if err := w.life.agent.follow.Lineage.Follow(generation.Generation{Number: 1, ID: "00000000000000aa"}); err != nil {
 			t.Fatal(err)
 		}
 		w.change(func() { w.down = true })

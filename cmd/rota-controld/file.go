@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // readFile sets the flags that the command line does not have from a configuration file. It also
@@ -19,7 +19,7 @@ func readFile(c *cli.Context, path string, cfg *controld.Config) error {
 	cfg.Cluster = f.Replicated()
 	t := f.Timeouts.Complete()
 	cfg.Heartbeat, cfg.Election, cfg.LeaderLease = t.Heartbeat, t.Election, t.LeaderLease
-	cfg.Reload = func() (*model.Config, error) {
+	cfg.Reload = func() (*cluster.Config, error) {
 		again, err := config.Read(path)
 		if err != nil {
 			return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 func main() { daemon.Main("rota-controld", runProfiled) }
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 func superviseBy(n *daemon.Notifier, cfg *controld.Config) {
 	cfg.Supervise = n.Supervise
 	if reload := cfg.Reload; reload != nil {
-		cfg.Reload = func() (again *model.Config, err error) {
+		cfg.Reload = func() (again *cluster.Config, err error) {
 			n.Reload(func() { again, err = reload() })
 			return again, err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // packagedSettings are what the package installs as /etc/rota/controld.hcl.
@@ -66,7 +66,7 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 	if *f.DataDir != def.DataDir || *f.AllowRootJobs || *f.RootJobsAs != "" {
 		t.Errorf("these are no defaults: %s, %t, %q", *f.DataDir, *f.AllowRootJobs, *f.RootJobsAs)
 	}
-	got, want := f.Replicated(), model.DefaultConfig()
+	got, want := f.Replicated(), cluster.DefaultConfig()
 	if got.ClusterName != want.ClusterName || !reflect.DeepEqual(got.Queues, want.Queues) || got.LeaseMS != want.LeaseMS ||
 		got.MarginMS != want.MarginMS || got.NodeDownMS != want.NodeDownMS || got.NoNewAccounts {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sim"
 )
@@ -21,7 +21,7 @@ func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
 	if want := sched.Policies(); !slices.Equal(live, want) {
 		t.Errorf("a configuration knows %v, the scheduler %v", live, want)
 	}
-	for _, name := range model.ClusterPolicies {
+	for _, name := range cluster.Policies {
 		if !slices.Contains(live, name) {
 			t.Errorf("a cluster may be given policy %s, and no file can describe it", name)
 		}

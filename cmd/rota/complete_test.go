@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // busy is a controller with some jobs and nodes for completions to find.
@@ -28,7 +29,7 @@ func busy(t *testing.T) *rotatest.Answers {
 	}))
 	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"},
 		api.Node{Name: "gpu02", State: "drained"}))
-	a.Give("GET /v1/config", model.Config{Queues: map[string]model.Queue{"gpu": {}, "cpu": {}}})
+	a.Give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
 	a.Give("GET /v1/shares", rotatest.List("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
 	return a
 }

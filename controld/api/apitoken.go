@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // BearerToken is the text of an API token: its id, its secret, and the fingerprint of the cluster's
@@ -93,7 +93,7 @@ type APIToken struct {
 	Name    string           `json:"name,omitempty"`
 	User    string           `json:"user"` // that it acts for
 	By      string           `json:"by"`   // user that made it
-	Scope   model.TokenScope `json:"scope"`
+	Scope   trust.TokenScope `json:"scope"`
 	State   string           `json:"state"` // valid, expired or revoked
 	Created *Time            `json:"created"`
 	Expires *Time            `json:"expires"`
@@ -103,7 +103,7 @@ type APIToken struct {
 type TokenRequest struct {
 	Name  string           `json:"name,omitempty"`
 	User  string           `json:"user,omitempty"`  // that it acts for; "": the caller. Others are for admins
-	Scope model.TokenScope `json:"scope,omitempty"` // "": submit
+	Scope trust.TokenScope `json:"scope,omitempty"` // "": submit
 	Days  int              `json:"days,omitempty"`  // that it is valid, at most 365; 0: 90
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -366,8 +367,8 @@ func (c *Client) Priorities(ctx context.Context) (*List[Priority], Answer, error
 }
 
 // Config returns the replicated configuration.
-func (c *Client) Config(ctx context.Context, read Read) (*model.Config, Answer, error) {
-	return get[model.Config](ctx, c, "/v1/config", nil, read)
+func (c *Client) Config(ctx context.Context, read Read) (*cluster.Config, Answer, error) {
+	return get[cluster.Config](ctx, c, "/v1/config", nil, read)
 }
 
 // Cluster returns the controllers.

@@ -3,14 +3,14 @@ package api
 import (
 	"context"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // ConfigRequest puts another configuration in force.
 type ConfigRequest struct {
-	Config    *model.Config `json:"config"` // without a policy name the present policy stays
-	Comment   string        `json:"comment,omitempty"`
-	IfVersion int           `json:"if_version,omitempty"` // that has to be in force; 0: whichever is
+	Config    *cluster.Config `json:"config"` // without a policy name the present policy stays
+	Comment   string          `json:"comment,omitempty"`
+	IfVersion int             `json:"if_version,omitempty"` // that has to be in force; 0: whichever is
 }
 
 // RollbackRequest puts an old version of the configuration in force again, as a new version.
@@ -22,12 +22,12 @@ type RollbackRequest struct {
 
 // ConfigVersion is one version of the replicated configuration.
 type ConfigVersion struct {
-	Number  int            `json:"number"`
-	By      string         `json:"by,omitempty"`
-	Comment string         `json:"comment,omitempty"`
-	At      *Time          `json:"at"`
-	Changes []ConfigChange `json:"changes"` // since the version before, if that is remembered
-	Config  *model.Config  `json:"config"`
+	Number  int             `json:"number"`
+	By      string          `json:"by,omitempty"`
+	Comment string          `json:"comment,omitempty"`
+	At      *Time           `json:"at"`
+	Changes []ConfigChange  `json:"changes"` // since the version before, if that is remembered
+	Config  *cluster.Config `json:"config"`
 	// of the answer to a change: what of the configuration has no effect in this cluster
 	Warnings []string `json:"warnings,omitempty"`
 }

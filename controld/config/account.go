@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -19,7 +19,7 @@ type Account struct {
 	Members []string `hcl:"users,optional"`  // users that may charge it
 	Groups  []string `hcl:"groups,optional"` // Unix groups whose users may
 
-	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]; also of the accounts below it
+	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [cluster.Sharing]; also of the accounts below it
 	Pack          bool `hcl:"pack,optional"`
 	Migrate       bool `hcl:"migrate,optional"`
 }
@@ -34,7 +34,7 @@ type AccountRules struct {
 func (a *Account) members() []string {
 	members := listed(a.Members)
 	for _, group := range a.Groups {
-		members = append(members, model.GroupMark+group)
+		members = append(members, cluster.GroupMark+group)
 	}
 	return members
 }
@@ -74,11 +74,11 @@ func (m *Memory) Kind() string { return m.bytes.Kind() }
 func (m *Memory) Example(number string) string { return m.bytes.Example(number) }
 
 // quota is the replicated form, nil if nothing is written.
-func (q *Quota) quota() *model.Quota {
+func (q *Quota) quota() *cluster.Quota {
 	if q == nil {
 		return nil
 	}
-	out := &model.Quota{GPUs: times(q.GPUs, 1000), Cores: times(q.Cores, 1)}
+	out := &cluster.Quota{GPUs: times(q.GPUs, 1000), Cores: times(q.Cores, 1)}
 	if q.Memory.written {
 		out.Memory = &q.Memory.bytes
 	}
@@ -103,8 +103,8 @@ func times(n *int, unit int64) *int64 {
 	return &v
 }
 
-func terms(weight *int, deserved, limit *Quota) model.Terms {
-	t := model.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
+func terms(weight *int, deserved, limit *Quota) cluster.Terms {
+	t := cluster.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
 	if weight != nil {
 		t.Weight = *weight
 	}
@@ -112,17 +112,17 @@ func terms(weight *int, deserved, limit *Quota) model.Terms {
 }
 
 // accounts is the replicated form, nil for none.
-func (f *File) accounts() map[string]model.Account {
+func (f *File) accounts() map[string]cluster.Account {
 	if len(f.Accounts) == 0 {
 		return nil
 	}
-	all := make(map[string]model.Account, len(f.Accounts))
+	all := make(map[string]cluster.Account, len(f.Accounts))
 	for _, a := range f.Accounts {
-		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit),
+		out := cluster.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit),
 			Coordinators: listed(a.Coordinators), Members: a.members(), Sharing: sharingOf(a.Oversubscribe, a.Pack, a.Migrate)}
 		for _, u := range a.Users {
 			if out.Users == nil {
-				out.Users = map[string]model.Terms{}
+				out.Users = map[string]cluster.Terms{}
 			}
 			out.Users[u.Name] = terms(u.Weight, u.Deserved, u.Limit)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -149,12 +150,12 @@ account "speech" { parent = "vision" }
 	cfg := f.Replicated()
 	for _, c := range []struct {
 		queue, account string
-		want           model.Sharing
+		want           cluster.Sharing
 	}{
-		{"burst", "other", model.Sharing{Oversubscribe: 2, Migrate: true}},
-		{"plain", "other", model.Sharing{}},
-		{"default", "speech", model.Sharing{Oversubscribe: 3, Pack: true}},
-		{"burst", "research", model.Sharing{Oversubscribe: 3, Pack: true, Migrate: true}},
+		{"burst", "other", cluster.Sharing{Oversubscribe: 2, Migrate: true}},
+		{"plain", "other", cluster.Sharing{}},
+		{"default", "speech", cluster.Sharing{Oversubscribe: 3, Pack: true}},
+		{"burst", "research", cluster.Sharing{Oversubscribe: 3, Pack: true, Migrate: true}},
 	} {
 		if got := cfg.SharingOf(&model.Job{Queue: c.queue, Account: c.account}); got != c.want {
 			t.Errorf("queue %s, account %s: %+v, want %+v", c.queue, c.account, got, c.want)
@@ -163,7 +164,7 @@ account "speech" { parent = "vision" }
 	if !cfg.Shares() {
 		t.Error("no job shares")
 	}
-	def := model.DefaultConfig()
+	def := cluster.DefaultConfig()
 	if def.Shares() {
 		t.Error("jobs share by default")
 	}
@@ -177,7 +178,7 @@ account "speech" { parent = "vision" }
 			t.Errorf("%q is not among the changes %q", want, changed)
 		}
 	}
-	cfg.Queues["burst"] = model.Queue{Sharing: model.Sharing{Oversubscribe: -1}}
+	cfg.Queues["burst"] = cluster.Queue{Sharing: cluster.Sharing{Oversubscribe: -1}}
 	if err := cfg.CheckSharing(); err == nil {
 		t.Error("a negative height is accepted")
 	}

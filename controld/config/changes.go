@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -26,7 +27,7 @@ func (c Change) String() string {
 }
 
 // Changes lists what a new configuration has differently, by path.
-func Changes(before, after *model.Config) []Change {
+func Changes(before, after *cluster.Config) []Change {
 	old, next := settings(before), settings(after)
 	paths := map[string]bool{}
 	for path := range old {
@@ -78,7 +79,7 @@ func (v values) setBytes(path string, b jobspec.Bytes) {
 }
 
 // settings flattens a configuration.
-func settings(c *model.Config) values {
+func settings(c *cluster.Config) values {
 	v := values{}
 	v.set("cluster.name", c.ClusterName)
 	v.setNumber("limits.max_submit_jobs", int64(c.MaxSubmitJobs))
@@ -125,7 +126,7 @@ func settings(c *model.Config) values {
 	return v
 }
 
-func (v values) queue(path string, q model.Queue) {
+func (v values) queue(path string, q cluster.Queue) {
 	v.set(path, "there")
 	v.set(path+".default_class", quoted(string(q.DefaultClass)))
 	v.setSeconds(path+".default_time", q.DefaultTime)
@@ -141,7 +142,7 @@ func (v values) queue(path string, q model.Queue) {
 	v.sharing(path, q.Sharing)
 }
 
-func (v values) sharing(path string, s model.Sharing) {
+func (v values) sharing(path string, s cluster.Sharing) {
 	v.setNumber(path+".oversubscribe", int64(s.Oversubscribe))
 	if s.Pack {
 		v.set(path+".pack", "true")
@@ -151,13 +152,13 @@ func (v values) sharing(path string, s model.Sharing) {
 	}
 }
 
-func (v values) terms(path string, t model.Terms) {
+func (v values) terms(path string, t cluster.Terms) {
 	v.setNumber(path+".weight", int64(t.Weight))
 	v.quota(path+".deserved", t.Deserved)
 	v.quota(path+".limit", t.Limit)
 }
 
-func (v values) quota(path string, q *model.Quota) {
+func (v values) quota(path string, q *cluster.Quota) {
 	if q == nil {
 		return
 	}
@@ -179,14 +180,14 @@ func (v values) quota(path string, q *model.Quota) {
 // CheckReplicated refuses a configuration that no file can describe: a policy that a cluster cannot
 // have, or parameters that its policy does not. Files are checked where they are read, with their
 // lines; this is for what comes without one.
-func CheckReplicated(c *model.Config) error {
+func CheckReplicated(c *cluster.Config) error {
 	p := &c.Policy
 	known := Parameters(p.Name)
 	if known == nil {
 		return fmt.Errorf("there is no policy %q: there are %s", p.Name,
-			strings.Join(model.ClusterPolicies, ", "))
+			strings.Join(cluster.Policies, ", "))
 	}
-	base := model.DefaultConfig().Policy
+	base := cluster.DefaultConfig().Policy
 	for _, param := range allParameters() {
 		if text := param.text(p); text != param.text(&base) && !slices.Contains(known, param.name) {
 			return fmt.Errorf("policy %q has no %s: it has %s", p.Name, param.name, strings.Join(known, ", "))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // TestChangesNameWhatAFileSays: each setting of a file is a change to a cluster without it, under
@@ -27,7 +27,7 @@ accounts { create = false }
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := model.DefaultConfig()
+	before := cluster.DefaultConfig()
 	var text []string
 	for _, c := range Changes(&before, f.Replicated()) {
 		text = append(text, c.String())
@@ -54,14 +54,14 @@ accounts { create = false }
 
 // TestWhatNoFileCanDescribe is refused also when it comes without a file.
 func TestWhatNoFileCanDescribe(t *testing.T) {
-	for want, change := range map[string]func(*model.Config){
-		"":                               func(*model.Config) {},
-		`there is no policy "fastest"`:   func(c *model.Config) { c.Policy.Name = "fastest" },
-		`there is no policy "srtf"`:      func(c *model.Config) { c.Policy.Name = "srtf" },
-		`policy "rota" has no half_life`: func(c *model.Config) { c.Policy.HalfLifeMS = 5 },
-		`is not longer than`:             func(c *model.Config) { c.LeaseMS = c.NodeDownMS },
+	for want, change := range map[string]func(*cluster.Config){
+		"":                               func(*cluster.Config) {},
+		`there is no policy "fastest"`:   func(c *cluster.Config) { c.Policy.Name = "fastest" },
+		`there is no policy "srtf"`:      func(c *cluster.Config) { c.Policy.Name = "srtf" },
+		`policy "rota" has no half_life`: func(c *cluster.Config) { c.Policy.HalfLifeMS = 5 },
+		`is not longer than`:             func(c *cluster.Config) { c.LeaseMS = c.NodeDownMS },
 	} {
-		c := model.InitialConfig()
+		c := cluster.InitialConfig()
 		change(&c)
 		err := CheckReplicated(&c)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -22,13 +22,13 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 	weight := func(path, of string, w *int) {
 		if w != nil && *w < 1 {
-			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, model.MaxWeight), "")
+			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
 		}
 	}
 	height := func(path, of string, n *int) {
-		if n != nil && (*n < 1 || *n > model.MaxOversubscribe) {
+		if n != nil && (*n < 1 || *n > cluster.MaxOversubscribe) {
 			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: it must be 1 (no turns) to %d", of, *n,
-				model.MaxOversubscribe), "")
+				cluster.MaxOversubscribe), "")
 		}
 	}
 	// Blocks that may be written several times.
@@ -71,8 +71,8 @@ func (f *File) check(bad func(path, text, hint string)) {
 	if f.Timeouts != nil {
 		f.Timeouts.check(bad)
 	}
-	if h := f.History; h != nil && h.Keep != 0 && h.Keep < model.MinHistoryKeep {
-		bad("history.keep", fmt.Sprintf("keep = %v: ended jobs are kept for at least %v", h.Keep, model.MinHistoryKeep),
+	if h := f.History; h != nil && h.Keep != 0 && h.Keep < cluster.MinHistoryKeep {
+		bad("history.keep", fmt.Sprintf("keep = %v: ended jobs are kept for at least %v", h.Keep, cluster.MinHistoryKeep),
 			`write "365d" for a year, or leave it out to keep all`)
 	}
 	if f.Lease != nil {
@@ -119,7 +119,7 @@ const leastSpan = time.Second
 
 // check reports leases that would end in normal operation, and stop every job of the cluster.
 func (l *Lease) check(bad func(path, text, hint string)) {
-	def := model.DefaultConfig()
+	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
 	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
 		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it "+

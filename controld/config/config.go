@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
@@ -86,18 +86,18 @@ type Queue struct {
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
 	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
-	OnNodeLost   string          `hcl:"on_node_lost,optional"` // see [model.Config.WaitsIfLost]
+	OnNodeLost   string          `hcl:"on_node_lost,optional"` // see [cluster.Config.WaitsIfLost]
 	Aliases      []string        `hcl:"aliases,optional"`
 
-	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
+	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [cluster.Sharing]
 	Pack          bool `hcl:"pack,optional"`
 	Migrate       bool `hcl:"migrate,optional"`
 }
 
 // sharingOf is the replicated form of how jobs share GPUs. That no more jobs than there is room for
 // take turns is the same as none.
-func sharingOf(oversubscribe *int, pack, migrate bool) model.Sharing {
-	s := model.Sharing{Pack: pack, Migrate: migrate}
+func sharingOf(oversubscribe *int, pack, migrate bool) cluster.Sharing {
+	s := cluster.Sharing{Pack: pack, Migrate: migrate}
 	if oversubscribe != nil && *oversubscribe > 1 {
 		s.Oversubscribe = *oversubscribe
 	}
@@ -135,7 +135,7 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
-		if err := cmp.Or(model.CheckAccounts(cfg), cfg.CheckAliases()); err != nil {
+		if err := cmp.Or(cluster.CheckAccounts(cfg), cfg.CheckAliases()); err != nil {
 			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
 		}
 	}
@@ -145,13 +145,13 @@ func Parse(name string, src []byte) (*File, error) {
 // Replicated returns the cluster's configuration that the file describes, or nil if it says nothing
 // of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
 // the policy that it has.
-func (f *File) Replicated() *model.Config {
+func (f *File) Replicated() *cluster.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
 		len(f.Accounts)+len(f.Licenses) == 0 && f.History == nil &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	if f.Cluster != nil {
 		cfg.ClusterName = f.Cluster.Name
 	}
@@ -214,7 +214,7 @@ func set[T comparable](field *T, value T) {
 
 // over puts q over the defaults. Defaults beyond max_time are cut to it: otherwise jobs without a
 // time limit would all be refused.
-func (q Queue) over(base model.Queue) model.Queue {
+func (q Queue) over(base cluster.Queue) cluster.Queue {
 	set(&base.DefaultClass, jobspec.Class(q.DefaultClass))
 	set(&base.DefaultTime, q.DefaultTime)
 	set(&base.MaxTime, q.MaxTime)

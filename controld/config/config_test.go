@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -62,10 +62,10 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	if !slices.Equal(cfg.Operators, []string{"alice"}) || cfg.Admins != nil || cfg.Private != nil {
 		t.Errorf("roles are %q, %q, private is %q", cfg.Operators, cfg.Admins, cfg.Private)
 	}
-	def := model.DefaultConfig()
+	def := cluster.DefaultConfig()
 	want := def
 	want.ClusterName = "alpha"
-	want.Queues = map[string]model.Queue{"default": def.Queues["default"], "short": def.Queues["default"]}
+	want.Queues = map[string]cluster.Queue{"default": def.Queues["default"], "short": def.Queues["default"]}
 	q := want.Queues["default"]
 	q.MaxTime = 2 * 86400
 	want.Queues["default"] = q

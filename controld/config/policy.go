@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
@@ -21,14 +21,14 @@ type Policy struct {
 // written is one parameter as the file has it.
 type written struct {
 	name string
-	over func(base *model.Policy)
+	over func(base *cluster.Policy)
 }
 
 // parameter is one attribute of a policy block.
 type parameter struct {
 	name, typ, doc string
-	set            func(p *model.Policy, text string) error
-	text           func(p *model.Policy) string // as it is written; "" for the policy's default
+	set            func(p *cluster.Policy, text string) error
+	text           func(p *cluster.Policy) string // as it is written; "" for the policy's default
 }
 
 // policyRow is a policy that a cluster can have, and its parameters besides the common ones.
@@ -38,7 +38,7 @@ type policyRow struct {
 }
 
 // policyRows has every policy but those that only a simulation can have. A cluster may be given those
-// of [model.ClusterPolicies]; the files of clusters that have another one since an earlier version can
+// of [cluster.Policies]; the files of clusters that have another one since an earlier version can
 // still be read.
 var policyRows = []policyRow{
 	{"rota", slices.Concat(reserving, making, resting, []parameter{rigid}, tuning())},
@@ -84,9 +84,9 @@ var reserving = []parameter{
 // scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
 	{"s", "number", "how much a long grace weighs against size", graceWeight,
-		func(p *model.Policy) string { return fraction(p.GraceWeight) }},
+		func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
 	{"p", "int", "how often one job may be preempted (rota: within a day), or \"inf\"", maxPreempts,
-		func(p *model.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
+		func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
 }
 
 // making are the parameters of how policy rota preempts.
@@ -96,25 +96,25 @@ var making = slices.Concat(scoring, []parameter{
 		minTurn, minTurnText},
 	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most",
 		orNone(headroom),
-		func(p *model.Policy) string { return orWord(p.HeadroomPM, "0") }},
+		func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
 	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
-		orNone(teBorrow), func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
+		orNone(teBorrow), func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
 	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account hold at once, instead of te_account_share",
 		count(1, teAccountGPUs),
-		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+		func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 	{"te_account_share", "int", "thousandths of the cluster that trial-and-error jobs of one account may hold at once",
 		orNone(teAccountPM),
-		func(p *model.Policy) string { return orWord(p.TEAccountPM, "0") }},
+		func(p *cluster.Policy) string { return orWord(p.TEAccountPM, "0") }},
 	{"te_user_share", "int", "thousandths of the cluster that trial-and-error jobs of one user may hold at once",
 		orNone(teUserPM),
-		func(p *model.Policy) string { return orWord(p.TEUserPM, "0") }},
+		func(p *cluster.Policy) string { return orWord(p.TEUserPM, "0") }},
 })
 
 // tuning are the tunables of policy rota.
 func tuning() (list []parameter) {
-	for _, t := range model.Tunables() {
+	for _, t := range cluster.Tunables() {
 		list = append(list, parameter{t.Name, "int", t.Does + ": " + t.Unit + "; 0: off", orOff(t.Field),
-			func(p *model.Policy) string { return orWord(*t.Field(p), "0") }})
+			func(p *cluster.Policy) string { return orWord(*t.Field(p), "0") }})
 	}
 	return list
 }
@@ -124,15 +124,15 @@ var sharing = []parameter{
 	minRuntime,
 	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
 	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence,
-		func(p *model.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+		func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []parameter{
 	{"fit", "string", "first, best, worst, random or frag", placement,
-		func(p *model.Policy) string { return quoted(p.Placement) }},
+		func(p *cluster.Policy) string { return quoted(p.Placement) }},
 	{"seed", "int", "of random choices", seed,
-		func(p *model.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
+		func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
 }
 
 var (
@@ -145,21 +145,21 @@ var (
 )
 
 // Fields of what is replicated.
-func maxLaunchFails(p *model.Policy) *int  { return &p.MaxLaunchFails }
-func maxRequeues(p *model.Policy) *int     { return &p.MaxRequeues }
-func maxNodeLosses(p *model.Policy) *int   { return &p.MaxNodeLosses }
-func maxBypass(p *model.Policy) *int       { return &p.MaxBypass }
-func reserveAfter(p *model.Policy) *int64  { return &p.ReserveAfterMS }
-func reserveHold(p *model.Policy) *int64   { return &p.ReserveHoldMS }
-func minRuntimeMS(p *model.Policy) *int64  { return &p.MinRuntimeMS }
-func minRunMS(p *model.Policy) *int64      { return &p.MinRunMS }
-func minTurnMS(p *model.Policy) *int64     { return &p.MinTurnMS }
-func halfLife(p *model.Policy) *int64      { return &p.HalfLifeMS }
-func headroom(p *model.Policy) *int64      { return &p.HeadroomPM }
-func teBorrow(p *model.Policy) *int64      { return &p.TEBorrowPM }
-func teAccountGPUs(p *model.Policy) *int64 { return &p.TEAccountGPUs }
-func teAccountPM(p *model.Policy) *int64   { return &p.TEAccountPM }
-func teUserPM(p *model.Policy) *int64      { return &p.TEUserPM }
+func maxLaunchFails(p *cluster.Policy) *int  { return &p.MaxLaunchFails }
+func maxRequeues(p *cluster.Policy) *int     { return &p.MaxRequeues }
+func maxNodeLosses(p *cluster.Policy) *int   { return &p.MaxNodeLosses }
+func maxBypass(p *cluster.Policy) *int       { return &p.MaxBypass }
+func reserveAfter(p *cluster.Policy) *int64  { return &p.ReserveAfterMS }
+func reserveHold(p *cluster.Policy) *int64   { return &p.ReserveHoldMS }
+func minRuntimeMS(p *cluster.Policy) *int64  { return &p.MinRuntimeMS }
+func minRunMS(p *cluster.Policy) *int64      { return &p.MinRunMS }
+func minTurnMS(p *cluster.Policy) *int64     { return &p.MinTurnMS }
+func halfLife(p *cluster.Policy) *int64      { return &p.HalfLifeMS }
+func headroom(p *cluster.Policy) *int64      { return &p.HeadroomPM }
+func teBorrow(p *cluster.Policy) *int64      { return &p.TEBorrowPM }
+func teAccountGPUs(p *cluster.Policy) *int64 { return &p.TEAccountGPUs }
+func teAccountPM(p *cluster.Policy) *int64   { return &p.TEAccountPM }
+func teUserPM(p *cluster.Policy) *int64      { return &p.TEUserPM }
 
 // Block implements [hclfile.Described]. A parameter that the policy does not have is refused by
 // check, which knows its name.
@@ -183,11 +183,11 @@ func (p *Policy) setName(name string, _ hclfile.Source) error {
 
 // write keeps a parameter, to be set over the policy's default.
 func (p *Policy) write(param parameter, text string) error {
-	if err := param.set(&model.Policy{}, text); err != nil {
+	if err := param.set(&cluster.Policy{}, text); err != nil {
 		return err
 	}
 	// it has just been accepted
-	p.written = append(p.written, written{param.name, func(base *model.Policy) { _ = param.set(base, text) }})
+	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }})
 	return nil
 }
 
@@ -236,10 +236,10 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	switch {
 	case slices.Contains(simulated, p.Name):
 		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name),
-			"there are "+strings.Join(model.ClusterPolicies, ", "))
+			"there are "+strings.Join(cluster.Policies, ", "))
 		return
 	case known == nil:
-		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(model.ClusterPolicies,
+		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(cluster.Policies,
 			", "))
 		return
 	}
@@ -257,7 +257,7 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 
 // checkTogether reports parameters of which one takes the meaning from another.
 func (p *Policy) checkTogether(bad func(path, text, hint string)) {
-	var set model.Policy
+	var set cluster.Policy
 	wrote := map[string]bool{}
 	for _, w := range p.written {
 		w.over(&set)
@@ -276,7 +276,7 @@ func (p *Policy) checkTogether(bad func(path, text, hint string)) {
 }
 
 // over is the policy to be replicated, over what a new cluster has.
-func (p *Policy) over(base model.Policy) model.Policy {
+func (p *Policy) over(base cluster.Policy) cluster.Policy {
 	base.Name = p.Name
 	for _, w := range p.written {
 		w.over(&base)

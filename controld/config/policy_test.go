@@ -8,55 +8,55 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/docs"
 )
 
 // value is a value of a parameter that is not the one of a new cluster, and what it means.
 type value struct {
 	text string
-	want func(*model.Policy)
+	want func(*cluster.Policy)
 }
 
 // valid has a value for every parameter but the tunables of policy rota.
 var valid = map[string]value{
-	"reserve_after":       {`"1m"`, func(p *model.Policy) { p.ReserveAfterMS = 60_000 }},
-	"reserve_hold":        {`"1d"`, func(p *model.Policy) { p.ReserveHoldMS = 86_400_000 }},
-	"max_bypass":          {`0`, func(p *model.Policy) { p.MaxBypass = 0 }},
-	"max_launch_failures": {`5`, func(p *model.Policy) { p.MaxLaunchFails = 5 }},
-	"max_requeues":        {`0`, func(p *model.Policy) { p.MaxRequeues = 0 }},
-	"max_node_losses":     {`7`, func(p *model.Policy) { p.MaxNodeLosses = 7 }},
-	"s":                   {`2.5`, func(p *model.Policy) { p.GraceWeight = 2500 }},
-	"p":                   {`"inf"`, func(p *model.Policy) { p.MaxPreempts = -1 }},
-	"min_runtime":         {`"90s"`, func(p *model.Policy) { p.MinRuntimeMS = 90_000 }},
-	"min_turn":            {`"never"`, func(p *model.Policy) { p.MinTurnMS = -1 }},
-	"headroom":            {`0`, func(p *model.Policy) { p.HeadroomPM = -1 }},
-	"te_borrow":           {`0`, func(p *model.Policy) { p.TEBorrowPM = -1 }},
-	"te_account_gpus":     {`8`, func(p *model.Policy) { p.TEAccountGPUs = 8 }},
-	"te_account_share":    {`500`, func(p *model.Policy) { p.TEAccountPM = 500 }},
-	"te_user_share":       {`0`, func(p *model.Policy) { p.TEUserPM = -1 }},
-	"half_life":           {`"7d"`, func(p *model.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
-	"usage_influence":     {`0.25`, func(p *model.Policy) { p.UsageInfluence = 250 }},
-	"min_run":             {`"500ms"`, func(p *model.Policy) { p.MinRunMS = 500 }},
-	"fit":                 {`"frag"`, func(p *model.Policy) { p.Placement = "frag" }},
-	"seed":                {`18446744073709551615`, func(p *model.Policy) { p.Seed = 1<<64 - 1 }},
-	"grow_after":          {`"5m"`, func(p *model.Policy) { p.GrowAfterMS = 300_000 }},
-	"cooldown":            {`"10m"`, func(p *model.Policy) { p.CooldownMS = 600_000 }},
-	"gain":                {`100`, func(p *model.Policy) { p.GrowGainPM = 100 }},
-	"elastic":             {`false`, func(p *model.Policy) { p.Rigid = true }},
-	"random_obeys_p":      {`false`, func(p *model.Policy) { p.RandomUncapped = true }},
+	"reserve_after":       {`"1m"`, func(p *cluster.Policy) { p.ReserveAfterMS = 60_000 }},
+	"reserve_hold":        {`"1d"`, func(p *cluster.Policy) { p.ReserveHoldMS = 86_400_000 }},
+	"max_bypass":          {`0`, func(p *cluster.Policy) { p.MaxBypass = 0 }},
+	"max_launch_failures": {`5`, func(p *cluster.Policy) { p.MaxLaunchFails = 5 }},
+	"max_requeues":        {`0`, func(p *cluster.Policy) { p.MaxRequeues = 0 }},
+	"max_node_losses":     {`7`, func(p *cluster.Policy) { p.MaxNodeLosses = 7 }},
+	"s":                   {`2.5`, func(p *cluster.Policy) { p.GraceWeight = 2500 }},
+	"p":                   {`"inf"`, func(p *cluster.Policy) { p.MaxPreempts = -1 }},
+	"min_runtime":         {`"90s"`, func(p *cluster.Policy) { p.MinRuntimeMS = 90_000 }},
+	"min_turn":            {`"never"`, func(p *cluster.Policy) { p.MinTurnMS = -1 }},
+	"headroom":            {`0`, func(p *cluster.Policy) { p.HeadroomPM = -1 }},
+	"te_borrow":           {`0`, func(p *cluster.Policy) { p.TEBorrowPM = -1 }},
+	"te_account_gpus":     {`8`, func(p *cluster.Policy) { p.TEAccountGPUs = 8 }},
+	"te_account_share":    {`500`, func(p *cluster.Policy) { p.TEAccountPM = 500 }},
+	"te_user_share":       {`0`, func(p *cluster.Policy) { p.TEUserPM = -1 }},
+	"half_life":           {`"7d"`, func(p *cluster.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
+	"usage_influence":     {`0.25`, func(p *cluster.Policy) { p.UsageInfluence = 250 }},
+	"min_run":             {`"500ms"`, func(p *cluster.Policy) { p.MinRunMS = 500 }},
+	"fit":                 {`"frag"`, func(p *cluster.Policy) { p.Placement = "frag" }},
+	"seed":                {`18446744073709551615`, func(p *cluster.Policy) { p.Seed = 1<<64 - 1 }},
+	"grow_after":          {`"5m"`, func(p *cluster.Policy) { p.GrowAfterMS = 300_000 }},
+	"cooldown":            {`"10m"`, func(p *cluster.Policy) { p.CooldownMS = 600_000 }},
+	"gain":                {`100`, func(p *cluster.Policy) { p.GrowGainPM = 100 }},
+	"elastic":             {`false`, func(p *cluster.Policy) { p.Rigid = true }},
+	"random_obeys_p":      {`false`, func(p *cluster.Policy) { p.RandomUncapped = true }},
 }
 
 // validValue returns the value of a parameter to try, and what it means. A tunable of policy rota is
 // set beyond its default, the first of them to 0.
 func validValue(name string) (v value, known bool) {
-	for i, t := range model.Tunables() {
+	for i, t := range cluster.Tunables() {
 		switch {
 		case t.Name == name && i == 0:
-			return value{"0", func(p *model.Policy) { *t.Field(p) = -1 }}, true
+			return value{"0", func(p *cluster.Policy) { *t.Field(p) = -1 }}, true
 		case t.Name == name:
 			n := t.Default + 1
-			return value{strconv.FormatInt(n, 10), func(p *model.Policy) { *t.Field(p) = n }}, true
+			return value{strconv.FormatInt(n, 10), func(p *cluster.Policy) { *t.Field(p) = n }}, true
 		}
 	}
 	v, known = valid[name]
@@ -66,7 +66,7 @@ func validValue(name string) (v value, known bool) {
 // TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,
 // and nothing else, in what is replicated.
 func TestEveryParameterOfEveryPolicy(t *testing.T) {
-	base := model.DefaultConfig().Policy
+	base := cluster.DefaultConfig().Policy
 	set := map[string]bool{"Name": true}
 	for _, policy := range Policies() {
 		for _, name := range Parameters(policy) {
@@ -97,7 +97,7 @@ func TestEveryParameterOfEveryPolicy(t *testing.T) {
 			markChanged(set, reflect.ValueOf(base), reflect.ValueOf(want))
 		}
 	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[model.Policy]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[cluster.Policy]()) {
 		if !f.Anonymous && !set[f.Name] {
 			t.Errorf("nothing in a policy block sets %s", f.Name)
 		}
@@ -201,7 +201,7 @@ func TestThePageHasEveryParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defaults := map[string]int64{}
-	for _, tunable := range model.Tunables() {
+	for _, tunable := range cluster.Tunables() {
 		defaults[tunable.Name] = tunable.Default
 	}
 	want := slices.DeleteFunc(Parameters("rota"), func(name string) bool {

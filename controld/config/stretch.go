@@ -1,6 +1,6 @@
 package config
 
-import "github.com/rota-hpc/rota/controld/model"
+import "github.com/rota-hpc/rota/controld/model/cluster"
 
 // resting are the parameters of policies that give elastic jobs more workers.
 var resting = []parameter{
@@ -17,19 +17,19 @@ var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least
 // gain is when policy elastic takes workers back.
 var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay",
 	between(1, 1000, leastGain),
-	func(p *model.Policy) string { return orWord(p.GrowGainPM, "") }}
+	func(p *cluster.Policy) string { return orWord(p.GrowGainPM, "") }}
 
-func growAfter(p *model.Policy) *int64 { return &p.GrowAfterMS }
-func cooldown(p *model.Policy) *int64  { return &p.CooldownMS }
-func leastGain(p *model.Policy) *int64 { return &p.GrowGainPM }
+func growAfter(p *cluster.Policy) *int64 { return &p.GrowAfterMS }
+func cooldown(p *cluster.Policy) *int64  { return &p.CooldownMS }
+func leastGain(p *cluster.Policy) *int64 { return &p.GrowGainPM }
 
-func elastic(p *model.Policy, text string) error {
+func elastic(p *cluster.Policy, text string) error {
 	on, err := truth(text)
 	p.Rigid = !on
 	return err
 }
 
-func elasticText(p *model.Policy) string {
+func elasticText(p *cluster.Policy) string {
 	if p.Rigid {
 		return "false"
 	}

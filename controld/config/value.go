@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec/duration"
 )
 
@@ -20,13 +20,13 @@ const (
 )
 
 // count reads a whole number from least up.
-func count[T int | int64](least int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
+func count[T int | int64](least int64, field func(*cluster.Policy) *T) func(*cluster.Policy, string) error {
 	return between(least, maxCount, field)
 }
 
 // between reads a whole number from least to most.
-func between[T int | int64](least, most int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
-	return func(p *model.Policy, text string) error {
+func between[T int | int64](least, most int64, field func(*cluster.Policy) *T) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, text string) error {
 		n, err := whole(text, least, most)
 		*field(p) = T(n)
 		return err
@@ -34,8 +34,8 @@ func between[T int | int64](least, most int64, field func(*model.Policy) *T) fun
 }
 
 // orNone reads thousandths; none are kept as a negative number, since 0 is left to the policy.
-func orNone(field func(*model.Policy) *int64) func(*model.Policy, string) error {
-	return func(p *model.Policy, text string) error {
+func orNone(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, text string) error {
 		n, err := whole(text, 0, 1000)
 		if *field(p) = n; n == 0 {
 			*field(p) = -1
@@ -45,9 +45,9 @@ func orNone(field func(*model.Policy) *int64) func(*model.Policy, string) error 
 }
 
 // orOff sets a tunable; 0 switches its rule off.
-func orOff(field func(*model.Policy) *int64) func(*model.Policy, string) error {
-	return func(p *model.Policy, text string) error {
-		n, err := whole(text, 0, model.MostTunable)
+func orOff(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, text string) error {
+		n, err := whole(text, 0, cluster.MostTunable)
 		if *field(p) = n; n == 0 {
 			*field(p) = -1
 		}
@@ -72,8 +72,8 @@ func whole(text string, least, most int64) (int64, error) {
 }
 
 // lasting reads a duration of at least so many milliseconds.
-func lasting(least int64, field func(*model.Policy) *int64) func(*model.Policy, string) error {
-	return func(p *model.Policy, text string) error {
+func lasting(least int64, field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, text string) error {
 		ms, err := milliseconds(text)
 		if err == nil && ms < least {
 			err = fmt.Errorf("%q is nothing; write more, or leave it out", text)
@@ -95,7 +95,7 @@ func milliseconds(text string) (int64, error) {
 	return d.Milliseconds(), nil
 }
 
-func graceWeight(p *model.Policy, text string) error {
+func graceWeight(p *cluster.Policy, text string) error {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(s >= 0 && s <= 1e6) {
 		return fmt.Errorf("%s is not a number from 0 to 1000000", text)
@@ -106,7 +106,7 @@ func graceWeight(p *model.Policy, text string) error {
 	return nil
 }
 
-func maxPreempts(p *model.Policy, text string) error {
+func maxPreempts(p *cluster.Policy, text string) error {
 	if text == "inf" {
 		p.MaxPreempts = -1
 		return nil
@@ -119,7 +119,7 @@ func maxPreempts(p *model.Policy, text string) error {
 	return nil
 }
 
-func minTurn(p *model.Policy, text string) error {
+func minTurn(p *cluster.Policy, text string) error {
 	if text == "never" {
 		p.MinTurnMS = -1
 		return nil
@@ -127,7 +127,7 @@ func minTurn(p *model.Policy, text string) error {
 	return lasting(1, minTurnMS)(p, text)
 }
 
-func influence(p *model.Policy, text string) error {
+func influence(p *cluster.Policy, text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n <= 10) {
 		return fmt.Errorf("%s is not a number from 0 to 10", text)
@@ -139,7 +139,7 @@ func influence(p *model.Policy, text string) error {
 // fits are the places for single workers that a policy can be told to take.
 var fits = []string{"first", "best", "worst", "random", "frag"}
 
-func placement(p *model.Policy, text string) error {
+func placement(p *cluster.Policy, text string) error {
 	if !slices.Contains(fits, text) {
 		return fmt.Errorf("%q is not one of %s", text, strings.Join(fits, ", "))
 	}
@@ -147,7 +147,7 @@ func placement(p *model.Policy, text string) error {
 	return nil
 }
 
-func seed(p *model.Policy, text string) error {
+func seed(p *cluster.Policy, text string) error {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%s is not a whole number from 0 up", text)
@@ -156,7 +156,7 @@ func seed(p *model.Policy, text string) error {
 	return nil
 }
 
-func randomObeysP(p *model.Policy, text string) error {
+func randomObeysP(p *cluster.Policy, text string) error {
 	obeys, err := truth(text)
 	p.RandomUncapped = !obeys
 	return err
@@ -164,7 +164,7 @@ func randomObeysP(p *model.Policy, text string) error {
 
 // Text writes a policy as a file could have it: a block with every parameter that differs from the
 // policy's default.
-func Text(p *model.Policy) string {
+func Text(p *cluster.Policy) string {
 	name := cmp.Or(p.Name, "standard")
 	params := slices.DeleteFunc(allParameters(), func(param parameter) bool {
 		return param.text(p) == "" || !slices.Contains(Parameters(name), param.name)
@@ -181,17 +181,17 @@ func Text(p *model.Policy) string {
 	return b.String() + "}\n"
 }
 
-func number(field func(*model.Policy) *int) func(*model.Policy) string {
-	return func(p *model.Policy) string { return strconv.Itoa(*field(p)) }
+func number(field func(*cluster.Policy) *int) func(*cluster.Policy) string {
+	return func(p *cluster.Policy) string { return strconv.Itoa(*field(p)) }
 }
 
 // always writes a duration, span one that is left to the policy where it is 0.
-func always(field func(*model.Policy) *int64) func(*model.Policy) string {
-	return func(p *model.Policy) string { return durationText(*field(p)) }
+func always(field func(*cluster.Policy) *int64) func(*cluster.Policy) string {
+	return func(p *cluster.Policy) string { return durationText(*field(p)) }
 }
 
-func span(field func(*model.Policy) *int64) func(*model.Policy) string {
-	return func(p *model.Policy) string {
+func span(field func(*cluster.Policy) *int64) func(*cluster.Policy) string {
+	return func(p *cluster.Policy) string {
 		if *field(p) == 0 {
 			return ""
 		}
@@ -210,14 +210,14 @@ func durationText(ms int64) string {
 	return quoted(text)
 }
 
-func minTurnText(p *model.Policy) string {
+func minTurnText(p *cluster.Policy) string {
 	if p.MinTurnMS < 0 {
 		return `"never"`
 	}
 	return span(minTurnMS)(p)
 }
 
-func randomObeysPText(p *model.Policy) string {
+func randomObeysPText(p *cluster.Policy) string {
 	if !p.RandomUncapped {
 		return ""
 	}

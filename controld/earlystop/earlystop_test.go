@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -19,7 +20,7 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, goal := 1+r.IntN(20), []string{"min", "max"}[r.IntN(2)]
-		state := fsm.New(model.DefaultConfig())
+		state := fsm.New(cluster.DefaultConfig())
 		index := uint64(0)
 		apply := func(c fsm.Command) any {
 			index++

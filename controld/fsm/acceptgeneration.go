@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // KindAcceptGeneration is the kind of [AcceptGeneration].
@@ -13,11 +15,11 @@ var KindAcceptGeneration = newKind("accept-generation/1")
 // AcceptGeneration says that a node follows the present generation, and what it knows of attempts
 // that the state does not know.
 type AcceptGeneration struct {
-	Node       string             `json:"node"`          // the node that follows
-	BootID     string             `json:"boot_id"`       // its boot; a report of another boot is refused
-	Generation model.Generation   `json:"generation"`    // the generation that the node follows now
-	LastJob    model.JobID        `json:"last_job"`      // the highest id that the node knows of
-	Ran        []model.RanAttempt `json:"ran,omitempty"` // all attempts that the node knows of
+	Node       string                  `json:"node"`          // the node that follows
+	BootID     string                  `json:"boot_id"`       // its boot; a report of another boot is refused
+	Generation generation.Generation   `json:"generation"`    // the generation that the node follows now
+	LastJob    model.JobID             `json:"last_job"`      // the highest id that the node knows of
+	Ran        []generation.RanAttempt `json:"ran,omitempty"` // all attempts that the node knows of
 	// Missing are workers that have begun in the state, and of which the node has no container and no
 	// result.
 	Missing []MissingWorker `json:"missing,omitempty"`
@@ -42,7 +44,7 @@ func (c AcceptGeneration) apply(m *Machine) (any, error) {
 	switch {
 	case old.Generation.Number == 0 || c.Generation != old.Generation:
 		return nil, fmt.Errorf("node %s follows generation %s, and this cluster has %s: %w", c.Node, c.Generation,
-			old.Generation, model.ErrGeneration)
+			old.Generation, generation.ErrGeneration)
 	case n == nil:
 		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrNoNode)
 	case n.BootID != c.BootID:
@@ -67,7 +69,7 @@ func (c AcceptGeneration) apply(m *Machine) (any, error) {
 	for _, w := range c.Missing {
 		if a, err := m.attempt(w.Job, w.Attempt); err == nil && w.Worker >= 0 && w.Worker < len(a.Workers) &&
 			a.Workers[w.Worker].Node == c.Node {
-			m.s.SetRecovery(m.v.Recovery().WithRan(model.RanAttempt{Job: w.Job, Attempt: w.Attempt, Node: c.Node}))
+			m.s.SetRecovery(m.v.Recovery().WithRan(generation.RanAttempt{Job: w.Job, Attempt: w.Attempt, Node: c.Node}))
 			m.lose(m.v.Job(w.Job), func(x *model.Worker) bool { return x.Index == w.Worker },
 				"the node has neither its container nor its result: it ended after the controllers' state was saved")
 		}
@@ -83,14 +85,14 @@ func (c AcceptGeneration) apply(m *Machine) (any, error) {
 
 // settleGeneration lets jobs start once a majority of the nodes follows. Another node may run jobs
 // that the state does not know to run: until its leases have ended, jobs from before wait.
-func (m *Machine) settleGeneration(r *model.Recovery) {
+func (m *Machine) settleGeneration(r *generation.Recovery) {
 	nodes, follow := m.v.Nodes(), 0
 	for _, n := range nodes {
 		if r.Accepts(n.Name) {
 			follow++
 		}
 	}
-	if follow < model.Majority(len(nodes)) {
+	if follow < generation.Majority(len(nodes)) {
 		return
 	}
 	next := *r
@@ -136,7 +138,7 @@ func (m *Machine) holdUnaccounted(id model.JobID) {
 			return
 		}
 		next, f := copyParent(parent)
-		task := model.Span(n, n)
+		task := ranges.Span(n, n)
 		f.HeldAdmin, f.HeldUser = f.HeldAdmin.With(task), f.HeldUser.Without(task)
 		next.Eligible = max(next.Eligible, ends)
 		if len(next.Ready()) == 0 {

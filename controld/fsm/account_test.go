@@ -7,38 +7,39 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func whole(gpus int64) *model.Quota {
+func whole(gpus int64) *cluster.Quota {
 	gpus *= 1000
-	return &model.Quota{GPUs: &gpus}
+	return &cluster.Quota{GPUs: &gpus}
 }
 
 func TestAccountsThatCannotBe(t *testing.T) {
 	negative, memory := int64(-1), jobspec.Bytes(-5)
-	for want, accounts := range map[string]map[string]model.Account{
+	for want, accounts := range map[string]map[string]cluster.Account{
 		`account "a": there is no account "b" to be its parent`: {"a": {Parent: "b"}},
 		`account "a": its parents form a circle`:                {"a": {Parent: "b"}, "b": {Parent: "a"}},
-		`account "a": weight -1: a weight is from 1 to 1000000`: {"a": {Terms: model.Terms{Weight: -1}}},
+		`account "a": weight -1: a weight is from 1 to 1000000`: {"a": {Terms: cluster.Terms{Weight: -1}}},
 		`account "a", user "u": weight 2000000`: {
-			"a": {Users: map[string]model.Terms{"u": {Weight: 2_000_000}}}},
+			"a": {Users: map[string]cluster.Terms{"u": {Weight: 2_000_000}}}},
 		`account "a": deserved: cores: -1 is negative`: {
-			"a": {Terms: model.Terms{Deserved: &model.Quota{Cores: &negative}}}},
+			"a": {Terms: cluster.Terms{Deserved: &cluster.Quota{Cores: &negative}}}},
 		`account "a": limit: memory: -5 is negative`: {
-			"a": {Terms: model.Terms{Limit: &model.Quota{Memory: &memory}}}},
+			"a": {Terms: cluster.Terms{Limit: &cluster.Quota{Memory: &memory}}}},
 		`account "a": gpus: deserved 8 is above`: {
-			"a": {Terms: model.Terms{Deserved: whole(8), Limit: whole(4)}}},
-		`below account "a": gpus: 9 are deserved`: {"a": {Terms: model.Terms{Deserved: whole(8)}},
-			"b": {Parent: "a", Terms: model.Terms{Deserved: whole(9)}}},
-		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: model.Terms{Deserved: whole(10)}},
-			"b": {Terms: model.Terms{Deserved: whole(11)}}},
-		`below account "a": gpus: 6 are deserved o`: {"a": {Terms: model.Terms{Deserved: whole(4)},
-			Users: map[string]model.Terms{"u": {Deserved: whole(6)}}}},
+			"a": {Terms: cluster.Terms{Deserved: whole(8), Limit: whole(4)}}},
+		`below account "a": gpus: 9 are deserved`: {"a": {Terms: cluster.Terms{Deserved: whole(8)}},
+			"b": {Parent: "a", Terms: cluster.Terms{Deserved: whole(9)}}},
+		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: cluster.Terms{Deserved: whole(10)}},
+			"b": {Terms: cluster.Terms{Deserved: whole(11)}}},
+		`below account "a": gpus: 6 are deserved o`: {"a": {Terms: cluster.Terms{Deserved: whole(4)},
+			Users: map[string]cluster.Terms{"u": {Deserved: whole(6)}}}},
 	} {
-		c := model.DefaultConfig()
+		c := cluster.DefaultConfig()
 		c.Accounts, c.Capacity = accounts, whole(20)
-		s := New(model.DefaultConfig())
+		s := New(cluster.DefaultConfig())
 		_, err := s.Apply(1, Entry{Command: SetConfig{Config: c}})
 		if !errors.Is(err, model.ErrBadConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -47,51 +48,51 @@ func TestAccountsThatCannotBe(t *testing.T) {
 }
 
 func TestAllProblemsOfAccountsAreSaid(t *testing.T) {
-	c := model.DefaultConfig()
-	c.Accounts = map[string]model.Account{"a": {Parent: "x", Terms: model.Terms{Weight: -1}}, "b": {Parent: "y"}}
-	if n := len(strings.Split(model.CheckAccounts(&c).Error(), "\n")); n != 3 {
-		t.Errorf("%d problems in %v", n, model.CheckAccounts(&c))
+	c := cluster.DefaultConfig()
+	c.Accounts = map[string]cluster.Account{"a": {Parent: "x", Terms: cluster.Terms{Weight: -1}}, "b": {Parent: "y"}}
+	if n := len(strings.Split(cluster.CheckAccounts(&c).Error(), "\n")); n != 3 {
+		t.Errorf("%d problems in %v", n, cluster.CheckAccounts(&c))
 	}
 }
 
 // TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are
 // said in the same order every time.
 func TestSumsOfWhatIsDeserved(t *testing.T) {
-	c := model.DefaultConfig()
-	c.Capacity, c.Accounts = whole(20), map[string]model.Account{}
-	most := int64(model.MaxQuota)
-	for i := range model.MaxAccounts {
-		c.Accounts[fmt.Sprint(i)] = model.Account{Terms: model.Terms{Deserved: &model.Quota{GPUs: &most}}}
+	c := cluster.DefaultConfig()
+	c.Capacity, c.Accounts = whole(20), map[string]cluster.Account{}
+	most := int64(cluster.MaxQuota)
+	for i := range cluster.MaxAccounts {
+		c.Accounts[fmt.Sprint(i)] = cluster.Account{Terms: cluster.Terms{Deserved: &cluster.Quota{GPUs: &most}}}
 	}
-	if err := model.CheckAccounts(&c); err == nil {
+	if err := cluster.CheckAccounts(&c); err == nil {
 		t.Error("more than a cluster can have is deserved of 20 GPUs, and no error")
 	}
 	little, much := int64(1), int64(2)
-	limit, memory := &model.Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}},
+	limit, memory := &cluster.Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}},
 		jobspec.Bytes(1)
 	limit.Memory = &memory
 	two := jobspec.Bytes(2)
-	c.Accounts = map[string]model.Account{"a": {Terms: model.Terms{Limit: limit, Deserved: &model.Quota{Cores: &much,
+	c.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: limit, Deserved: &cluster.Quota{Cores: &much,
 		Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
-	first := model.CheckAccounts(&c).Error()
+	first := cluster.CheckAccounts(&c).Error()
 	for range 20 {
-		if again := model.CheckAccounts(&c).Error(); again != first {
+		if again := cluster.CheckAccounts(&c).Error(); again != first {
 			t.Fatalf("said in two orders:\n%s\n%s", first, again)
 		}
 	}
 }
 
 func TestAccountsThatCanBe(t *testing.T) {
-	c := model.DefaultConfig()
+	c := cluster.DefaultConfig()
 	c.Capacity = whole(20)
-	c.Accounts = map[string]model.Account{
-		"top": {Terms: model.Terms{Weight: 3, Deserved: whole(20)}},
-		"a": {Parent: "top", Terms: model.Terms{Deserved: whole(12), Limit: whole(12)},
-			Users: map[string]model.Terms{"u": {Deserved: whole(12)}}},
-		"b":     {Parent: "top", Terms: model.Terms{Deserved: whole(8)}},
+	c.Accounts = map[string]cluster.Account{
+		"top": {Terms: cluster.Terms{Weight: 3, Deserved: whole(20)}},
+		"a": {Parent: "top", Terms: cluster.Terms{Deserved: whole(12), Limit: whole(12)},
+			Users: map[string]cluster.Terms{"u": {Deserved: whole(12)}}},
+		"b":     {Parent: "top", Terms: cluster.Terms{Deserved: whole(8)}},
 		"guest": {},
 	}
-	if err := model.CheckAccounts(&c); err != nil {
+	if err := cluster.CheckAccounts(&c); err != nil {
 		t.Error(err)
 	}
 }

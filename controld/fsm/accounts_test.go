@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestTheFirstJobOfAGroupCreatesItsAccount(t *testing.T) {
 	w := newWorld(t)
 	cfg := *w.s.View().Config()
-	cfg.Accounts = map[string]model.Account{"there": {}}
+	cfg.Accounts = map[string]cluster.Account{"there": {}}
 	w.must(SetConfig{Config: cfg})
 	submit := func(account string) SubmitJobs {
 		return SubmitJobs{Owner: alice, NewAccount: account, Jobs: []*jobspec.Job{testSpec(1, 0)}}
@@ -39,12 +40,12 @@ func TestTheFirstJobOfAGroupCreatesItsAccount(t *testing.T) {
 	if len(before.CreatedAccounts()) != 0 {
 		t.Error("an earlier view has changed")
 	}
-	for i := len(got); i < model.MaxAccounts; i++ {
-		w.s.s.AddAccount(&model.CreatedAccount{Name: fmt.Sprintf("g%d", i)})
+	for i := len(got); i < cluster.MaxAccounts; i++ {
+		w.s.s.AddAccount(&cluster.CreatedAccount{Name: fmt.Sprintf("g%d", i)})
 	}
 	var limit *model.LimitError
 	if _, err := w.apply(submit("onemore")); !errors.As(err, &limit) {
-		t.Errorf("more than %d accounts: %v", model.MaxAccounts, err)
+		t.Errorf("more than %d accounts: %v", cluster.MaxAccounts, err)
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)

@@ -6,12 +6,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // endedTasks says which children have just ended, and how.
 type endedTasks struct {
 	parent model.JobID
-	tasks  model.Ranges
+	tasks  ranges.Ranges
 	well   bool
 	pruned bool // early stopping cancelled them
 }
@@ -44,7 +45,7 @@ func (m *Machine) matchCounterparts() {
 
 // releaseCounterparts makes children ready whose counterparts have all ended well, or drops them. The
 // counterpart of a pruned task is pruned too.
-func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tasks model.Ranges, e endedTasks) {
+func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tasks ranges.Ranges, e endedTasks) {
 	tasks = tasks.Both(j.Children.Waiting)
 	for i := range j.Dependencies {
 		if all := &j.Dependencies[i]; e.well && all.Type == model.NeedAfterCorr {
@@ -63,13 +64,13 @@ func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tas
 }
 
 // allWell returns the children whose counterparts in every job of a dependency have ended well.
-func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, tasks model.Ranges) model.Ranges {
+func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, tasks ranges.Ranges) ranges.Ranges {
 	for _, id := range n.Jobs {
 		target := m.v.Job(id)
-		var well model.Ranges
+		var well ranges.Ranges
 		for n := range lifecycle.Counterparts(j, target, tasks).All() {
 			if m.v.Progress(id + model.JobID(n)).Well {
-				well = append(well, model.Range{First: n, Last: n})
+				well = append(well, ranges.Range{First: n, Last: n})
 			}
 		}
 		tasks = lifecycle.Counterparts(target, j, well.With(nil))
@@ -85,7 +86,7 @@ func (r *resolver) checkCounterparts(j *model.Job, n *model.OpenDependency) erro
 		if target == nil || target.Children == nil || target.Spec.Array == nil {
 			return &model.SpecError{Text: fmt.Sprintf("job %d is no array in the queue: use afterok", id)}
 		}
-		all := model.Span(1, j.Children.Size)
+		all := ranges.Span(1, j.Children.Size)
 		if back := lifecycle.Counterparts(target, j, lifecycle.Counterparts(j, target, all)); back.Len() < j.Children.Size {
 			first := all.Without(back)[0].First
 			return &model.SpecError{Text: fmt.Sprintf("job %d has no element %d", id, j.Spec.Array.Index(first-1))}
@@ -101,13 +102,13 @@ func (r *resolver) noteAlreadyEnded(n *model.OpenDependency) {
 		if target == nil {
 			continue
 		}
-		var well, ill model.Ranges
+		var well, ill ranges.Ranges
 		for m := 1; m <= target.Children.Size; m++ {
 			switch f := r.progress(target.TaskID(m)); {
 			case f.Well:
-				well = append(well, model.Range{First: m, Last: m})
+				well = append(well, ranges.Range{First: m, Last: m})
 			case f.Ended:
-				ill = append(ill, model.Range{First: m, Last: m})
+				ill = append(ill, ranges.Range{First: m, Last: m})
 			}
 		}
 		pruned := target.Children.Pruned

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // testToken is a command that makes a token of alice for a day.
 func testToken(id string) CreateAPIToken {
 	return CreateAPIToken{ID: id, Digest: strings.Repeat("ab", 32), User: alice, By: alice.User,
-		Scope: model.ScopeSubmit, LifeMS: model.DayMS}
+		Scope: trust.ScopeSubmit, LifeMS: trust.DayMS}
 }
 
 // TestAPITokens: what cannot be a token is refused, tokens that have expired leave the state, and
@@ -31,17 +32,17 @@ func TestAPITokens(t *testing.T) {
 		"no user":                  func(c *CreateAPIToken) { c.User = model.Identity{} },
 		"no end":                   func(c *CreateAPIToken) { c.LifeMS = 0 },
 		"valid in the past":        func(c *CreateAPIToken) { c.LifeMS = -1 },
-		"366 days":                 func(c *CreateAPIToken) { c.LifeMS = 366 * model.DayMS },
+		"366 days":                 func(c *CreateAPIToken) { c.LifeMS = 366 * trust.DayMS },
 	} {
 		c := testToken("a")
 		change(&c)
-		if _, err := w.apply(c); !errors.Is(err, model.ErrBadToken) {
+		if _, err := w.apply(c); !errors.Is(err, trust.ErrBadToken) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	before := w.s.View()
 	w.must(testToken("a"))
-	if _, err := w.apply(RevokeAPIToken{ID: "c"}); !errors.Is(err, model.ErrNoAPIToken) {
+	if _, err := w.apply(RevokeAPIToken{ID: "c"}); !errors.Is(err, trust.ErrNoAPIToken) {
 		t.Errorf("a token is revoked that there is not: %v", err)
 	}
 	w.must(RevokeAPIToken{ID: "b"})
@@ -61,7 +62,7 @@ func TestAPITokens(t *testing.T) {
 	if _, err := ReadSnapshot(bytes.NewReader(broken)); !errors.Is(err, model.ErrSnapshot) {
 		t.Errorf("a snapshot with a token of an unknown scope is read: %v", err)
 	}
-	w.at += model.DayMS
+	w.at += trust.DayMS
 	w.must(testToken("d"))
 	if v := w.s.View(); len(v.APITokens()) != 1 || v.APIToken("a") != nil {
 		t.Errorf("a token that has expired is kept: %+v", v.APITokens())
@@ -71,7 +72,7 @@ func TestAPITokens(t *testing.T) {
 // TestATokenThatEndsNowMakesRoom: it does not count against what a user may have.
 func TestATokenThatEndsNowMakesRoom(t *testing.T) {
 	w := newWorld(t)
-	for i := range model.MaxAPITokensUser {
+	for i := range trust.MaxAPITokensUser {
 		c := testToken(fmt.Sprintf("t%05d", i))
 		c.LifeMS = 5000
 		w.must(c)
@@ -89,25 +90,25 @@ func TestATokenThatEndsNowMakesRoom(t *testing.T) {
 func TestAPITokensAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var limit *model.LimitError
-	for i := range model.MaxAPITokens {
+	for i := range trust.MaxAPITokens {
 		c := testToken(fmt.Sprintf("t%05d", i))
-		c.User.UID = uint32(i / model.MaxAPITokensUser)
+		c.User.UID = uint32(i / trust.MaxAPITokensUser)
 		w.must(c)
-		if i == model.MaxAPITokensUser-1 {
+		if i == trust.MaxAPITokensUser-1 {
 			c.ID = "more"
 			if _, err := w.apply(c); !errors.As(err, &limit) {
-				t.Fatalf("one user has more than %d: %v", model.MaxAPITokensUser, err)
+				t.Fatalf("one user has more than %d: %v", trust.MaxAPITokensUser, err)
 			}
 		}
 	}
 	c := testToken("more")
 	c.User.UID = 1 << 30
 	if _, err := w.apply(c); !errors.As(err, &limit) {
-		t.Errorf("more than %d in all: %v", model.MaxAPITokens, err)
+		t.Errorf("more than %d in all: %v", trust.MaxAPITokens, err)
 	}
 	w.must(RevokeAPIToken{ID: "t00007"})
 	w.must(c)
-	if n := len(w.s.View().APITokens()); n != model.MaxAPITokens {
+	if n := len(w.s.View().APITokens()); n != trust.MaxAPITokens {
 		t.Errorf("%d tokens: that which was revoked makes room", n)
 	}
 	if err := w.s.Check(); err != nil {

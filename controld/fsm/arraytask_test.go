@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -76,7 +77,7 @@ func TestTheCodeOfAnArray(t *testing.T) {
 		w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 2, Places: []model.Place{w.place("n9", 1)}}}))
 		w.run(id + 2)
 		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID,
-			Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
+			Targets: []Target{{ID: id, Tasks: ranges.Span(2, 2)}}})
 		w.ok(err)
 		w.report(id+2, 0, model.WorkerExited, func(r *model.WorkerReport) { r.Signal = 15 })
 		if j := w.job(id); j.State != want || j.ExitCode != exit || j.Signal != 0 {

@@ -1,6 +1,6 @@
 package fsm
 
-import "github.com/rota-hpc/rota/controld/model"
+import "github.com/rota-hpc/rota/controld/model/trust"
 
 // KindReplaceAuthority is the kind of [ReplaceAuthority].
 var KindReplaceAuthority = newKind("replace-authority/1")
@@ -17,18 +17,18 @@ func (ReplaceAuthority) Kind() Kind { return KindReplaceAuthority }
 
 // apply begins the replacement.
 func (c ReplaceAuthority) apply(m *Machine) (any, error) {
-	if len(c.Succession) == 0 || len(c.Succession) > model.MaxSuccession {
-		return nil, model.ErrSuccession
+	if len(c.Succession) == 0 || len(c.Succession) > trust.MaxSuccession {
+		return nil, trust.ErrSuccession
 	}
 	t := *m.v.Trust()
 	var number int64
 	if now := t.Authority; now != nil {
-		if now.Phase == model.AuthorityIssues {
-			return nil, model.ErrAuthority
+		if now.Phase == trust.AuthorityIssues {
+			return nil, trust.ErrAuthority
 		}
 		number = now.Number
 	}
-	t.Authority = &model.AuthorityChange{Number: number + 1, Succession: c.Succession, Phase: model.AuthorityTrusted,
+	t.Authority = &trust.AuthorityChange{Number: number + 1, Succession: c.Succession, Phase: trust.AuthorityTrusted,
 		Since: m.s.At()}
 	m.s.SetTrust(&t)
 	return nil, nil
@@ -42,7 +42,7 @@ var KindAdvanceAuthority = newKind("advance-authority/1")
 // because it was derived of the old authority's key.
 type AdvanceAuthority struct {
 	Number int64                `json:"number"` // of the replacement
-	Phase  model.AuthorityPhase `json:"phase"`  // that is over
+	Phase  trust.AuthorityPhase `json:"phase"`  // that is over
 	Gossip RotateGossipKey      `json:"gossip"` // for the last phase
 }
 
@@ -53,17 +53,17 @@ func (AdvanceAuthority) Kind() Kind { return KindAdvanceAuthority }
 func (c AdvanceAuthority) apply(m *Machine) (any, error) {
 	t := *m.v.Trust()
 	now := t.Authority
-	if now == nil || now.Phase != c.Phase || now.Phase == model.AuthorityDone || now.Number != c.Number {
-		return nil, model.ErrAuthorityPhase
+	if now == nil || now.Phase != c.Phase || now.Phase == trust.AuthorityDone || now.Number != c.Number {
+		return nil, trust.ErrAuthorityPhase
 	}
 	next := *now
 	next.Since = m.s.At()
-	if c.Phase == model.AuthorityTrusted {
-		next.Phase = model.AuthorityIssues
+	if c.Phase == trust.AuthorityTrusted {
+		next.Phase = trust.AuthorityIssues
 	} else {
-		next.Phase = model.AuthorityDone
-		if len(c.Gossip.Text) == 0 || len(c.Gossip.Text) > model.MaxKeyText || len(c.Gossip.Authority) > model.MaxKeyText {
-			return nil, model.ErrKeyText
+		next.Phase = trust.AuthorityDone
+		if len(c.Gossip.Text) == 0 || len(c.Gossip.Text) > trust.MaxKeyText || len(c.Gossip.Authority) > trust.MaxKeyText {
+			return nil, trust.ErrKeyText
 		}
 		if err := installGossipKey(&t, c.Gossip, m.s.At()); err != nil {
 			return nil, err

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // crowd returns a state with nodes of 8 GPUs and pending jobs of 200 shapes in 8 accounts.
 func crowd(b *testing.B, nodes, jobs int) *Machine {
 	b.Helper()
-	s := New(model.DefaultConfig())
+	s := New(cluster.DefaultConfig())
 	apply := func(c Command) {
 		if _, err := s.Apply(s.Index()+1, Entry{Stamp: model.Stamp{At: 1000}, Command: c}); err != nil {
 			b.Fatal(err)
@@ -134,7 +135,7 @@ func BenchmarkCancel(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				s := New(model.DefaultConfig())
+				s := New(cluster.DefaultConfig())
 				for range jobs / 1000 {
 					c := SubmitJobs{Owner: alice}
 					for range 1000 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 func TestDecodeIsStrict(t *testing.T) {
@@ -33,7 +34,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	if _, err := Encode(Entry{}); !errors.As(err, &unknown) {
 		t.Errorf("an entry without a command: got %v", err)
 	}
-	if _, err := New(model.DefaultConfig()).Apply(1, Entry{}); !errors.As(err, &unknown) {
+	if _, err := New(cluster.DefaultConfig()).Apply(1, Entry{}); !errors.As(err, &unknown) {
 		t.Errorf("applying an entry without a command: got %v", err)
 	}
 }

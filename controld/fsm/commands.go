@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
@@ -29,16 +31,16 @@ type Entry struct {
 
 // commandTable lists every kind of command. Apply carries out the result of a kind's decoder.
 var commandTable = []row{
-	command[SubmitJobs](model.ErrUnsettled, model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner,
+	command[SubmitJobs](generation.ErrUnsettled, model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner,
 		model.ErrNoJob, anySpec, anyLimit, anyJob),
-	command[ControlJobs](model.ErrUnsettled, model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
+	command[ControlJobs](generation.ErrUnsettled, model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
 		model.ErrHeldByAdmin, model.ErrStopping, model.ErrRunsOnce, anySpec, anyLimit),
-	command[UpdateJobs](model.ErrUnsettled, model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec,
+	command[UpdateJobs](generation.ErrUnsettled, model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec,
 		anyLimit),
 	command[RegisterNode](model.ErrBadInventory, model.ErrOtherMachine, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
-	command[ConfirmDead](model.ErrUnsettled, model.ErrNoNode, model.ErrNodeNotDown),
-	command[CommitPlan](model.ErrUnsettled, model.ErrBadAction, model.ErrNoJob, model.ErrWrongState,
+	command[ConfirmDead](generation.ErrUnsettled, model.ErrNoNode, model.ErrNodeNotDown),
+	command[CommitPlan](generation.ErrUnsettled, model.ErrBadAction, model.ErrNoJob, model.ErrWrongState,
 		model.ErrNotEligible, model.ErrNoTask, model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
 		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning,
 		model.ErrAwaitsNode,
@@ -49,23 +51,23 @@ var commandTable = []row{
 		anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot),
 	command[TrimHistory](),
-	command[CreateAPIToken](model.ErrBadToken, anyLimit),
-	command[RevokeAPIToken](model.ErrNoAPIToken),
+	command[CreateAPIToken](trust.ErrBadToken, anyLimit),
+	command[RevokeAPIToken](trust.ErrNoAPIToken),
 	command[SetConfig](model.ErrBadConfig, model.ErrConfigChanged, model.ErrNoConfigVersion),
-	command[FoundCluster](model.ErrFounded),
+	command[FoundCluster](trust.ErrFounded),
 	command[CreateJoinToken](anyLimit),
-	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
+	command[UseJoinToken](trust.ErrNoToken, trust.ErrTokenExpired, trust.ErrTokenRole, trust.ErrTokenUsed),
 	command[RevokeCertificates](anyLimit),
 	command[ChooseWitnesses](witness.ErrChoice, model.ErrNoNode),
 	command[NoteWitnesses](),
 	command[DeclareLost](model.ErrNoNode, model.ErrOtherBoot, model.ErrNodeNotDown, witness.ErrChoice,
 		model.ErrLeaseRunning),
-	command[RaiseGeneration](model.ErrGeneration),
-	command[AcceptGeneration](model.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
-	command[RotateGossipKey](model.ErrKeyText, model.ErrKeyChange),
-	command[AdvanceGossipKey](model.ErrKeyPhase),
-	command[ReplaceAuthority](model.ErrSuccession, model.ErrAuthority),
-	command[AdvanceAuthority](model.ErrAuthorityPhase, model.ErrKeyText, model.ErrKeyChange),
+	command[RaiseGeneration](generation.ErrGeneration),
+	command[AcceptGeneration](generation.ErrGeneration, model.ErrNoNode, model.ErrOtherBoot),
+	command[RotateGossipKey](trust.ErrKeyText, trust.ErrKeyChange),
+	command[AdvanceGossipKey](trust.ErrKeyPhase),
+	command[ReplaceAuthority](trust.ErrSuccession, trust.ErrAuthority),
+	command[AdvanceAuthority](trust.ErrAuthorityPhase, trust.ErrKeyText, trust.ErrKeyChange),
 	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 

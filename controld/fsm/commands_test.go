@@ -17,6 +17,9 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -43,7 +46,7 @@ func TestCommandsOutsideTheTable(t *testing.T) {
 		}
 	}
 	var unknown *UnknownKindError
-	s := New(model.DefaultConfig())
+	s := New(cluster.DefaultConfig())
 	if _, err := s.Apply(1, Entry{Command: stranger{}}); !errors.As(err, &unknown) || s.Index() != 0 {
 		t.Errorf("a command without a row is applied: %v", err)
 	}
@@ -80,8 +83,8 @@ func fill(v reflect.Value, depth int) {
 		v.Set(reflect.ValueOf(testSpec(2, 1)))
 	case v.Type() == reflect.TypeFor[jobspec.NodeLoss]():
 		v.Set(reflect.ValueOf(jobspec.NodeLossWait))
-	case v.Type() == reflect.TypeFor[model.Ranges]():
-		v.Set(reflect.ValueOf(model.Span(2, 3)))
+	case v.Type() == reflect.TypeFor[ranges.Ranges]():
+		v.Set(reflect.ValueOf(ranges.Span(2, 3)))
 	case depth > 8:
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -163,7 +166,7 @@ func commandsPage(t *testing.T) []byte {
 	b.WriteString("# Commands of the replicated log\n\n" +
 		"Each entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
 		"`make golden` writes this page from controld/fsm.\n\nBelow each command stand the reasons for which it, or a " +
-		"part of it, is refused. An unsettled cluster: " + model.ErrUnsettled.Error() + ".\n")
+		"part of it, is refused. An unsettled cluster: " + generation.ErrUnsettled.Error() + ".\n")
 	for i := range commandTable {
 		row := &commandTable[i]
 		c, err := row.decode([]byte("{}"))
@@ -190,7 +193,7 @@ func commandsPage(t *testing.T) []byte {
 				typ.PkgPath() != "fmt" {
 				text = strings.TrimSuffix(sentences(types[typ.Name()].doc), ".")
 			}
-			if errors.Is(r, model.ErrUnsettled) {
+			if errors.Is(r, generation.ErrUnsettled) {
 				text = "the cluster is unsettled"
 			}
 			fmt.Fprintf(&b, "- %s\n", text)

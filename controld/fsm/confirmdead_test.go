@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -48,7 +49,7 @@ func TestAJobWaitsForItsNode(t *testing.T) {
 // because the node hears of neither.
 func TestWhatAnAttemptDoesAboutALostNodeIsFixed(t *testing.T) {
 	w := newWorld(t)
-	w.s = New(model.DefaultConfig())
+	w.s = New(cluster.DefaultConfig())
 	w.node("n1", 4)
 	w.node("n2", 4)
 	first := w.running(1, []string{"n1"})

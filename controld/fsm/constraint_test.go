@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -275,7 +276,7 @@ func TestUnmet(t *testing.T) {
 // There is room for a bounded number of different conditions. A condition that no job has any more
 // makes room again, and replicas that remember different conditions agree.
 func TestTooManyConditions(t *testing.T) {
-	s := New(model.DefaultConfig())
+	s := New(cluster.DefaultConfig())
 	index := uint64(0)
 	apply := func(c Command) (any, error) {
 		index++

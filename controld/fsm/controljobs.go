@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // KindControlJobs is the kind of [ControlJobs].
@@ -41,7 +42,7 @@ func (c *ControlJobs) user() model.OptionalUID {
 type Target struct {
 	ID model.JobID `json:"id"`
 	// by number, from 1; none: the job itself and with a parent job all its children
-	Tasks model.Ranges `json:"tasks,omitempty"`
+	Tasks ranges.Ranges `json:"tasks,omitempty"`
 }
 
 // Kind implements Command.
@@ -85,7 +86,7 @@ func (m *Machine) verbs() map[model.Verb]verb {
 func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	j := m.v.Job(t.ID)
 	if parent, n := m.v.ParentOf(t.ID); j == nil && parent != nil && !parent.State.Final() && len(t.Tasks) == 0 {
-		j, t.Tasks = parent, model.Span(n, n)
+		j, t.Tasks = parent, ranges.Span(n, n)
 	}
 	switch {
 	case j == nil:
@@ -107,13 +108,13 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 
 // controlParent does it to children, to all if none are named. It is refused if it comes to nothing
 // with all of them.
-func (m *Machine) controlParent(j *model.Job, tasks model.Ranges, c *ControlJobs, do verb) error {
+func (m *Machine) controlParent(j *model.Job, tasks ranges.Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return model.ErrWrongState
 	}
 	whole := len(tasks) == 0
 	if whole {
-		tasks = model.Span(1, j.Children.Size)
+		tasks = ranges.Span(1, j.Children.Size)
 	}
 	made := tasks.Both(j.Children.MadeTasks())
 	refusal := m.controlWaiting(j, tasks, whole, c)
@@ -136,7 +137,7 @@ func (m *Machine) controlParent(j *model.Job, tasks model.Ranges, c *ControlJobs
 }
 
 // controlWaiting does it to the children that have not been made, by noting it in the parent job.
-func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c *ControlJobs) error {
+func (m *Machine) controlWaiting(j *model.Job, tasks ranges.Ranges, whole bool, c *ControlJobs) error {
 	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
@@ -156,7 +157,7 @@ func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c
 }
 
 // holdTasks keeps some waiting children from being made.
-func (m *Machine) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
+func (m *Machine) holdTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs) error {
 	if j.Hold != model.NotHeld {
 		return nil // all of them are
 	}
@@ -176,7 +177,7 @@ func (m *Machine) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) 
 
 // releaseTasks lets some waiting children be made again. When the whole parent job was held, the
 // others stay so one by one.
-func (m *Machine) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
+func (m *Machine) releaseTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs) error {
 	next, f := copyParent(j)
 	switch j.Hold {
 	case model.NotHeld:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // maxSettled bounds how many jobs one entry of the log ends or lets go because of others. The rest
@@ -109,7 +110,7 @@ func (m *Machine) notifyDependents(old, next *model.Job) {
 		m.requeueDependents(next.ID)
 	}
 	if next.Parent != 0 && ended {
-		m.noteEndedTasks(endedTasks{parent: next.Parent, tasks: model.Span(next.TaskNumber, next.TaskNumber),
+		m.noteEndedTasks(endedTasks{parent: next.Parent, tasks: ranges.Span(next.TaskNumber, next.TaskNumber),
 			well: next.State == model.Completed, pruned: next.State == model.Cancelled && next.Pruned})
 	}
 	if next.Children != nil && next.Children != old.Children {
@@ -117,7 +118,7 @@ func (m *Machine) notifyDependents(old, next *model.Job) {
 	}
 }
 
-func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped model.Ranges) {
+func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped ranges.Ranges) {
 	if len(dropped) == 0 {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -311,7 +312,7 @@ func TestCascade(t *testing.T) {
 		"mixed": func(i int) string { return fmt.Sprintf("afterok:%d afterany:%d", 1+i/2, i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(model.DefaultConfig())
+			s := New(cluster.DefaultConfig())
 			apply := func(s *Machine, c Command) any {
 				got, err := s.Apply(s.Index()+1, Entry{Stamp: model.Stamp{At: 1000}, Command: c})
 				if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -219,7 +220,7 @@ func TestAGangAsksAsOne(t *testing.T) {
 // that is held says where that is written. Requests from outside and retries are not counted.
 func TestAQueueBoundsRequests(t *testing.T) {
 	w := newWorld(t)
-	cfg, most := model.DefaultConfig(), 2
+	cfg, most := cluster.DefaultConfig(), 2
 	q := cfg.Queues["default"]
 	q.MaxRequeues = &most
 	cfg.Queues["default"] = q

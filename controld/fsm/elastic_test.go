@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -92,7 +93,7 @@ func (w *world) frees(node string, want int64) {
 
 func elasticWorld(t *testing.T) *world {
 	w := newWorld(t)
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	w.must(SetConfig{Config: cfg})
 	for _, n := range []string{"n1", "n2", "n3", "n4"} {
 		w.node(n, 4)
@@ -479,8 +480,8 @@ func TestElasticSpecs(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	cfg := model.DefaultConfig()
-	cfg.Queues["quick"] = model.Queue{DefaultClass: jobspec.TE}
+	cfg := cluster.DefaultConfig()
+	cfg.Queues["quick"] = cluster.Queue{DefaultClass: jobspec.TE}
 	w.must(SetConfig{Config: cfg})
 	spec := testSpec(1, 1)
 	elastic(1, 2)(spec)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // TestForksTouchNothing lets forks of a living state go their own ways. Neither the view that they
@@ -15,8 +16,8 @@ import (
 func TestForksTouchNothing(t *testing.T) {
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 2)), s: New(model.DefaultConfig()), at: 1}
-			twin := New(model.DefaultConfig())
+			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 2)), s: New(cluster.DefaultConfig()), at: 1}
+			twin := New(cluster.DefaultConfig())
 			for i := uint64(1); i <= 1500; i++ {
 				e := c.next()
 				_, _ = c.s.Apply(i, e)
@@ -52,7 +53,7 @@ func TestForksTouchNothing(t *testing.T) {
 // TestChangedJobs compares what a state says has changed with what is different.
 func TestChangedJobs(t *testing.T) {
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 3)), s: New(model.DefaultConfig()), at: 1}
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 3)), s: New(cluster.DefaultConfig()), at: 1}
 		c.s.TrackChanges()
 		for i := uint64(1); i <= 1500; i++ {
 			before := c.s.View()

@@ -1,6 +1,6 @@
 package fsm
 
-import "github.com/rota-hpc/rota/controld/model"
+import "github.com/rota-hpc/rota/controld/model/trust"
 
 // KindFoundCluster is the kind of [FoundCluster].
 var KindFoundCluster = newKind("found-cluster/1")
@@ -18,7 +18,7 @@ func (FoundCluster) Kind() Kind { return KindFoundCluster }
 func (c FoundCluster) apply(m *Machine) (any, error) {
 	t := *m.v.Trust()
 	if t.Cluster != "" {
-		return nil, model.ErrFounded
+		return nil, trust.ErrFounded
 	}
 	t.Cluster = c.Cluster
 	m.s.SetTrust(&t)

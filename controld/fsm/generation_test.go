@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-var first = model.Generation{Number: 1, ID: "00000000000000aa"}
+var first = generation.Generation{Number: 1, ID: "00000000000000aa"}
 
 // reopened goes on from a snapshot of the state.
 func (w *world) reopened() {
@@ -35,7 +36,7 @@ func TestNothingChangesUntilAMajorityFollows(t *testing.T) {
 	}
 	waits := w.submit(1, 1)
 	before := w.s.View().LastJob()
-	w.must(RaiseGeneration{Generation: first, Means: model.MeansRecover, Controller: "c1"})
+	w.must(RaiseGeneration{Generation: first, Means: generation.MeansRecover, Controller: "c1"})
 	w.reopened()
 	w.node("n4", 1) // a node may register
 	accept := func(node string) {
@@ -47,13 +48,14 @@ func TestNothingChangesUntilAMajorityFollows(t *testing.T) {
 		for _, c := range []Command{SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1)}},
 			ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: waits}}}, UpdateJobs{IDs: []model.JobID{waits}},
 			CommitPlan{Actions: []Action{{Start: &StartJob{Job: waits, Places: []model.Place{w.place("n1", 1)}}}}}} {
-			if _, err := w.apply(c); !errors.Is(err, model.ErrUnsettled) {
+			if _, err := w.apply(c); !errors.Is(err, generation.ErrUnsettled) {
 				t.Errorf("%s after %s: %v", c.Kind(), n, err)
 			}
 		}
 	}
-	other := AcceptGeneration{Node: "n3", BootID: "b1", Generation: model.Generation{Number: 1, ID: "00000000000000bb"}}
-	if _, err := w.apply(other); !errors.Is(err, model.ErrGeneration) {
+	other := AcceptGeneration{Node: "n3", BootID: "b1",
+		Generation: generation.Generation{Number: 1, ID: "00000000000000bb"}}
+	if _, err := w.apply(other); !errors.Is(err, generation.ErrGeneration) {
 		t.Errorf("another generation of the same number: %v", err)
 	}
 	accept("n3")
@@ -64,15 +66,15 @@ func TestNothingChangesUntilAMajorityFollows(t *testing.T) {
 	if err := w.start(waits, "n1"); !errors.Is(err, model.ErrNotEligible) {
 		t.Errorf("a job that n4 may still run has started: %v", err)
 	}
-	if id := w.submit(1, 1); id != before+model.IDGap+1 || w.start(id, "n2") != nil {
+	if id := w.submit(1, 1); id != before+generation.IDGap+1 || w.start(id, "n2") != nil {
 		t.Errorf("a new job has id %d, %v", id, w.start(id, "n2"))
 	}
 	w.at = r.OldJobsAt
 	if err := w.start(waits, "n1"); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.apply(RaiseGeneration{Generation: first, Means: model.MeansRecover}); !errors.Is(err,
-		model.ErrGeneration) {
+	if _, err := w.apply(RaiseGeneration{Generation: first, Means: generation.MeansRecover}); !errors.Is(err,
+		generation.ErrGeneration) {
 		t.Errorf("the same generation again: %v", err)
 	}
 }
@@ -92,11 +94,11 @@ func TestAttemptsThatNodesKnowAreNotGivenAgain(t *testing.T) {
 		w.must(NodeReport{Node: "n1", BootID: "b1", Workers: []model.WorkerReport{{Job: id, Attempt: 1,
 			State: model.WorkerRunning}}})
 	}
-	w.must(RaiseGeneration{Generation: first, Means: model.MeansRestore, Controller: "c1"})
+	w.must(RaiseGeneration{Generation: first, Means: generation.MeansRestore, Controller: "c1"})
 	w.must(AcceptGeneration{Node: "n1", BootID: "b1", Generation: first,
 		Missing: []MissingWorker{{Job: missing, Attempt: 1}}})
 	w.must(AcceptGeneration{Node: "n2", BootID: "b1", Generation: first, LastJob: 5_000_000,
-		Ran: []model.RanAttempt{{Job: ran, Attempt: 3}, {Job: runs, Attempt: 2}, {Job: array + 2, Attempt: 1}}})
+		Ran: []generation.RanAttempt{{Job: ran, Attempt: 3}, {Job: runs, Attempt: 2}, {Job: array + 2, Attempt: 1}}})
 	w.reopened()
 	for _, id := range []model.JobID{ran, missing} {
 		if j := w.s.View().Job(id); j.State != model.Pending || j.Hold != model.HeldByAdmin ||

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // raised begins the first generation.
 func (w *world) raised() {
 	w.t.Helper()
-	w.must(RaiseGeneration{Generation: first, Means: model.MeansRestore, Controller: "c1"})
+	w.must(RaiseGeneration{Generation: first, Means: generation.MeansRestore, Controller: "c1"})
 }
 
 func (w *world) accept(node string, edit ...func(*AcceptGeneration)) {
@@ -28,7 +30,7 @@ func (w *world) accept(node string, edit ...func(*AcceptGeneration)) {
 
 // knows has a node that accepts know of an attempt.
 func knows(id model.JobID, attempt int) func(*AcceptGeneration) {
-	return func(c *AcceptGeneration) { c.Ran = append(c.Ran, model.RanAttempt{Job: id, Attempt: attempt}) }
+	return func(c *AcceptGeneration) { c.Ran = append(c.Ran, generation.RanAttempt{Job: id, Attempt: attempt}) }
 }
 
 // misses has it miss a worker that should run there.
@@ -89,10 +91,10 @@ func TestWhichGenerationIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 1)
 	_, err := w.apply(AcceptGeneration{Node: "n1", BootID: "b1"})
-	w.refused(err, model.ErrGeneration) // there is none yet
-	for _, g := range []model.Generation{{}, {Number: 1}, {Number: 0, ID: first.ID}, {Number: -1, ID: first.ID}} {
-		_, err := w.apply(RaiseGeneration{Generation: g, Means: model.MeansRestore})
-		w.refused(err, model.ErrGeneration)
+	w.refused(err, generation.ErrGeneration) // there is none yet
+	for _, g := range []generation.Generation{{}, {Number: 1}, {Number: 0, ID: first.ID}, {Number: -1, ID: first.ID}} {
+		_, err := w.apply(RaiseGeneration{Generation: g, Means: generation.MeansRestore})
+		w.refused(err, generation.ErrGeneration)
 	}
 	w.raised()
 	for _, c := range []struct {
@@ -101,9 +103,9 @@ func TestWhichGenerationIsAccepted(t *testing.T) {
 	}{
 		{AcceptGeneration{Node: "n2", BootID: "b1", Generation: first}, model.ErrNoNode},
 		{AcceptGeneration{Node: "n1", BootID: "b2", Generation: first}, model.ErrOtherBoot},
-		{AcceptGeneration{Node: "n1", BootID: "b1", Generation: model.Generation{Number: 2, ID: first.ID}},
-			model.ErrGeneration},
-		{AcceptGeneration{Node: "n1", BootID: "b1"}, model.ErrGeneration},
+		{AcceptGeneration{Node: "n1", BootID: "b1", Generation: generation.Generation{Number: 2, ID: first.ID}},
+			generation.ErrGeneration},
+		{AcceptGeneration{Node: "n1", BootID: "b1"}, generation.ErrGeneration},
 	} {
 		if _, err := w.apply(c.command); !errors.Is(err, c.want) || !w.s.v.Recovery().Holds() {
 			t.Errorf("%+v: %v", c.command, err)
@@ -121,8 +123,8 @@ func TestWhichGenerationIsAccepted(t *testing.T) {
 	if got := w.s.v.Recovery().Unknown; got != 7 {
 		t.Errorf("%d jobs are unknown, want 7", got)
 	}
-	second := model.Generation{Number: 2, ID: "00000000000000cc"}
-	w.must(RaiseGeneration{Generation: second, Means: model.MeansRecover, Controller: "c2"})
+	second := generation.Generation{Number: 2, ID: "00000000000000cc"}
+	w.must(RaiseGeneration{Generation: second, Means: generation.MeansRecover, Controller: "c2"})
 	if r := w.s.v.Recovery(); len(r.Accepted) != 0 || r.Unknown != 0 || !r.Holds() || r.Controller != "c2" ||
 		r.Raised.At != w.at {
 		t.Errorf("the next generation begins with %+v", r)
@@ -226,7 +228,7 @@ func TestATaskThatRanAfterTheStateWasSaved(t *testing.T) {
 	id := w.submit(1, 1, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-1"} })
 	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1",
 		Resources: model.Vector{GPUs: 1000}}}}}))
-	w.must(ControlJobs{Verb: model.VerbHold, Targets: []Target{{ID: id, Tasks: model.Span(1, 1)}}, By: 1000})
+	w.must(ControlJobs{Verb: model.VerbHold, Targets: []Target{{ID: id, Tasks: ranges.Span(1, 1)}}, By: 1000})
 	w.raised()
 	w.wait(3)
 	w.accept("n1", knows(id+1, 1), knows(id+9, 1)) // the latter is not one of its tasks

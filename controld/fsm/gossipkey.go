@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // KindRotateGossipKey is the kind of [RotateGossipKey].
@@ -21,8 +22,8 @@ func (RotateGossipKey) Kind() Kind { return KindRotateGossipKey }
 
 // apply puts the new key behind the one in use.
 func (c RotateGossipKey) apply(m *Machine) (any, error) {
-	if len(c.Text) == 0 || len(c.Text) > model.MaxKeyText || len(c.Authority) > model.MaxKeyText {
-		return nil, model.ErrKeyText
+	if len(c.Text) == 0 || len(c.Text) > trust.MaxKeyText || len(c.Authority) > trust.MaxKeyText {
+		return nil, trust.ErrKeyText
 	}
 	t := *m.v.Trust()
 	if err := installGossipKey(&t, c, m.s.At()); err != nil {
@@ -33,16 +34,16 @@ func (c RotateGossipKey) apply(m *Machine) (any, error) {
 }
 
 // installGossipKey puts a new key behind the one in use.
-func installGossipKey(t *model.Trust, c RotateGossipKey, at model.Instant) error {
+func installGossipKey(t *trust.Trust, c RotateGossipKey, at model.Instant) error {
 	now := t.Gossip
 	if now == nil {
-		now = &model.GossipKeys{Keys: []model.GossipKey{{}}}
+		now = &trust.GossipKeys{Keys: []trust.GossipKey{{}}}
 	}
-	if now.Phase != model.GossipDone {
-		return model.ErrKeyChange
+	if now.Phase != trust.GossipDone {
+		return trust.ErrKeyChange
 	}
-	next := model.GossipKey{Number: now.Newest() + 1, Text: c.Text, Authority: c.Authority}
-	t.Gossip = &model.GossipKeys{Keys: append(slices.Clone(now.Keys), next), Phase: model.GossipInstalled, Since: at}
+	next := trust.GossipKey{Number: now.Newest() + 1, Text: c.Text, Authority: c.Authority}
+	t.Gossip = &trust.GossipKeys{Keys: append(slices.Clone(now.Keys), next), Phase: trust.GossipInstalled, Since: at}
 	return nil
 }
 
@@ -53,7 +54,7 @@ var KindAdvanceGossipKey = newKind("advance-gossip-key/1")
 // with the new key, and later they drop the old one.
 type AdvanceGossipKey struct {
 	Number int64             `json:"number"` // of the new key
-	Phase  model.GossipPhase `json:"phase"`  // that is over
+	Phase  trust.GossipPhase `json:"phase"`  // that is over
 }
 
 // Kind implements Command.
@@ -63,12 +64,12 @@ func (AdvanceGossipKey) Kind() Kind { return KindAdvanceGossipKey }
 func (c AdvanceGossipKey) apply(m *Machine) (any, error) {
 	t := *m.v.Trust()
 	now := t.Gossip
-	if now == nil || now.Phase != c.Phase || now.Phase == model.GossipDone || now.Newest() != c.Number {
-		return nil, model.ErrKeyPhase
+	if now == nil || now.Phase != c.Phase || now.Phase == trust.GossipDone || now.Newest() != c.Number {
+		return nil, trust.ErrKeyPhase
 	}
-	next := &model.GossipKeys{Since: m.s.At()}
-	if c.Phase == model.GossipInstalled {
-		next.Keys, next.Phase = []model.GossipKey{now.Keys[1], now.Keys[0]}, model.GossipUsed
+	next := &trust.GossipKeys{Since: m.s.At()}
+	if c.Phase == trust.GossipInstalled {
+		next.Keys, next.Phase = []trust.GossipKey{now.Keys[1], now.Keys[0]}, trust.GossipUsed
 	} else {
 		next.Keys = now.Keys[:1:1]
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // recorded is a line of testdata/histories.jsonl: an entry of a log and what became of it.
@@ -27,7 +27,7 @@ func TestHistories(t *testing.T) {
 	var got bytes.Buffer
 	lines := json.NewEncoder(&got)
 	for i, c := range []*chaos{{stretchy: true}, {small: true}, {sharing: true}, {}} {
-		c.Rand, c.s, c.at, c.seen = rand.New(rand.NewPCG(uint64(i), 13)), New(model.DefaultConfig()), 1, map[string]int{}
+		c.Rand, c.s, c.at, c.seen = rand.New(rand.NewPCG(uint64(i), 13)), New(cluster.DefaultConfig()), 1, map[string]int{}
 		audit := audited(t, c.s)
 		for n := range uint64(220) {
 			e := c.next()

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // KindCreateJoinToken is the kind of [CreateJoinToken].
 var KindCreateJoinToken = newKind("create-join-token/1")
 
 // CreateJoinToken enters a token that lets one machine join, for 24 hours. Tokens that have expired
-// are dropped. Its result is the model.JoinToken.
+// are dropped. Its result is the trust.JoinToken.
 type CreateJoinToken struct {
 	Digest string `json:"digest"` // of the secret
 	Role   string `json:"role"`   // that the machine will have
@@ -24,12 +25,12 @@ func (CreateJoinToken) Kind() Kind { return KindCreateJoinToken }
 func (c CreateJoinToken) apply(m *Machine) (any, error) {
 	now := m.s.At()
 	t := *m.v.Trust()
-	t.Tokens = slices.DeleteFunc(slices.Clone(t.Tokens), func(k model.JoinToken) bool { return k.Expires <= now })
-	if err := model.Limit("join tokens of the last 24 hours", int64(len(t.Tokens))+1, model.MaxJoinTokens,
+	t.Tokens = slices.DeleteFunc(slices.Clone(t.Tokens), func(k trust.JoinToken) bool { return k.Expires <= now })
+	if err := model.Limit("join tokens of the last 24 hours", int64(len(t.Tokens))+1, trust.MaxJoinTokens,
 		""); err != nil {
 		return nil, err
 	}
-	token := model.JoinToken{Digest: c.Digest, Role: c.Role, By: c.By, Expires: now + model.JoinTokenMS}
+	token := trust.JoinToken{Digest: c.Digest, Role: c.Role, By: c.By, Expires: now + trust.JoinTokenMS}
 	t.Tokens = append(t.Tokens, token)
 	m.s.SetTrust(&t)
 	return token, nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -27,7 +28,7 @@ type ran struct {
 func TestWhereAWorkerRanLast(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 23)), s: New(model.DefaultConfig()), at: 1, seen: map[string]int{}}
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 23)), s: New(cluster.DefaultConfig()), at: 1, seen: map[string]int{}}
 		runs := map[numbered][]ran{}
 		for i := uint64(1); i <= 2000; i++ {
 			c.at += model.Instant(c.IntN(5_000))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -50,7 +51,8 @@ func TestLicensesBindStarts(t *testing.T) {
 func TestQueuesByAlias(t *testing.T) {
 	w := newWorld(t)
 	c := *w.s.View().Config()
-	c.Queues = map[string]model.Queue{"default": c.Queues["default"], "long": {Aliases: []string{"gpu"}, DefaultTime: 60}}
+	c.Queues = map[string]cluster.Queue{"default": c.Queues["default"],
+		"long": {Aliases: []string{"gpu"}, DefaultTime: 60}}
 	_, err := w.apply(SetConfig{Config: c})
 	w.ok(err)
 	id, err := w.submit2(alice, nil, func(j *jobspec.Job) { j.Queue = "gpu" })
@@ -60,7 +62,7 @@ func TestQueuesByAlias(t *testing.T) {
 	}
 	_, err = w.submit2(alice, nil, func(j *jobspec.Job) { j.Queue = "cpu" })
 	w.refused(err, model.ErrNoQueue)
-	c.Queues = map[string]model.Queue{"default": c.Queues["default"], "long": {Aliases: []string{"default"}}}
+	c.Queues = map[string]cluster.Queue{"default": c.Queues["default"], "long": {Aliases: []string{"default"}}}
 	_, err = w.apply(SetConfig{Config: c})
 	w.refused(err, model.ErrBadConfig)
 }

@@ -11,6 +11,10 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -93,7 +97,7 @@ func further(s *Machine) []Command {
 		SetConfig{Config: cfg},
 		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
 		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending},
-			{ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
+			{ID: s.v.LastJob() + 1, Tasks: ranges.Span(2, 2)}}},
 		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: s.v.LastJob() + 1}}},
 		TrimHistory{UpTo: s.v.LastSeq() + 1},
 	}
@@ -106,7 +110,7 @@ func replay(t *testing.T, path string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, seen := New(model.DefaultConfig()), map[Kind]bool{}
+	s, seen := New(cluster.DefaultConfig()), map[Kind]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
 	for i := uint64(1); lines.Scan(); i++ {
@@ -148,7 +152,7 @@ func confirmedDead(w *world) {
 func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
-	w.s = New(model.DefaultConfig())
+	w.s = New(cluster.DefaultConfig())
 	everything(w)
 	parentsInEveryState(w)
 	steered(w)
@@ -174,7 +178,7 @@ func writeLog(t *testing.T, dir string) {
 // everything is a history with every kind of command and every way that matters for an attempt to
 // end.
 func everything(w *world) {
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	cfg.ClusterName = "golden"
 	w.must(FoundCluster{Cluster: "0123456789abcdef"})
 	w.must(SetConfig{Config: cfg})
@@ -183,11 +187,11 @@ func everything(w *world) {
 	_, _ = w.apply(UseJoinToken{Digest: "t1", Role: "node", Name: "n1", Key: "k2"})
 	w.must(RevokeCertificates{Role: "node", Name: "n9"})
 	w.must(RotateGossipKey{Text: "a text"})
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipInstalled})
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipUsed})
 	w.must(ReplaceAuthority{Succession: "certificates"})
-	w.must(AdvanceAuthority{Number: 1, Phase: model.AuthorityTrusted})
-	w.must(AdvanceAuthority{Number: 1, Phase: model.AuthorityIssues, Gossip: RotateGossipKey{Text: "b", Authority: "f"}})
+	w.must(AdvanceAuthority{Number: 1, Phase: trust.AuthorityTrusted})
+	w.must(AdvanceAuthority{Number: 1, Phase: trust.AuthorityIssues, Gossip: RotateGossipKey{Text: "b", Authority: "f"}})
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
 	}
@@ -250,11 +254,11 @@ func everything(w *world) {
 
 // recovered begins another generation, which all nodes follow.
 func recovered(w *world) {
-	ran, g := w.submit(1, 1), model.Generation{Number: 1, ID: "00000000000000aa"}
-	w.must(RaiseGeneration{Generation: g, Means: model.MeansRestore, Controller: "c1"})
+	ran, g := w.submit(1, 1), generation.Generation{Number: 1, ID: "00000000000000aa"}
+	w.must(RaiseGeneration{Generation: g, Means: generation.MeansRestore, Controller: "c1"})
 	_, _ = w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1)}})
 	for _, n := range w.s.View().Nodes() {
 		w.must(AcceptGeneration{Node: n.Name, BootID: n.BootID, Generation: g, LastJob: 9, Unknown: 1,
-			Ran: []model.RanAttempt{{Job: ran, Attempt: 1}}})
+			Ran: []generation.RanAttempt{{Job: ran, Attempt: 1}}})
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 )
 
 // Machine carries out the commands of the log on a state. It belongs to one goroutine; others read
@@ -22,7 +24,7 @@ type Machine struct {
 
 // New returns a machine with an empty state and a configuration, which must be the same on every
 // replica.
-func New(cfg model.Config) *Machine { return on(state.New(cfg)) }
+func New(cfg cluster.Config) *Machine { return on(state.New(cfg)) }
 
 // ReadSnapshot returns a machine that goes on from a snapshot.
 func ReadSnapshot(r io.Reader) (*Machine, error) {
@@ -101,7 +103,7 @@ func (m *Machine) carryOut(c Command) (any, error) {
 	if m.v.Recovery().Holds() {
 		switch c.(type) {
 		case SubmitJobs, ControlJobs, UpdateJobs, CommitPlan, ConfirmDead:
-			return nil, model.ErrUnsettled
+			return nil, generation.ErrUnsettled
 		}
 	}
 	return c.apply(m)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -36,7 +37,7 @@ func memorySpec(i int, distinctName bool) *jobspec.Job {
 
 // pendingMemory submits jobs by way of the log and returns what each keeps on the heap, in bytes.
 func pendingMemory(tb testing.TB, jobs int, distinctName bool) int64 {
-	s := New(model.DefaultConfig())
+	s := New(cluster.DefaultConfig())
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // childChanges is what one command has done to a parent's children so far. It is folded into the
 // parent once, when the command is over, so that a parent job is copied once for each command, not
 // for each child.
 type childChanges struct {
-	made   model.Ranges
-	ill    model.Ranges // ended otherwise than well
-	pruned model.Ranges // those of ill that early stopping cancelled
-	began  bool         // an attempt of a child was assigned
-	ran    bool         // and all its workers have run
+	made   ranges.Ranges
+	ill    ranges.Ranges // ended otherwise than well
+	pruned ranges.Ranges // those of ill that early stopping cancelled
+	began  bool          // an attempt of a child was assigned
+	ran    bool          // and all its workers have run
 
 	live, completed, failed, cancelled int
 	code, signal                       int // the highest of the children that have ended and were not cancelled
@@ -100,7 +101,7 @@ func copyParent(j *model.Job) (*model.Job, *model.Children) {
 }
 
 // dropWaitingTasks gives up waiting children in a draft of a parent job.
-func (m *Machine) dropWaitingTasks(j *model.Job, tasks model.Ranges) {
+func (m *Machine) dropWaitingTasks(j *model.Job, tasks ranges.Ranges) {
 	j.Children.Drop(tasks)
 	if len(j.Children.Waiting) == 0 {
 		j.Hold = model.NotHeld
@@ -177,7 +178,7 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, b
 }
 
 // dropTasks gives up waiting children. pruned: the parent job is complete without them.
-func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason, pruned bool) {
+func (m *Machine) dropTasks(j *model.Job, tasks ranges.Ranges, why model.Reason, pruned bool) {
 	m.applyChildChanges(j.ID)
 	next, f := copyParent(m.v.Job(j.ID))
 	if pruned {
@@ -196,7 +197,7 @@ func (m *Machine) countEndedTask(j *model.Job) {
 	c := m.childChangesOf(j.Parent)
 	c.live--
 	if j.State != model.Completed {
-		c.ill = c.ill.With(model.Span(j.TaskNumber, j.TaskNumber))
+		c.ill = c.ill.With(ranges.Span(j.TaskNumber, j.TaskNumber))
 	}
 	switch j.State {
 	case model.Completed:
@@ -204,7 +205,7 @@ func (m *Machine) countEndedTask(j *model.Job) {
 	case model.Cancelled:
 		c.cancelled++
 		if j.Pruned {
-			c.pruned = c.pruned.With(model.Span(j.TaskNumber, j.TaskNumber))
+			c.pruned = c.pruned.With(ranges.Span(j.TaskNumber, j.TaskNumber))
 		}
 		if j.Spec.Array == nil && j.Reason.Code != model.ReasonNeverMet {
 			c.fate = model.Cancelled // a group that a user took out is missing, unlike one that was not needed
@@ -234,7 +235,7 @@ func (m *Machine) startTask(j *model.Job, c *StartJob) error {
 		return fmt.Errorf("task %d: %w", c.TaskNumber, err)
 	}
 	changed := m.childChangesOf(j.ID)
-	changed.made = changed.made.With(model.Span(c.TaskNumber, c.TaskNumber))
+	changed.made = changed.made.With(ranges.Span(c.TaskNumber, c.TaskNumber))
 	changed.live++
 	return nil
 }

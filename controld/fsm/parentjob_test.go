@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -209,7 +210,7 @@ func TestWhatFollowsAnIncompleteArray(t *testing.T) {
 			w.run(id + 2)
 		}
 		w.must(ControlJobs{Verb: model.VerbCancel, By: alice.UID, Pruned: c.pruned,
-			Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
+			Targets: []Target{{ID: id, Tasks: ranges.Span(2, 2)}}})
 		if c.runs {
 			w.report(id+2, 0, model.WorkerExited, signal(15))
 		}
@@ -281,11 +282,11 @@ func TestHoldMembers(t *testing.T) {
 	w.ok(w.control2(model.VerbHold, id, "2-4"))
 	w.refused(w.make(id, 3, "n1"), model.ErrNotEligible)
 	w.ok(w.make(id, 1, "n1"))
-	admin := func(verb model.Verb, tasks model.Ranges) error {
+	admin := func(verb model.Verb, tasks ranges.Ranges) error {
 		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, tasks}}, By: 0,
 			Admin: true}).([]model.ControlResult)[0].Err
 	}
-	w.ok(admin(model.VerbHold, model.Span(4, 6)))
+	w.ok(admin(model.VerbHold, ranges.Span(4, 6)))
 	w.ok(w.control2(model.VerbRelease, id, "2,4"))
 	w.ok(w.make(id, 2, "n1"))
 	w.refused(w.make(id, 4, "n1"), model.ErrNotEligible)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -32,7 +33,7 @@ func parentsInEveryState(w *world) {
 	w.ok(w.control(model.VerbRequeue, alice.UID, false, pipe+1))
 	held := w.parent(1, 1, array("1-5"), func(j *jobspec.Job) { j.Hold = true })
 	w.ok(w.control2(model.VerbRelease, held, "2"))
-	w.must(ControlJobs{Verb: model.VerbHold, Targets: []Target{{held, model.Span(3, 3)}}, Admin: true})
+	w.must(ControlJobs{Verb: model.VerbHold, Targets: []Target{{held, ranges.Span(3, 3)}}, Admin: true})
 	w.must(TrimHistory{UpTo: w.s.v.LastSeq() - 1})
 	w.ok(w.s.Check())
 }

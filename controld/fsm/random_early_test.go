@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -13,8 +14,8 @@ import (
 func TestRandomEarlySignals(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 24)), s: New(model.DefaultConfig()), at: 1, seen: seen}
-		twin, told := New(model.DefaultConfig()), map[model.JobID]model.Attempt{}
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 24)), s: New(cluster.DefaultConfig()), at: 1, seen: seen}
+		twin, told := New(cluster.DefaultConfig()), map[model.JobID]model.Attempt{}
 		for i := uint64(1); i <= 3000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.turnCommand()}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -178,8 +179,8 @@ func (c *chaos) noticeElastic() {
 func TestRandomResizes(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 7)), s: New(model.DefaultConfig()), at: 1, seen: seen, stretchy: true}
-		twin := New(model.DefaultConfig())
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 7)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, stretchy: true}
+		twin := New(cluster.DefaultConfig())
 		for i := uint64(1); i <= 8000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.elasticCommand()}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // migrate has some workers of a job go on at other places, most of the time at free ones.
@@ -59,8 +60,8 @@ func (c *chaos) leaveReport() Command {
 func TestRandomMoves(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 17)), s: New(model.DefaultConfig()), at: 1, seen: seen}
-		twin := New(model.DefaultConfig())
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 17)), s: New(cluster.DefaultConfig()), at: 1, seen: seen}
+		twin := New(cluster.DefaultConfig())
 		for i := uint64(1); i <= 3000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -62,7 +64,7 @@ func (c *chaos) control2() Command {
 			t.ID = parents[c.IntN(len(parents))].ID
 			if size := c.s.v.Job(t.ID).Children.Size; !c.one(3) {
 				first := 1 + c.IntN(size)
-				t.Tasks = model.Span(first, min(first+c.IntN(3), size+c.IntN(20)/19))
+				t.Tasks = ranges.Span(first, min(first+c.IntN(3), size+c.IntN(20)/19))
 			}
 		}
 		cmd.Targets = append(cmd.Targets, t)
@@ -101,8 +103,8 @@ func (c *chaos) noticeParents() {
 func TestRandomParents(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 4)), s: New(model.DefaultConfig()), at: 1, seen: seen, small: true}
-		twin, audit := New(model.DefaultConfig()), audited(t, c.s)
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 4)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, small: true}
+		twin, audit := New(cluster.DefaultConfig()), audited(t, c.s)
 		for i := uint64(1); i <= 5000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.parentCommand()}
@@ -162,10 +164,10 @@ func TestCheckFindsDamageToParents(t *testing.T) {
 	for name, damage := range map[string]func(w *world, parent, task *model.Job){
 		"a task counted twice": func(_ *world, r, _ *model.Job) { r.Children.Completed++ },
 		"a task that waits although it lives": func(_ *world, r, _ *model.Job) {
-			r.Children.Waiting = r.Children.Waiting.With(model.Span(1, 1))
+			r.Children.Waiting = r.Children.Waiting.With(ranges.Span(1, 1))
 		},
-		"a task that waits and was dropped": func(_ *world, r, _ *model.Job) { r.Children.Dropped = model.Span(3, 3) },
-		"a held task that does not wait":    func(_ *world, r, _ *model.Job) { r.Children.HeldUser = model.Span(1, 1) },
+		"a task that waits and was dropped": func(_ *world, r, _ *model.Job) { r.Children.Dropped = ranges.Span(3, 3) },
+		"a held task that does not wait":    func(_ *world, r, _ *model.Job) { r.Children.HeldUser = ranges.Span(1, 1) },
 		"an end although tasks wait":        func(_ *world, r, _ *model.Job) { r.State = model.Failed },
 		"a task of nobody":                  func(_ *world, _, m *model.Job) { m.Parent += 100 },
 		"a task with a specification":       func(_ *world, _, m *model.Job) { m.Spec = testSpec(1, 1) },

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -46,8 +47,8 @@ func (c *chaos) sharedPlace(p model.Place, at int, share int64) model.Place {
 func TestRandomShares(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 11)), s: New(model.DefaultConfig()), at: 1, seen: seen, sharing: true}
-		twin, audit := New(model.DefaultConfig()), audited(t, c.s)
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 11)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, sharing: true}
+		twin, audit := New(cluster.DefaultConfig()), audited(t, c.s)
 		var held []heldView
 		for i := uint64(1); i <= 4000; i++ {
 			e := c.next()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -210,8 +211,8 @@ func (p pairs) retried(s *Machine) (_, _ model.JobID) {
 func TestRandomTurns(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 13)), s: New(model.DefaultConfig()), at: 1, seen: seen}
-		twin, held, undone := New(model.DefaultConfig()), meter{}, pairs{}
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 13)), s: New(cluster.DefaultConfig()), at: 1, seen: seen}
+		twin, held, undone := New(cluster.DefaultConfig()), meter{}, pairs{}
 		for i := uint64(1); i <= 5000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.turnCommand()}

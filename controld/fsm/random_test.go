@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -101,7 +102,7 @@ func (c *chaos) command() Command {
 	case n < 99:
 		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(20)}
 	}
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	cfg.Policy.MaxLaunchFails = 1 + c.IntN(4)
 	return SetConfig{Config: cfg}
 }
@@ -343,8 +344,8 @@ func TestRandomHistories(t *testing.T) {
 	defer checkNoticed(t, seen)
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(model.DefaultConfig()), at: 1, seen: seen, stretchy: true}
-			twin := New(model.DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
+			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, stretchy: true}
+			twin := New(cluster.DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
 			var held []heldView
 			audit := audited(t, c.s)
 			for i := uint64(1); i <= steps; i++ {

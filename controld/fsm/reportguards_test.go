@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
@@ -181,7 +183,7 @@ func TestWhichClassIsNoted(t *testing.T) {
 // one less and one more.
 func TestHowOftenAJobIsStartedAgain(t *testing.T) {
 	lease := func(r *model.WorkerReport) { r.Lease = true }
-	policy := model.DefaultConfig().Policy
+	policy := cluster.DefaultConfig().Policy
 	for name, c := range map[string]struct {
 		most  int // ends after which it is started again
 		state model.WorkerState
@@ -226,7 +228,7 @@ func TestAConfirmationWithoutAReason(t *testing.T) {
 	}
 	w.raised()
 	_, err := w.apply(ConfirmDead{Nodes: []string{"n1"}, By: "root"})
-	w.refused(err, model.ErrUnsettled)
+	w.refused(err, generation.ErrUnsettled)
 }
 
 // TestWhenALeaseIsOver ends an attempt one moment before the lease of its node is over, at its end,

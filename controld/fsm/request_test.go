@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -187,7 +188,7 @@ func TestConfigIsChecked(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.apply(SetConfig{})
 	w.refused(err, model.ErrBadConfig)
-	c := model.DefaultConfig()
+	c := cluster.DefaultConfig()
 	c.ClusterName = "mine"
 	w.must(SetConfig{Config: c})
 	if w.s.View().Config().ClusterName != "mine" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -163,8 +164,8 @@ func TestShrinkSaysForWhom(t *testing.T) {
 func TestRandomResizesWhileRunning(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 19)), s: New(model.DefaultConfig()), at: 1, seen: seen, stretchy: true}
-		twin := New(model.DefaultConfig())
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 19)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, stretchy: true}
+		twin := New(cluster.DefaultConfig())
 		for i := uint64(1); i <= 3000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.signalCommand()}

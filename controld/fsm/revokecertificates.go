@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // KindRevokeCertificates is the kind of [RevokeCertificates].
@@ -23,14 +24,14 @@ func (RevokeCertificates) Kind() Kind { return KindRevokeCertificates }
 func (c RevokeCertificates) apply(m *Machine) (any, error) {
 	t := *m.v.Trust()
 	t.Revoked = slices.Clone(t.Revoked)
-	i := slices.IndexFunc(t.Revoked, func(r model.Revocation) bool { return r.Role == c.Role && r.Name == c.Name })
+	i := slices.IndexFunc(t.Revoked, func(r trust.Revocation) bool { return r.Role == c.Role && r.Name == c.Name })
 	if i < 0 {
-		if err := model.Limit("members with revoked certificates", int64(len(t.Revoked))+1, model.MaxRevocations,
+		if err := model.Limit("members with revoked certificates", int64(len(t.Revoked))+1, trust.MaxRevocations,
 			""); err != nil {
 			return nil, err
 		}
 		i = len(t.Revoked)
-		t.Revoked = append(t.Revoked, model.Revocation{Role: c.Role, Name: c.Name})
+		t.Revoked = append(t.Revoked, trust.Revocation{Role: c.Role, Name: c.Name})
 	}
 	t.Revoked[i].Generation++
 	m.s.SetTrust(&t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,7 +18,7 @@ const pastMinute = 60_000
 
 func pastWorld(t *testing.T) *world {
 	w := newWorld(t)
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	w.must(SetConfig{Config: cfg})
 	w.node("n1", 4)
 	return w

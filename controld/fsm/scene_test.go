@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestScene(t *testing.T) {
 	const file = "state/testdata/scene.jsonl"
 	w := newWorld(t)
-	w.must(SetConfig{Config: model.DefaultConfig()})
+	w.must(SetConfig{Config: cluster.DefaultConfig()})
 	for _, n := range []string{"n1", "n2", "n3"} {
 		w.node(n, 8)
 	}
@@ -58,7 +59,7 @@ func TestScene(t *testing.T) {
 // forgotten, finds nothing to blame in what follows.
 func TestAuditorBeginsAnywhere(t *testing.T) {
 	for _, seed := range seeds() {
-		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 9)), s: New(model.DefaultConfig()), at: 1, seen: map[string]int{}}
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 9)), s: New(cluster.DefaultConfig()), at: 1, seen: map[string]int{}}
 		var a *state.Auditor
 		for i := uint64(1); i <= 3000; i++ {
 			if c.one(200) {

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -18,7 +19,7 @@ var KindSetConfig = newKind("set-config/1")
 // SetConfig replaces the replicated configuration, which becomes a new version of it. One that says
 // nothing new makes no version. Its result is the number of the version in force, an int.
 type SetConfig struct {
-	Config model.Config `json:"config"` // the whole configuration
+	Config cluster.Config `json:"config"` // the whole configuration
 
 	By      string `json:"by,omitempty"`      // user, or the controller of which it is the file
 	Comment string `json:"comment,omitempty"` // given by the admin
@@ -73,7 +74,7 @@ func (c SetConfig) apply(m *Machine) (any, error) {
 }
 
 // sameConfig compares as the log has it: an empty list and none are the same there.
-func sameConfig(a, b *model.Config) bool {
+func sameConfig(a, b *cluster.Config) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
@@ -90,7 +91,7 @@ func (c *SetConfig) text(n int) string {
 // checkQuotas refuses quotas that all nodes together cannot hold, if no capacity block says what
 // the cluster is to have. Nodes that are down or drained count. Before the first node nothing is
 // known.
-func (m *Machine) checkQuotas(c *model.Config) error {
+func (m *Machine) checkQuotas(c *cluster.Config) error {
 	if c.Capacity != nil || len(m.v.Nodes()) == 0 {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (m *Machine) checkQuotas(c *model.Config) error {
 			whole.Capacity.Models[name] += 0 // a model that no node has is one of which there is none
 		}
 	}
-	if err := model.CheckAccounts(&whole); err != nil {
+	if err := cluster.CheckAccounts(&whole); err != nil {
 		return fmt.Errorf("%w: %w. That is what the nodes have that have registered; a capacity block says what the cluster "+
 			"is to have", model.ErrBadConfig, err)
 	}
@@ -112,8 +113,8 @@ func (m *Machine) checkQuotas(c *model.Config) error {
 }
 
 // capacityOf adds up what nodes have.
-func capacityOf(nodes []*model.Node) *model.Quota {
-	q := &model.Quota{GPUs: new(int64), Cores: new(int64), Memory: new(jobspec.Bytes), Models: map[string]int64{}}
+func capacityOf(nodes []*model.Node) *cluster.Quota {
+	q := &cluster.Quota{GPUs: new(int64), Cores: new(int64), Memory: new(jobspec.Bytes), Models: map[string]int64{}}
 	for _, n := range nodes {
 		*q.Cores += n.Cores
 		*q.Memory += n.Memory

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // withBypass is the present configuration with another bound.
@@ -87,7 +88,7 @@ func TestQuotasAboveTheNodes(t *testing.T) {
 	w := newWorld(t)
 	promise := func(milli int64, models map[string]int64) SetConfig {
 		c := withBypass(w, 1)
-		c.Config.Accounts = map[string]model.Account{"team": {Terms: model.Terms{Deserved: &model.Quota{GPUs: &milli,
+		c.Config.Accounts = map[string]cluster.Account{"team": {Terms: cluster.Terms{Deserved: &cluster.Quota{GPUs: &milli,
 			Models: models}}}}
 		return c
 	}
@@ -111,7 +112,7 @@ func TestQuotasAboveTheNodes(t *testing.T) {
 	w.must(file)
 	more := nodes + 2000
 	c := promise(nodes+1000, nil)
-	c.Config.Capacity = &model.Quota{GPUs: &more}
+	c.Config.Capacity = &cluster.Quota{GPUs: &more}
 	w.must(c)
 	w.must(promise(nodes, nil))
 }

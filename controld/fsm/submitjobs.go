@@ -9,6 +9,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -26,7 +28,7 @@ type SubmitJobs struct {
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
 	Facts  []PastJob      `json:"facts,omitempty"`  // jobs of the history that new jobs depend on
 	Admin  bool           `json:"admin,omitempty"`  // may depend on jobs of other users
-	// Unlimited is set if the owner may have more jobs than [model.Config.MaxSubmitJobs].
+	// Unlimited is set if the owner may have more jobs than [cluster.Config.MaxSubmitJobs].
 	Unlimited bool `json:"unlimited,omitempty"`
 	// NewAccount is created if the cluster does not have it: the jobs are the first of a Unix group.
 	NewAccount string `json:"new_account,omitempty"`
@@ -98,10 +100,10 @@ func (m *Machine) createAccount(name, by string) error {
 		return &model.SpecError{Text: fmt.Sprintf("account %q: it is not a name", name)}
 	}
 	if err := model.Limit("the number of accounts created for Unix groups", int64(len(m.v.CreatedAccounts()))+1,
-		model.MaxAccounts, ""); err != nil {
+		cluster.MaxAccounts, ""); err != nil {
 		return err
 	}
-	m.s.AddAccount(&model.CreatedAccount{Name: name, By: by, Created: m.s.Now()})
+	m.s.AddAccount(&cluster.CreatedAccount{Name: name, By: by, Created: m.s.Now()})
 	return nil
 }
 
@@ -110,7 +112,7 @@ func (c SubmitJobs) checkUserLimit(m *Machine, jobs int) error {
 	if c.Unlimited {
 		return nil
 	}
-	most := cmp.Or(m.v.Config().MaxSubmitJobs, model.DefaultMaxSubmitJobs)
+	most := cmp.Or(m.v.Config().MaxSubmitJobs, cluster.DefaultMaxSubmitJobs)
 	return model.Limit(fmt.Sprintf("the number of unfinished jobs and elements of user %s", c.Owner.User),
 		int64(m.s.Unfinished(c.Owner.UID)+jobs), int64(most), "")
 }
@@ -123,12 +125,12 @@ func (m *Machine) checkBytes(owner *model.Identity, more int64, unlimited bool) 
 	}
 	c := m.v.Config()
 	held, all := m.s.HeldBytes(owner.UID)
-	if most := cmp.Or(c.MaxSpecBytes, model.DefaultMaxSpecBytes); held+more > int64(most) && !unlimited {
+	if most := cmp.Or(c.MaxSpecBytes, cluster.DefaultMaxSpecBytes); held+more > int64(most) && !unlimited {
 		return tooManyBytes("the jobs of user "+owner.User, held, more, most, "limits.max_spec_bytes",
 			"cancel some or wait for some to end (they count for some minutes more), put long texts into files on a "+
 				"shared path, or ask an admin")
 	}
-	if most := cmp.Or(c.MaxAllSpecBytes, model.DefaultMaxAllSpecBytes); all+more > int64(most) {
+	if most := cmp.Or(c.MaxAllSpecBytes, cluster.DefaultMaxAllSpecBytes); all+more > int64(most) {
 		return tooManyBytes("all jobs of the cluster", all, more, most, "limits.max_all_spec_bytes",
 			"try again when jobs have ended, or ask an admin")
 	}
@@ -188,7 +190,7 @@ func (m *Machine) draft(owner model.Identity, spec *jobspec.Job, id model.JobID,
 	switch n := len(spec.Groups); {
 	case spec.Array != nil:
 		size := spec.Array.Len()
-		j.Children = &model.Children{Size: size, Waiting: model.Span(1, size)}
+		j.Children = &model.Children{Size: size, Waiting: ranges.Span(1, size)}
 	case n > 1 && !model.OneGang(spec):
 		j.Children = &model.Children{Size: n, Live: n}
 	}
@@ -230,7 +232,7 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 	if spec.Hold {
 		j.Hold, j.Reason = model.HeldByUser, model.Reason{Code: model.ReasonHeldUser}
 	}
-	j.Limit = model.TimeLimit(spec, &spec.Groups[0], j.Class, &q)
+	j.Limit = q.TimeLimit(spec, &spec.Groups[0], j.Class)
 	return j, admission.CheckQueue(j, name, &q)
 }
 
@@ -242,7 +244,7 @@ func (m *Machine) checkGroupLimits(j *model.Job) error {
 	q := m.v.Config().Queues[j.Queue]
 	for n := range j.Spec.Groups {
 		task := j.MakeTask(n + 1)
-		task.Limit = model.TimeLimit(j.Spec, task.GroupSpec(), j.Class, &q)
+		task.Limit = q.TimeLimit(j.Spec, task.GroupSpec(), j.Class)
 		task.LayOut()
 		if err := admission.CheckQueue(task, j.Queue, &q); err != nil {
 			return fmt.Errorf("group %q: %w", task.GroupSpec().Name, err)
@@ -273,7 +275,7 @@ func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
 	for n := range tasks {
 		task := j.MakeTask(n + 1)
 		task.Hold, task.Reason = j.Hold, j.Reason
-		task.Limit = model.TimeLimit(j.Spec, task.GroupSpec(), j.Class, &q)
+		task.Limit = q.TimeLimit(j.Spec, task.GroupSpec(), j.Class)
 		task.LayOut()
 		task.PerCore = m.v.GPUEquivalentPerCore(task)
 		if task.Dependencies = groupNeeds(j, n); len(task.Dependencies) == 0 {

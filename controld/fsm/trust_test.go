@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 func TestTheIdOfTheClusterIsEnteredOnce(t *testing.T) {
 	w := newWorld(t)
 	w.must(FoundCluster{Cluster: "abc"})
-	if _, err := w.apply(FoundCluster{Cluster: "def"}); !errors.Is(err, model.ErrFounded) {
+	if _, err := w.apply(FoundCluster{Cluster: "def"}); !errors.Is(err, trust.ErrFounded) {
 		t.Errorf("a second id: %v", err)
 	}
 	if got := w.s.View().Trust().Cluster; got != "abc" {
@@ -33,8 +34,8 @@ func TestAJoinTokenLetsOneMachineJoin(t *testing.T) {
 		use  UseJoinToken
 		want error
 	}{
-		"unknown":      {UseJoinToken{Digest: "d3", Role: "node", Name: "n1", Key: "k1"}, model.ErrNoToken},
-		"another role": {UseJoinToken{Digest: "d1", Role: "controller", Name: "n1", Key: "k1"}, model.ErrTokenRole},
+		"unknown":      {UseJoinToken{Digest: "d3", Role: "node", Name: "n1", Key: "k1"}, trust.ErrNoToken},
+		"another role": {UseJoinToken{Digest: "d1", Role: "controller", Name: "n1", Key: "k1"}, trust.ErrTokenRole},
 	} {
 		if _, err := w.apply(c.use); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
@@ -44,24 +45,24 @@ func TestAJoinTokenLetsOneMachineJoin(t *testing.T) {
 	w.must(use) // the answer was lost
 	other := use
 	other.Key = "k2"
-	if _, err := w.apply(other); !errors.Is(err, model.ErrTokenUsed) {
+	if _, err := w.apply(other); !errors.Is(err, trust.ErrTokenUsed) {
 		t.Errorf("another machine with a used token: %v", err)
 	}
-	w.at += model.JoinTokenMS
+	w.at += trust.JoinTokenMS
 	if _, err := w.apply(UseJoinToken{Digest: "d2", Role: "node", Name: "n2", Key: "k2"}); !errors.Is(err,
-		model.ErrTokenExpired) {
+		trust.ErrTokenExpired) {
 		t.Errorf("after 24 hours: %v", err)
 	}
 	w.must(CreateJoinToken{Digest: "d4", Role: "login", By: "ann"})
 	if n := len(w.s.View().Trust().Tokens); n != 1 {
 		t.Errorf("%d tokens are kept, those that expired too", n)
 	}
-	for i := range model.MaxJoinTokens - 1 {
+	for i := range trust.MaxJoinTokens - 1 {
 		w.must(CreateJoinToken{Digest: string(rune('a'+i%26)) + string(rune('0'+i/26)), Role: "node"})
 	}
 	var limit *model.LimitError
 	if _, err := w.apply(CreateJoinToken{Digest: "more", Role: "node"}); !errors.As(err, &limit) {
-		t.Errorf("more than %d tokens: %v", model.MaxJoinTokens, err)
+		t.Errorf("more than %d tokens: %v", trust.MaxJoinTokens, err)
 	}
 }
 
@@ -93,7 +94,7 @@ func TestRevocationsRaiseTheGeneration(t *testing.T) {
 // dropped before the next one is used. It also notices a second change beside the first.
 func TestTheKeyOfTheGossipChangesInThreeSteps(t *testing.T) {
 	w := newWorld(t)
-	is := func(phase model.GossipPhase, numbers ...int64) {
+	is := func(phase trust.GossipPhase, numbers ...int64) {
 		t.Helper()
 		g := w.s.View().Trust().Gossip
 		var got []int64
@@ -113,23 +114,23 @@ func TestTheKeyOfTheGossipChangesInThreeSteps(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c, err, want)
 		}
 	}
-	refuse(AdvanceGossipKey{}, model.ErrKeyPhase)
-	refuse(RotateGossipKey{}, model.ErrKeyText)
-	refuse(RotateGossipKey{Text: strings.Repeat("x", 65)}, model.ErrKeyText)
+	refuse(AdvanceGossipKey{}, trust.ErrKeyPhase)
+	refuse(RotateGossipKey{}, trust.ErrKeyText)
+	refuse(RotateGossipKey{Text: strings.Repeat("x", 65)}, trust.ErrKeyText)
 	w.must(RotateGossipKey{Text: "one"})
-	is(model.GossipInstalled, 0, 1)
-	refuse(RotateGossipKey{Text: "two"}, model.ErrKeyChange)
-	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed}, model.ErrKeyPhase)
-	refuse(AdvanceGossipKey{Number: 2, Phase: model.GossipInstalled}, model.ErrKeyPhase)
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
-	is(model.GossipUsed, 1, 0)
-	refuse(RotateGossipKey{Text: "two"}, model.ErrKeyChange)
-	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled}, model.ErrKeyPhase)
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
-	is(model.GossipDone, 1)
-	refuse(AdvanceGossipKey{Number: 1, Phase: model.GossipDone}, model.ErrKeyPhase)
+	is(trust.GossipInstalled, 0, 1)
+	refuse(RotateGossipKey{Text: "two"}, trust.ErrKeyChange)
+	refuse(AdvanceGossipKey{Number: 1, Phase: trust.GossipUsed}, trust.ErrKeyPhase)
+	refuse(AdvanceGossipKey{Number: 2, Phase: trust.GossipInstalled}, trust.ErrKeyPhase)
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipInstalled})
+	is(trust.GossipUsed, 1, 0)
+	refuse(RotateGossipKey{Text: "two"}, trust.ErrKeyChange)
+	refuse(AdvanceGossipKey{Number: 1, Phase: trust.GossipInstalled}, trust.ErrKeyPhase)
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipUsed})
+	is(trust.GossipDone, 1)
+	refuse(AdvanceGossipKey{Number: 1, Phase: trust.GossipDone}, trust.ErrKeyPhase)
 	w.must(RotateGossipKey{Text: "two"})
-	is(model.GossipInstalled, 1, 2)
+	is(trust.GossipInstalled, 1, 2)
 }
 
 // TestTheAuthorityIsReplacedInThreeSteps notices an authority that issues certificates before it is trusted, and an
@@ -147,45 +148,45 @@ func TestTheAuthorityIsReplacedInThreeSteps(t *testing.T) {
 			t.Errorf("%+v was refused and has changed the state", c)
 		}
 	}
-	is := func(number int64, succession string, phase model.AuthorityPhase) {
+	is := func(number int64, succession string, phase trust.AuthorityPhase) {
 		t.Helper()
 		if a := w.s.View().Trust().Authority; a.Number != number || a.Succession != succession || a.Phase != phase ||
 			a.Since != w.s.View().At() {
 			t.Errorf("%+v instead of %d of %q in phase %q", a, number, succession, phase)
 		}
 	}
-	refuse(AdvanceAuthority{}, model.ErrAuthorityPhase)
-	refuse(ReplaceAuthority{}, model.ErrSuccession)
-	refuse(ReplaceAuthority{Succession: strings.Repeat("x", model.MaxSuccession+1)}, model.ErrSuccession)
+	refuse(AdvanceAuthority{}, trust.ErrAuthorityPhase)
+	refuse(ReplaceAuthority{}, trust.ErrSuccession)
+	refuse(ReplaceAuthority{Succession: strings.Repeat("x", trust.MaxSuccession+1)}, trust.ErrSuccession)
 	w.must(ReplaceAuthority{Succession: "lost"})
-	is(1, "lost", model.AuthorityTrusted)
+	is(1, "lost", trust.AuthorityTrusted)
 	w.must(ReplaceAuthority{Succession: "one"}) // nothing was issued
-	is(2, "one", model.AuthorityTrusted)
+	is(2, "one", trust.AuthorityTrusted)
 	gossip := RotateGossipKey{Text: "text", Authority: "one"}
-	refuse(AdvanceAuthority{Number: 1, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
-	refuse(AdvanceAuthority{Number: 3, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
-	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues, Gossip: gossip}, model.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 1, Phase: trust.AuthorityTrusted}, trust.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 3, Phase: trust.AuthorityTrusted}, trust.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 2, Phase: trust.AuthorityIssues, Gossip: gossip}, trust.ErrAuthorityPhase)
 	w.at++
-	w.must(AdvanceAuthority{Number: 2, Phase: model.AuthorityTrusted})
-	is(2, "one", model.AuthorityIssues)
-	refuse(ReplaceAuthority{Succession: "two"}, model.ErrAuthority)
-	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityTrusted}, model.ErrAuthorityPhase)
-	last := AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues, Gossip: gossip}
-	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityIssues}, model.ErrKeyText)
+	w.must(AdvanceAuthority{Number: 2, Phase: trust.AuthorityTrusted})
+	is(2, "one", trust.AuthorityIssues)
+	refuse(ReplaceAuthority{Succession: "two"}, trust.ErrAuthority)
+	refuse(AdvanceAuthority{Number: 2, Phase: trust.AuthorityTrusted}, trust.ErrAuthorityPhase)
+	last := AdvanceAuthority{Number: 2, Phase: trust.AuthorityIssues, Gossip: gossip}
+	refuse(AdvanceAuthority{Number: 2, Phase: trust.AuthorityIssues}, trust.ErrKeyText)
 	w.must(RotateGossipKey{Text: "old", Authority: "old"})
-	refuse(last, model.ErrKeyChange)
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipInstalled})
-	w.must(AdvanceGossipKey{Number: 1, Phase: model.GossipUsed})
+	refuse(last, trust.ErrKeyChange)
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipInstalled})
+	w.must(AdvanceGossipKey{Number: 1, Phase: trust.GossipUsed})
 	w.at++
 	w.must(last)
-	is(2, "one", model.AuthorityDone)
+	is(2, "one", trust.AuthorityDone)
 	g := w.s.View().Trust().Gossip
-	want := []model.GossipKey{{Number: 1, Text: "old", Authority: "old"}, {Number: 2, Text: "text", Authority: "one"}}
-	if g.Phase != model.GossipInstalled || !slices.Equal(g.Keys, want) {
+	want := []trust.GossipKey{{Number: 1, Text: "old", Authority: "old"}, {Number: 2, Text: "text", Authority: "one"}}
+	if g.Phase != trust.GossipInstalled || !slices.Equal(g.Keys, want) {
 		t.Errorf("the key of the gossip is not replaced: %+v", g)
 	}
-	refuse(last, model.ErrAuthorityPhase)
-	refuse(AdvanceAuthority{Number: 2, Phase: model.AuthorityDone, Gossip: gossip}, model.ErrAuthorityPhase)
+	refuse(last, trust.ErrAuthorityPhase)
+	refuse(AdvanceAuthority{Number: 2, Phase: trust.AuthorityDone, Gossip: gossip}, trust.ErrAuthorityPhase)
 	w.must(ReplaceAuthority{Succession: "two"})
-	is(3, "two", model.AuthorityTrusted)
+	is(3, "two", trust.AuthorityTrusted)
 }

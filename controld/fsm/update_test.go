@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -24,7 +25,7 @@ func ptr[T any](v T) *T { return &v }
 func TestUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.node("n", 8)
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	q := cfg.Queues["default"]
 	q.MaxTime = 3600
 	q.DefaultTime = 600
@@ -131,7 +132,7 @@ func TestWhatAnUpdateMayAsk(t *testing.T) {
 		{"more to a job without a limit", UpdateJobs{AddTime: ptr(jobspec.Seconds(5))}, 0, 0},
 	} {
 		w := newWorld(t)
-		cfg := model.DefaultConfig()
+		cfg := cluster.DefaultConfig()
 		q := cfg.Queues["default"]
 		q.DefaultTime, q.MaxTime = 0, 0
 		cfg.Queues["default"] = q

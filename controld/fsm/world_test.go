@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -29,8 +30,8 @@ func newWorld(t testing.TB) *world {
 }
 
 // requeueing is a configuration under which jobs do not wait for lost nodes, however few nodes there are.
-func requeueing() model.Config {
-	c := model.DefaultConfig()
+func requeueing() cluster.Config {
+	c := cluster.DefaultConfig()
 	q := c.Queues[model.DefaultQueue]
 	q.OnNodeLost = jobspec.NodeLossRequeue
 	c.Queues[model.DefaultQueue] = q

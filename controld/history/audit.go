@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // auditSchema makes the audit log. A request that names jobs has rows of audit_job too, one for each
@@ -44,20 +45,20 @@ CREATE INDEX IF NOT EXISTS audit_job_first ON audit_job (first, last);
 
 // AuditEntry is one request that this controller decided on, or several alike that it refused.
 type AuditEntry struct {
-	Seq     int64        `json:"seq"` // in this controller's log
-	At      model.UnixMS `json:"at"`
-	UID     int64        `json:"uid"` // or UIDStranger, UIDMachine
-	User    string       `json:"user,omitempty"`
-	Token   string       `json:"token,omitempty"`   // id of the API token that named the user
-	Origin  string       `json:"origin,omitempty"`  // address, machine or socket that the request came from
-	Method  string       `json:"method"`            // of HTTP
-	Route   string       `json:"route"`             // such as /v1/jobs/{id}/cancel
-	Jobs    model.Ranges `json:"jobs,omitempty"`    // that it was for
-	Account string       `json:"account,omitempty"` // that submitted jobs are charged to
-	Object  string       `json:"object,omitempty"`  // node, controller or token that it was for
-	Status  int          `json:"status"`            // of HTTP
-	Code    string       `json:"code,omitempty"`    // of the refusal
-	Times   int          `json:"times"`             // how many requests alike this entry stands for
+	Seq     int64         `json:"seq"` // in this controller's log
+	At      model.UnixMS  `json:"at"`
+	UID     int64         `json:"uid"` // or UIDStranger, UIDMachine
+	User    string        `json:"user,omitempty"`
+	Token   string        `json:"token,omitempty"`   // id of the API token that named the user
+	Origin  string        `json:"origin,omitempty"`  // address, machine or socket that the request came from
+	Method  string        `json:"method"`            // of HTTP
+	Route   string        `json:"route"`             // such as /v1/jobs/{id}/cancel
+	Jobs    ranges.Ranges `json:"jobs,omitempty"`    // that it was for
+	Account string        `json:"account,omitempty"` // that submitted jobs are charged to
+	Object  string        `json:"object,omitempty"`  // node, controller or token that it was for
+	Status  int           `json:"status"`            // of HTTP
+	Code    string        `json:"code,omitempty"`    // of the refusal
+	Times   int           `json:"times"`             // how many requests alike this entry stands for
 }
 
 // UIDs of entries about callers that are no users.
@@ -215,8 +216,8 @@ func insertAudit(ctx context.Context, tx *sql.Tx, entries []AuditEntry) error {
 		e := &entries[i]
 		jobs := e.Jobs
 		if len(jobs) > MaxAuditRanges {
-			last := model.Range{First: jobs[MaxAuditRanges-1].First, Last: jobs[len(jobs)-1].Last}
-			jobs = append(append(model.Ranges{}, jobs[:MaxAuditRanges-1]...), last)
+			last := ranges.Range{First: jobs[MaxAuditRanges-1].First, Last: jobs[len(jobs)-1].Last}
+			jobs = append(append(ranges.Ranges{}, jobs[:MaxAuditRanges-1]...), last)
 		}
 		done, err := entry.ExecContext(ctx, int64(e.At), e.UID, e.User, e.Token, e.Origin, e.Method, e.Route, jobs.String(),
 			e.Account, e.Object, e.Status, e.Code, e.Times)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // TestAuditLog: entries are found by user, job, time and refusal, the last first, also after the
@@ -18,9 +19,9 @@ func TestAuditLog(t *testing.T) {
 	}
 	entries := []AuditEntry{
 		{At: 100, UID: 1, User: "ann", Token: "t", Origin: "10.0.0.1", Method: "POST", Route: "/v1/jobs",
-			Jobs: model.Span(5, 9), Account: "vision", Status: 200, Times: 1},
+			Jobs: ranges.Span(5, 9), Account: "vision", Status: 200, Times: 1},
 		{At: 200, UID: 2, User: "bob", Method: "POST", Route: "/v1/jobs/{id}/cancel",
-			Jobs:   model.Ranges{{First: 3, Last: 3}, {First: 7, Last: 7}},
+			Jobs:   ranges.Ranges{{First: 3, Last: 3}, {First: 7, Last: 7}},
 			Status: 403, Code: "denied", Times: 4},
 		{At: 300, UID: -1, Method: "GET", Route: "/v1/jobs", Status: 401, Code: "unauthorised", Times: 1},
 	}
@@ -95,14 +96,14 @@ func TestAnAuditEntryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var jobs model.Ranges
+	var jobs ranges.Ranges
 	for i := range 10 * MaxAuditRanges {
-		jobs = append(jobs, model.Range{First: 10 * i, Last: 10 * i})
+		jobs = append(jobs, ranges.Range{First: 10 * i, Last: 10 * i})
 	}
 	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 1, Jobs: jobs, Times: 1}}, 0, 10); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []model.Range{jobs[0], jobs[MaxAuditRanges], jobs[len(jobs)-1]} {
+	for _, r := range []ranges.Range{jobs[0], jobs[MaxAuditRanges], jobs[len(jobs)-1]} {
 		got, err := s.Audit(t.Context(), AuditFilter{Job: model.JobID(r.First)})
 		if r.First > 0 && (err != nil || len(got) != 1 || len(got[0].Jobs) != MaxAuditRanges) {
 			t.Errorf("job %d: %+v, %v", r.First, got, err)
@@ -125,7 +126,7 @@ func TestAFloodKeepsTheEntriesOfOthers(t *testing.T) {
 		batch := make([]AuditEntry, n)
 		for i := range batch {
 			at++
-			batch[i] = AuditEntry{At: at, UID: uid, Method: "POST", Route: "/v1/jobs", Jobs: model.Span(int(at), int(at)),
+			batch[i] = AuditEntry{At: at, UID: uid, Method: "POST", Route: "/v1/jobs", Jobs: ranges.Span(int(at), int(at)),
 				Status: status, Times: 1}
 		}
 		if err := s.AppendAudit(t.Context(), batch, 0, most); err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -149,7 +150,7 @@ func randomFilter(r *rand.Rand) Filter {
 	sometimes(func() {
 		for range 50 {
 			first := 1 + r.IntN(800)
-			f.IDs = f.IDs.With(model.Span(first, first+r.IntN(3)))
+			f.IDs = f.IDs.With(ranges.Span(first, first+r.IntN(3)))
 		}
 	})
 	return f

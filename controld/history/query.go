@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // LimitMax is the most jobs that one call returns: the longest page of the API, and one more that
@@ -18,7 +19,7 @@ const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
 type Filter struct {
-	IDs     model.Ranges
+	IDs     ranges.Ranges
 	User    string
 	Account string
 	States  []model.JobState // any of them
@@ -54,7 +55,7 @@ func anyOf[T any](w *where, column string, values []T) {
 }
 
 // within adds a term that compares column with ranges.
-func (w *where) within(column string, ranges model.Ranges) {
+func (w *where) within(column string, ranges ranges.Ranges) {
 	if len(ranges) == 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // TestALostFileStopsNothing: what left the state before it was stored is a gap, also after another
@@ -114,7 +115,7 @@ func TestAnotherJobWithTheNumber(t *testing.T) {
 	s := open(t, file(t))
 	add(t, s, jobs(1, 20))
 	add(t, s, []*model.Job{job(9), later(10, 500), job(21)})
-	list, err := s.Query(t.Context(), Filter{IDs: model.Ranges{{First: 110, Last: 110}, {First: 500, Last: 500}}})
+	list, err := s.Query(t.Context(), Filter{IDs: ranges.Ranges{{First: 110, Last: 110}, {First: 500, Last: 500}}})
 	if err != nil || len(list) != 2 || list[0].ID != 500 || list[0].Seq != 10 || list[1].ID != 110 || list[1].Seq >= 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -321,7 +322,7 @@ func TestADamagedRowHidesNoOther(t *testing.T) {
 			t.Errorf("get of it: %v", err)
 		}
 	}
-	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 1, Jobs: model.Span(1, 2), Times: 1}}, 0, 10); err != nil {
+	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 1, Jobs: ranges.Span(1, 2), Times: 1}}, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.db.Exec("UPDATE audit SET jobs = 'noise'"); err != nil {

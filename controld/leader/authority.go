@@ -9,7 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // authorityPhase is how long each phase of a replacement of the authority lasts at least. Connections that
@@ -31,7 +31,7 @@ func (l *Leader) replaceAuthority(ctx context.Context) error {
 	for pause(ctx, gossipKeyLook) {
 		v := l.Replica.View()
 		a := v.Trust().Authority
-		if a == nil || a.Phase == model.AuthorityDone || l.Lacking == nil {
+		if a == nil || a.Phase == trust.AuthorityDone || l.Lacking == nil {
 			continue
 		}
 		age := time.Duration(l.Replica.Now(v)-a.Since) * time.Millisecond
@@ -53,8 +53,8 @@ func (l *Leader) replaceAuthority(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil || lostLead(err):
 			return err
-		case errors.Is(err, model.ErrAuthorityPhase): // another leader was quicker
-		case errors.Is(err, model.ErrKeyChange): // that of the gossip is soon over
+		case errors.Is(err, trust.ErrAuthorityPhase): // another leader was quicker
+		case errors.Is(err, trust.ErrKeyChange): // that of the gossip is soon over
 		case err != nil:
 			l.Log.Warn("the replacement of the authority is not carried on; it will be tried again", "error", err)
 		default:

@@ -8,14 +8,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // wantedOver returns the proposal of the configuration that this controller's file describes, nil
 // if that file, or one that says the same, has been proposed last: what an admin has applied since
 // then stays. A file does not name the cluster version, and if it names no policy the present one
 // stays.
-func wantedOver(want *model.Config, v *state.View, controller string) *fsm.SetConfig {
+func wantedOver(want *cluster.Config, v *state.View, controller string) *fsm.SetConfig {
 	if want == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func wantedOver(want *model.Config, v *state.View, controller string) *fsm.SetCo
 }
 
 // digestOf names what a configuration says.
-func digestOf(c *model.Config) string {
+func digestOf(c *cluster.Config) string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return "unknown"
@@ -43,7 +43,7 @@ func digestOf(c *model.Config) string {
 
 // configure proposes the configuration that this controller was given, unless it was proposed last.
 func (l *Leader) configure(ctx context.Context) error {
-	var seen *model.Config
+	var seen *cluster.Config
 	for {
 		changed := l.Replica.Changed()
 		v := l.Replica.View()
@@ -53,7 +53,7 @@ func (l *Leader) configure(ctx context.Context) error {
 			l.Contacts.Wake() // the time after which a silent node is down may be another
 		}
 		if next := wantedOver(want, v, l.Name); next != nil {
-			err := model.MayRun(next.Config.Policy.Name, have.Policy.Name)
+			err := cluster.MayRun(next.Config.Policy.Name, have.Policy.Name)
 			if err == nil {
 				_, err = l.Replica.Propose(ctx, *next)
 			}

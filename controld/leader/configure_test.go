@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // said is a configuration that a file describes. It names no policy unless change does.
-func said(change func(*model.Config)) *model.Config {
-	cfg := model.DefaultConfig()
+func said(change func(*cluster.Config)) *cluster.Config {
+	cfg := cluster.DefaultConfig()
 	change(&cfg)
 	return &cfg
 }
 
 // given returns a machine with a configuration, and what applies a proposal to it.
-func given(t *testing.T, have *model.Config) (*fsm.Machine, func(fsm.SetConfig)) {
+func given(t *testing.T, have *cluster.Config) (*fsm.Machine, func(fsm.SetConfig)) {
 	m := fsm.New(*have)
 	return m, func(c fsm.SetConfig) {
 		t.Helper()
@@ -27,18 +27,18 @@ func given(t *testing.T, have *model.Config) (*fsm.Machine, func(fsm.SetConfig))
 
 // TestAFileThatNamesNoPolicyLeavesTheOneThereIs goes through what a leader would propose.
 func TestAFileThatNamesNoPolicyLeavesTheOneThereIs(t *testing.T) {
-	have := said(func(c *model.Config) {
+	have := said(func(c *cluster.Config) {
 		c.Policy.Name, c.Policy.MaxPreempts = "rota", 2
 	})
 	for _, test := range []struct {
 		name string
-		want *model.Config
-		gets *model.Policy // nil: nothing is proposed
+		want *cluster.Config
+		gets *cluster.Policy // nil: nothing is proposed
 	}{
-		{"other parameters", said(func(c *model.Config) { c.Policy.MaxBypass = 1 }),
-			&said(func(c *model.Config) { c.Policy.Name, c.Policy.MaxBypass = "rota", 1 }).Policy},
-		{"another policy", said(func(c *model.Config) { c.Policy.Name = "standard" }),
-			&said(func(c *model.Config) { c.Policy.Name = "standard" }).Policy},
+		{"other parameters", said(func(c *cluster.Config) { c.Policy.MaxBypass = 1 }),
+			&said(func(c *cluster.Config) { c.Policy.Name, c.Policy.MaxBypass = "rota", 1 }).Policy},
+		{"another policy", said(func(c *cluster.Config) { c.Policy.Name = "standard" }),
+			&said(func(c *cluster.Config) { c.Policy.Name = "standard" }).Policy},
 		{"no file", nil, nil},
 	} {
 		m, _ := given(t, have)
@@ -53,8 +53,8 @@ func TestAFileThatNamesNoPolicyLeavesTheOneThereIs(t *testing.T) {
 // TestWhatAnAdminAppliesStays: a file is proposed once, by whichever controller leads first, and
 // again only when it says something else.
 func TestWhatAnAdminAppliesStays(t *testing.T) {
-	file := said(func(c *model.Config) { c.Policy.MaxBypass = 1 })
-	m, apply := given(t, said(func(c *model.Config) { c.Policy.Name = "rota" }))
+	file := said(func(c *cluster.Config) { c.Policy.MaxBypass = 1 })
+	m, apply := given(t, said(func(c *cluster.Config) { c.Policy.Name = "rota" }))
 	apply(*wantedOver(file, m.View(), "c1"))
 	applied := *m.View().Config()
 	applied.Policy.MaxBypass = 9
@@ -62,7 +62,7 @@ func TestWhatAnAdminAppliesStays(t *testing.T) {
 	if next := wantedOver(file, m.View(), "c2"); next != nil {
 		t.Errorf("another leader proposes %+v", next)
 	}
-	other := said(func(c *model.Config) { c.Policy.MaxBypass = 2 })
+	other := said(func(c *cluster.Config) { c.Policy.MaxBypass = 2 })
 	next := wantedOver(other, m.View(), "c2")
 	if next == nil {
 		t.Fatal("a file that was changed is not proposed")
@@ -75,7 +75,7 @@ func TestWhatAnAdminAppliesStays(t *testing.T) {
 
 // TestAFileThatSaysWhatThereIs is remembered all the same, without a further version.
 func TestAFileThatSaysWhatThereIs(t *testing.T) {
-	file := said(func(*model.Config) {})
+	file := said(func(*cluster.Config) {})
 	m, apply := given(t, file)
 	apply(*wantedOver(file, m.View(), "c1"))
 	if n := m.View().ConfigVersions().Number(); n != 1 || wantedOver(file, m.View(), "c1") != nil {

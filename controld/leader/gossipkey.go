@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // gossipKeyPhase is how long each phase of a change of the key of the gossip lasts: members that are up
@@ -21,14 +22,14 @@ func (l *Leader) changeGossipKey(ctx context.Context) error {
 	for pause(ctx, gossipKeyLook) {
 		v := l.Replica.View()
 		g := v.Trust().Gossip
-		if g == nil || g.Phase == model.GossipDone || l.Replica.Now(v)-g.Since < model.Instant(l.phase().Milliseconds()) {
+		if g == nil || g.Phase == trust.GossipDone || l.Replica.Now(v)-g.Since < model.Instant(l.phase().Milliseconds()) {
 			continue
 		}
 		_, err := l.Replica.Propose(ctx, fsm.AdvanceGossipKey{Number: g.Newest(), Phase: g.Phase})
 		switch {
 		case ctx.Err() != nil || lostLead(err):
 			return err
-		case errors.Is(err, model.ErrKeyPhase): // another leader was quicker
+		case errors.Is(err, trust.ErrKeyPhase): // another leader was quicker
 		case err != nil:
 			l.Log.Warn("the change of the key of the gossip is not carried on; it will be tried again", "error", err)
 		default:

@@ -20,7 +20,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/model/witness"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/replica"
@@ -40,9 +41,9 @@ type Config struct {
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 
-	Wanted      *model.Config // the replicated configuration to propose; nil leaves what is there
-	KeepRecords int           // finished jobs that stay in the state even when the history has them
-	KeepFor     time.Duration // and for how long at most
+	Wanted      *cluster.Config // the replicated configuration to propose; nil leaves what is there
+	KeepRecords int             // finished jobs that stay in the state even when the history has them
+	KeepFor     time.Duration   // and for how long at most
 
 	// Lacking returns the controllers and the other members that the next phase of a replacement of the
 	// authority waits for.
@@ -58,7 +59,7 @@ type Leader struct {
 	Config
 	metrics  metrics
 	observed observed
-	wanted   atomic.Pointer[model.Config]
+	wanted   atomic.Pointer[cluster.Config]
 }
 
 // New returns a leader that does not run yet, and registers its metrics.
@@ -70,7 +71,7 @@ func New(cfg Config) *Leader {
 }
 
 // Want replaces the configuration that is proposed. It may be called at any time.
-func (l *Leader) Want(cfg *model.Config) {
+func (l *Leader) Want(cfg *cluster.Config) {
 	l.wanted.Store(cfg)
 	l.Replica.Wake()
 }
@@ -124,7 +125,7 @@ func (l *Leader) found(ctx context.Context) error {
 		if lostLead(err) {
 			return nil
 		}
-		if err != nil && !errors.Is(err, model.ErrFounded) {
+		if err != nil && !errors.Is(err, trust.ErrFounded) {
 			return fmt.Errorf("enter the cluster's id into the log: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,7 +15,7 @@ import (
 // job in 10 s, waits, and begins again.
 func TestWhatBecomesOfJobsIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, at, o := fsm.New(model.DefaultConfig()), model.Instant(1000), newObserved(registry)
+	m, at, o := fsm.New(cluster.DefaultConfig()), model.Instant(1000), newObserved(registry)
 	counted := m.Index()
 	apply := func(wait model.Instant, c fsm.Command) any {
 		t.Helper()

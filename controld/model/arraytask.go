@@ -3,6 +3,7 @@ package model
 import (
 	"strconv"
 
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -28,7 +29,9 @@ func (j *Job) Restart() *jobspec.Restart {
 }
 
 // MadeTasks returns the numbers of the children that have been made.
-func (f *Children) MadeTasks() Ranges { return Span(1, f.Size).Without(f.Waiting).Without(f.Dropped) }
+func (f *Children) MadeTasks() ranges.Ranges {
+	return ranges.Span(1, f.Size).Without(f.Waiting).Without(f.Dropped)
+}
 
 // TaskID returns the id of a child. The ids of all children follow the id of their parent job. They
 // are taken at submission, although tasks of an array are made when they start.

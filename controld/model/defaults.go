@@ -18,14 +18,6 @@ func RequestOf(r jobspec.Resources) Request {
 	return Request{Active: Vector{cores, memory, gpus}, Resident: Vector{0, memory, gpus}}
 }
 
-// TimeLimit returns the limit of a group: its own, its job's, or the queue's.
-func TimeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class, q *Queue) jobspec.Seconds {
-	if class == jobspec.TE {
-		return cmp.Or(g.TimeLimit, spec.TimeLimit, q.TEMaxTime)
-	}
-	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
-}
-
 // Defaults of a job.
 const (
 	DefaultQueue    = "default"

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -55,7 +56,7 @@ func (j *Job) Blocked() bool {
 
 // MayStart returns the children that are still to be made and may start, as far as
 // element-by-element dependencies are concerned.
-func (j *Job) MayStart() Ranges {
+func (j *Job) MayStart() ranges.Ranges {
 	for i := range j.Dependencies {
 		if j.Dependencies[i].Type == NeedAfterCorr {
 			return j.Children.Waiting.Both(j.Children.Ready)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -8,20 +9,20 @@ import (
 // + n. Members of an array are made when they start, those of a job with several groups when it is
 // submitted.
 type Children struct {
-	Size      int    `json:"size"`
-	Waiting   Ranges `json:"waiting,omitempty"`    // children not made yet
-	Dropped   Ranges `json:"dropped,omitempty"`    // cancelled before they were made
-	Ready     Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
-	HeldUser  Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
-	HeldAdmin Ranges `json:"held_admin,omitempty"` // by an operator
-	Live      int    `json:"live"`                 // made and not ended
-	Completed int    `json:"completed,omitempty"`  // ended well
-	Failed    int    `json:"failed,omitempty"`     // ended in any other way but cancelled
-	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
+	Size      int           `json:"size"`
+	Waiting   ranges.Ranges `json:"waiting,omitempty"`    // children not made yet
+	Dropped   ranges.Ranges `json:"dropped,omitempty"`    // cancelled before they were made
+	Ready     ranges.Ranges `json:"ready,omitempty"`      // with aftercorr: waiting, and the counterpart has completed
+	HeldUser  ranges.Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
+	HeldAdmin ranges.Ranges `json:"held_admin,omitempty"` // by an operator
+	Live      int           `json:"live"`                 // made and not ended
+	Completed int           `json:"completed,omitempty"`  // ended well
+	Failed    int           `json:"failed,omitempty"`     // ended in any other way but cancelled
+	Cancelled int           `json:"cancelled,omitempty"`  // made and cancelled
 	// those counted by Failed and Cancelled: they may have left the state
-	Unsuccessful Ranges `json:"unsuccessful,omitempty"`
+	Unsuccessful ranges.Ranges `json:"unsuccessful,omitempty"`
 	// those of Dropped and Unsuccessful that early stopping cancelled: the array is complete without them
-	Pruned Ranges `json:"pruned,omitempty"`
+	Pruned ranges.Ranges `json:"pruned,omitempty"`
 
 	// Fate is the state in which the parent job will end once its last child has, when that was
 	// decided for the whole of it.
@@ -31,7 +32,7 @@ type Children struct {
 // TaskOrder yields a parent's startable children in the order in which they should start: see
 // [Job.Startable].
 type TaskOrder struct {
-	ready Ranges
+	ready ranges.Ranges
 	left  int
 	mix   shuffle // of an array in random order
 	rank  int
@@ -47,7 +48,7 @@ func (f *Children) Trim() {
 }
 
 // Drop gives up waiting children.
-func (f *Children) Drop(members Ranges) {
+func (f *Children) Drop(members ranges.Ranges) {
 	f.Dropped = f.Dropped.With(members.Both(f.Waiting))
 	f.Waiting = f.Waiting.Without(members)
 	f.Trim()
@@ -61,7 +62,7 @@ func (f *Children) Made() int { return f.Live + f.Completed + f.Failed + f.Cance
 func (j *Job) Waits() bool { return j.StillToStart() }
 
 // Ready returns the waiting children that nothing keeps from starting but room and max_parallel.
-func (j *Job) Ready() Ranges {
+func (j *Job) Ready() ranges.Ranges {
 	r := j.MayStart()
 	if f := j.Children; len(f.HeldUser)+len(f.HeldAdmin) > 0 {
 		r = r.Without(f.HeldUser).Without(f.HeldAdmin)

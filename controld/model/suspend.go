@@ -7,6 +7,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// SliceMS is for how long a job runs, in milliseconds, before others on its node have their turn.
+const SliceMS = 60_000
+
+// TurnMS is the longest turn in milliseconds, without the way to the pause point. Turns of all
+// nodes end together every five seconds.
+const TurnMS = SliceMS + 5_000
+
 // Causes for which an attempt is suspended, besides [CauseTE], [CauseReclaim] and [CauseOrder].
 const (
 	CauseSlice Cause = "slice" // it shares its GPUs over time, and others have their turn

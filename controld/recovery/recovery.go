@@ -1,6 +1,6 @@
 // Package recovery makes a cluster of one controller: of a survivor, after a majority of the
 // controllers was lost for good, or of a backup. Both begin another generation of the cluster, see
-// [model.Generation], so that the controllers of the one before can lead no node any more.
+// [generation.Generation], so that the controllers of the one before can lead no node any more.
 package recovery
 
 import (
@@ -23,6 +23,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 )
 
 // SeenFile is the file of a data directory with the highest generation that nodes have accepted from
@@ -51,7 +53,7 @@ type Options struct {
 // Result is what a recovery has made.
 type Result struct {
 	Cluster    string
-	Generation model.Generation
+	Generation generation.Generation
 	Nodes      int // that are registered
 	Live       int // jobs with an attempt in progress
 	Waiting    int // jobs that wait
@@ -124,7 +126,7 @@ func (l *log) replay() (*fsm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := fsm.New(model.InitialConfig())
+	m := fsm.New(cluster.InitialConfig())
 	if start.Snapshot() {
 		err = l.Read(start, func(r io.Reader) (err error) {
 			m, err = fsm.ReadSnapshot(r)
@@ -165,7 +167,7 @@ func (l *log) recover(o Options, cluster string, m *fsm.Machine, fresh string) (
 	if addr == "" {
 		addr = l.AddrOf(o.Name)
 	}
-	r, err := raise(o, m, model.MeansRecover)
+	r, err := raise(o, m, generation.MeansRecover)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func raise(o Options, m *fsm.Machine, means string) (*Result, error) {
 	number := max(v.Recovery().Generation.Number, seen(o.DataDir), o.Above) + 1
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
-	g := model.Generation{Number: number, ID: hex.EncodeToString(id)}
+	g := generation.Generation{Number: number, ID: hex.EncodeToString(id)}
 	wall := clock.Wall()
 	e := fsm.Entry{Stamp: model.Stamp{At: v.At(), Wall: model.UnixMS(wall.UnixMilli())},
 		Command: fsm.RaiseGeneration{Generation: g, Means: means, Controller: o.Name}}

@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 )
 
 // Restoration says how to restore a backup.
@@ -158,7 +158,7 @@ func (r *restoring) hasCredential(m backup.Manifest) (own bool, err error) {
 
 // writeLog writes the log of the next generation, with m as its state after the entry index.
 func (r *restoring) writeLog(m *fsm.Machine, index uint64) (err error) {
-	if r.result, err = raise(r.Options, m, model.MeansRestore); err != nil {
+	if r.result, err = raise(r.Options, m, generation.MeansRestore); err != nil {
 		return err
 	}
 	return writeLog(filepath.Join(r.staging, raftDir), r.Name, r.Raft, index, 1, m)

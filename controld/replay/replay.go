@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 )
 
@@ -24,7 +25,7 @@ const viewsKept = 8192
 type Replay struct {
 	Report
 	machine *fsm.Machine
-	cycle   func(*state.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
+	cycle   func(*state.View, model.Instant, cluster.Policy) (fsm.CommitPlan, model.Instant)
 	begin   uint64 // index of the first state
 	views   []*state.View
 	cut     cut

@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // machine applies the entries of the log to the state and publishes a view after each.
@@ -26,7 +27,7 @@ type machine struct {
 
 func newMachine() *machine {
 	m := &machine{applied: func(model.Instant) {}}
-	m.adopt(fsm.New(model.InitialConfig()))
+	m.adopt(fsm.New(cluster.InitialConfig()))
 	return m
 }
 

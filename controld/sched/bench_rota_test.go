@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -17,7 +18,7 @@ import (
 // with applying the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
 	c.apply(b, fsm.SetConfig{Config: cfg})
 	c.best(b, 40_000)

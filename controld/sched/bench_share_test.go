@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -34,7 +34,7 @@ func BenchmarkSharedArrival(b *testing.B) {
 	} {
 		b.Run(fmt.Sprint(kind), func(b *testing.B) {
 			c := newCrowd(b, 10_000)
-			cfg := model.DefaultConfig()
+			cfg := cluster.DefaultConfig()
 			cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
 			c.apply(b, fsm.SetConfig{Config: cfg})
 			c.parts(b, 20_000)

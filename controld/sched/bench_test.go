@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -21,7 +22,7 @@ type crowd struct {
 }
 
 func newCrowd(b *testing.B, nodes int) *crowd {
-	c := &crowd{state: fsm.New(model.DefaultConfig()), now: 1000}
+	c := &crowd{state: fsm.New(cluster.DefaultConfig()), now: 1000}
 	for i := range nodes {
 		c.apply(b, fsm.RegisterNode{Node: schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
 	}

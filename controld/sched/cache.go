@@ -6,6 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/rota"
@@ -20,7 +21,7 @@ import (
 type Cache struct{ memory memory }
 
 // Cycle is the function [Cycle] with this cache.
-func (c *Cache) Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+func (c *Cache) Cycle(v *state.View, now model.Instant, p cluster.Policy) (fsm.CommitPlan, model.Instant) {
 	return planOf(v, now, p, &c.memory)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
@@ -23,7 +24,7 @@ func TestCache(t *testing.T) {
 				l := newLife(1+seed, policy, map[string]int{})
 				l.unjudged = true
 				cache := &sched.Cache{}
-				l.decide = func(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+				l.decide = func(v *state.View, now model.Instant, p cluster.Policy) (fsm.CommitPlan, model.Instant) {
 					if l.random.IntN(2) == 0 {
 						v = l.State.Present()
 					}

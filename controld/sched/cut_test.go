@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -15,7 +16,7 @@ import (
 // cutWorld is a state with nodes of 64 cores and jobs of one core, some of them in arrays.
 func cutWorld(t testing.TB, policy string, nodes, jobs int) *fsm.Machine {
 	t.Helper()
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	apply := func(c fsm.Command) {
 		t.Helper()
 		if _, err := s.Apply(s.Index()+1, fsm.Entry{Stamp: model.Stamp{At: 1000, Wall: 1}, Command: c}); err != nil {

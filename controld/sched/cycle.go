@@ -56,6 +56,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/introspect"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -66,7 +67,7 @@ import (
 // that this is not done again at every event. The second result is the next instant at which
 // another cycle could decide otherwise although nothing has changed by then; 0 if there is none. To
 // run many cycles, keep a [Cache].
-func Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+func Cycle(v *state.View, now model.Instant, p cluster.Policy) (fsm.CommitPlan, model.Instant) {
 	return planOf(v, now, p, new(memory))
 }
 
@@ -74,7 +75,7 @@ func Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, mo
 // things out on the scratch state and appends actions to its plan; no phase looks back. told is what
 // operators have told the scheduler, m the memory that the cycle may overwrite. Beside the scratch
 // state decide returns the policy at work, which explains the plan.
-func decide(v *state.View, now model.Instant, p model.Policy, told *steering.Steering,
+func decide(v *state.View, now model.Instant, p cluster.Policy, told *steering.Steering,
 	m *memory) (*scratch.State, *policy.Answers) {
 	t := scratch.New(v, now, p, &m.room)
 	t.Steering = told

@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -24,9 +25,9 @@ type sharedWorld struct {
 
 func newSharedWorld(t *testing.T, nodes ...model.Node) *sharedWorld {
 	w := &sharedWorld{World: schedtest.NewWorld(), t: t}
-	c := model.DefaultConfig()
+	c := cluster.DefaultConfig()
 	q := c.Queues["default"]
-	q.Sharing = model.Sharing{Oversubscribe: 6, Migrate: true}
+	q.Sharing = cluster.Sharing{Oversubscribe: 6, Migrate: true}
 	c.Queues["default"] = q
 	w.State, w.Now = fsm.New(c), 60_000 // turns end at whole multiples of 5 s
 	for _, n := range nodes {

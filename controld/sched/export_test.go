@@ -3,6 +3,7 @@ package sched
 import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // Names for tests, which are in a package of their own.
@@ -17,6 +18,6 @@ func (c *Cache) Reused() (candidates, ends int) {
 func AtMost(n int) *Cache { return &Cache{memory{maxStarts: n}} }
 
 // Reason returns why a job waits, as a cycle with this cache sees it.
-func (c *Cache) Reason(v *state.View, now model.Instant, p model.Policy, id model.JobID) model.Reason {
+func (c *Cache) Reason(v *state.View, now model.Instant, p cluster.Policy, id model.JobID) model.Reason {
 	return reasonsWith(v, now, p, &c.memory).Reason(id)
 }

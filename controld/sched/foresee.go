@@ -4,6 +4,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // foreseeCycles is how many further cycles are looked at. Policies check the order of service once
@@ -21,7 +22,7 @@ type Foreseen struct {
 // follow its own. It runs the cycles that would come next on the view, which stays as it is: the
 // first that asks a job to leave decides. Nothing of them is carried out, so that what ends or starts
 // meanwhile is not foreseen.
-func Foresee(v *state.View, now model.Instant, p model.Policy, first, last model.JobID) Foreseen {
+func Foresee(v *state.View, now model.Instant, p cluster.Policy, first, last model.JobID) Foreseen {
 	m := new(memory)
 	settings := v.Steering().WithoutDryRun()
 	for at, n := now, 0; n <= foreseeCycles; n++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -149,7 +150,7 @@ type life struct {
 	graceTimes int                  // graces are so many times as long
 	planned    func(fsm.CommitPlan) // is told of each plan
 
-	decide func(*state.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
+	decide func(*state.View, model.Instant, cluster.Policy) (fsm.CommitPlan, model.Instant)
 }
 
 func newLife(seed uint64, policy string, seen map[string]int) *life {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
@@ -46,7 +46,7 @@ func TestLicensesAreNeverOvercommitted(t *testing.T) {
 				if err := w.State.Check(); err != nil {
 					t.Fatalf("seed %d, step %d: %v", seed, step, err)
 				}
-				held := model.HeldLicenses(v.Live())
+				held := cluster.HeldLicenses(v.Live())
 				if held["a"] > 3 || held["b"] > 2 {
 					t.Fatalf("seed %d, step %d: %v are held", seed, step, held)
 				}

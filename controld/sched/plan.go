@@ -5,13 +5,14 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // planOf runs a cycle and returns its plan, with what a dry run adds to it, and the instant at which
 // another cycle is due.
-func planOf(v *state.View, now model.Instant, p model.Policy, m *memory) (fsm.CommitPlan, model.Instant) {
+func planOf(v *state.View, now model.Instant, p cluster.Policy, m *memory) (fsm.CommitPlan, model.Instant) {
 	t, _ := decide(v, now, p, v.Steering(), m)
 	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), At: now, Rules: RulesVersion(p.Name), Actions: t.Actions,
 		Rotated: t.RotationChecked}, t.NextWake()
@@ -26,7 +27,7 @@ func planOf(v *state.View, now model.Instant, p model.Policy, m *memory) (fsm.Co
 // run. A second cycle on the same view finds those, and nothing else of it is used. So the plan is
 // the same as if displacements were paused, whatever the policy does with room that it expects.
 // Only what is new is added, so that a cycle that finds the same again writes nothing into the log.
-func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p model.Policy,
+func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p cluster.Policy,
 	m *memory) (fsm.CommitPlan, model.Instant) {
 	if m.dry == nil {
 		m.dry = &memory{maxStarts: m.maxStarts}

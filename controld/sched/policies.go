@@ -36,9 +36,9 @@ func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
 
 // policies are all policies. The first is used for a name that is not here, so that a cluster never
 // stands still because of its configuration. The state does not know the names; new clusters have
-// [model.NewPolicy].
+// [cluster.NewPolicy].
 var policies = []namedPolicy{
-	// those that a cluster may be given: [model.ClusterPolicies]
+	// those that a cluster may be given: [cluster.Policies]
 	plain("standard", 1, place.Standard),
 	{"rota", 2, func(t *scratch.State, m *memory) policy.Phases { return rota.New(t, &m.candidates, &m.headroom) }},
 	{"fairshare", 1, func(t *scratch.State, _ *memory) policy.Phases { return fairshare.New(t) }},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -23,7 +24,7 @@ type Priority struct {
 // Priorities lists the jobs that wait in the order in which a cycle at now comes to them. Jobs that
 // cannot start now come last: held, in back-off, or with open dependencies. Policies say what their
 // terms are; without hooks of their own jobs are ordered by class, priority and age.
-func Priorities(v *state.View, now model.Instant, p model.Policy) []Priority {
+func Priorities(v *state.View, now model.Instant, p cluster.Policy) []Priority {
 	t := scratch.New(v, now, p, new(fit.Room))
 	for _, r := range v.Reservations() {
 		if r.Until > now {

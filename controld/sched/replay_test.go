@@ -5,7 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/replay"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -21,8 +21,8 @@ func TestALogIsDecidedAgain(t *testing.T) {
 			for seed := range uint64(schedtest.States(900) / 30) {
 				log, middle := record(t, 1+seed, policy)
 				replays := map[string]*replay.Replay{
-					"with a cache":    replay.New(fsm.New(model.DefaultConfig()), true),
-					"without a cache": replay.New(fsm.New(model.DefaultConfig()), false),
+					"with a cache":    replay.New(fsm.New(cluster.DefaultConfig()), true),
+					"without a cache": replay.New(fsm.New(cluster.DefaultConfig()), false),
 				}
 				replays["from a snapshot"] = replay.New(machineOf(t, middle), true)
 				for name, r := range replays {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -15,7 +15,7 @@ import (
 // of 8 GPUs in ten racks and of two models: three shapes of four say where they may run, some
 // prefer a rack, some want whole nodes, some are gangs of two groups.
 func BenchmarkFillConstrained(b *testing.B) {
-	c := &crowd{state: fsm.New(model.DefaultConfig()), now: 1000}
+	c := &crowd{state: fsm.New(cluster.DefaultConfig()), now: 1000}
 	for i := range 1000 {
 		n := schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)
 		schedtest.Describe(&n, "model", [...]string{"A100", "H100"}[i%2])

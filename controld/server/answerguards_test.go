@@ -20,6 +20,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
@@ -385,7 +386,7 @@ func TestWhatTheMetricsCount(t *testing.T) {
 		"rota_jobs PENDING": 2, "rota_jobs RUNNING": 2, "rota_jobs COMPLETING": 1, "rota_jobs CANCELLED": 1,
 		"rota_jobs CONFIGURING": 1,
 		"rota_jobs FAILED":      0, "rota_sched_paused growth": 1, "rota_sched_paused all": 0, "rota_sched_would_preempt": 0,
-		"rota_spec_bytes": float64(v.SpecBytes()), "rota_spec_bytes_max": float64(model.DefaultMaxAllSpecBytes)} {
+		"rota_spec_bytes": float64(v.SpecBytes()), "rota_spec_bytes_max": float64(cluster.DefaultMaxAllSpecBytes)} {
 		if value, ok := got[name]; !ok || value != want {
 			t.Errorf("%s is %v, want %v", name, value, want)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -33,7 +34,7 @@ const maxOrigin = 200
 
 // subject is what the audit log says of a request besides its caller, its route and its result.
 type subject struct {
-	jobs    model.Ranges
+	jobs    ranges.Ranges
 	account string
 	object  string // node, controller or API token
 	hidden  bool   // it is refused as if there were no such job
@@ -42,9 +43,9 @@ type subject struct {
 
 // ofJobs adds jobs.
 func (a *subject) ofJobs(ids []model.JobID) {
-	more := make(model.Ranges, len(ids))
+	more := make(ranges.Ranges, len(ids))
 	for i, id := range ids {
-		more[i] = model.Range{First: int(id), Last: int(id)}
+		more[i] = ranges.Range{First: int(id), Last: int(id)}
 	}
 	a.jobs = a.jobs.With(more)
 }

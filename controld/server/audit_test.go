@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/history"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // TestAFloodOfRefusalsIsOneEntry: a caller that is refused again and again does not push the rest
@@ -19,7 +19,7 @@ func TestAFloodOfRefusalsIsOneEntry(t *testing.T) {
 		l.add(&history.AuditEntry{UID: history.UIDStranger, Origin: fmt.Sprintf("10.0.%d.%d", i/250, i%250),
 			Status: http.StatusUnauthorized, Times: 1})
 		l.add(&history.AuditEntry{UID: 7, Origin: "10.0.0.1", Object: fmt.Sprintf("n%d", i), Status: http.StatusForbidden,
-			Token: fmt.Sprintf("t%d", i), Account: fmt.Sprintf("a%d", i), Times: 1, Jobs: model.Span(2*i, 2*i)})
+			Token: fmt.Sprintf("t%d", i), Account: fmt.Sprintf("a%d", i), Times: 1, Jobs: ranges.Span(2*i, 2*i)})
 	}
 	l.add(&history.AuditEntry{UID: 8, Status: http.StatusForbidden, Times: 1})
 	l.add(&history.AuditEntry{UID: 7, Status: http.StatusOK, Times: 1})
@@ -50,7 +50,7 @@ func TestRequestsOfABusyCallerShareEntries(t *testing.T) {
 	var l auditLog
 	for i := range 5000 {
 		l.add(&history.AuditEntry{UID: 7, Route: []string{"hold", "release"}[i%2], Status: http.StatusOK, Times: 1,
-			Jobs: model.Span(i, i)})
+			Jobs: ranges.Span(i, i)})
 	}
 	l.add(&history.AuditEntry{UID: 8, Route: "hold", Status: http.StatusOK, Times: 1})
 	entries, _ := l.take()

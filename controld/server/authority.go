@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -25,8 +25,8 @@ func replaceAuthority(x *exchange) (*api.AuthorityChange, error) {
 	if err := x.inStep(); err != nil {
 		return nil, err
 	}
-	if a := x.view.Trust().Authority; a != nil && a.Phase == model.AuthorityIssues {
-		return nil, model.ErrAuthority
+	if a := x.view.Trust().Authority; a != nil && a.Phase == trust.AuthorityIssues {
+		return nil, trust.ErrAuthority
 	}
 	succession := x.s.Credential.Trusted().Succession
 	if !x.takesUp() {
@@ -46,9 +46,9 @@ func replaceAuthority(x *exchange) (*api.AuthorityChange, error) {
 // could not reach the others, so that all must have theirs.
 func finishAuthority(x *exchange) (*api.AuthorityChange, error) {
 	a := x.view.Trust().Authority
-	if a == nil || a.Phase != model.AuthorityIssues {
+	if a == nil || a.Phase != trust.AuthorityIssues {
 		return nil, problem.WrongState("no replacement of the authority is in the phase %q, which finish ends: see rota "+
-			"cluster", model.AuthorityIssues)
+			"cluster", trust.AuthorityIssues)
 	}
 	controllers, machines := x.s.Lacking(x.ctx(), x.view)
 	if len(controllers) > 0 {
@@ -71,8 +71,8 @@ func (x *exchange) inStep() error {
 		return problem.WrongState("this controller has no certificate authority")
 	}
 	a := x.view.Trust().Authority
-	if two := x.s.Credential.Authorities() > 1; two != (a != nil && a.Phase != model.AuthorityDone) && !x.takesUp() {
-		return model.ErrAuthority
+	if two := x.s.Credential.Authorities() > 1; two != (a != nil && a.Phase != trust.AuthorityDone) && !x.takesUp() {
+		return trust.ErrAuthority
 	}
 	return nil
 }
@@ -82,13 +82,13 @@ func (x *exchange) inStep() error {
 func (x *exchange) takesUp() bool {
 	a, told := x.view.Trust().Authority, x.s.Credential.Trusted().Succession
 	return x.s.Credential.Authorities() > 1 && x.s.Credential.HasKeyOf(told) &&
-		(a == nil || a.Phase == model.AuthorityDone && a.Succession != told)
+		(a == nil || a.Phase == trust.AuthorityDone && a.Succession != told)
 }
 
 // presentAuthority says how far a replacement of the authority is; nil if none is going on.
 func (x *exchange) presentAuthority() *api.AuthorityChange {
 	a := x.view.Trust().Authority
-	if a == nil || a.Phase == model.AuthorityDone {
+	if a == nil || a.Phase == trust.AuthorityDone {
 		return nil
 	}
 	out := &api.AuthorityChange{Number: a.Number, Phase: string(a.Phase)}

@@ -11,28 +11,29 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
 // scopeNever is the scope of routes that no token may use.
-const scopeNever model.TokenScope = "none"
+const scopeNever trust.TokenScope = "none"
 
 // tokenScope returns the scope that a token needs for a route: read for what reads, and all for
 // what acts, unless the route says otherwise.
-func (rt *route) tokenScope() model.TokenScope {
+func (rt *route) tokenScope() trust.TokenScope {
 	switch {
 	case rt.token != "":
 		return rt.token
 	case rt.Method == http.MethodGet:
-		return model.ScopeRead
+		return trust.ScopeRead
 	}
-	return model.ScopeAll
+	return trust.ScopeAll
 }
 
 // covers reports whether a token of a scope may use what needs another one.
-func covers(has, needs model.TokenScope) bool {
-	need := slices.Index(model.TokenScopes, needs)
-	return need >= 0 && need <= slices.Index(model.TokenScopes, has)
+func covers(has, needs trust.TokenScope) bool {
+	need := slices.Index(trust.TokenScopes, needs)
+	return need >= 0 && need <= slices.Index(trust.TokenScopes, has)
 }
 
 // badToken refuses a token that nothing can be done with.
@@ -75,7 +76,7 @@ func (s *Server) bearer(r *http.Request) (identity.Caller, error) {
 }
 
 // checkToken refuses a token that the cluster does not know, known being nil then, or not any more.
-func checkToken(t api.BearerToken, known *model.APIToken, now model.Instant) error {
+func checkToken(t api.BearerToken, known *trust.APIToken, now model.Instant) error {
 	var want string
 	if known != nil {
 		want = known.Digest
@@ -128,7 +129,7 @@ func (x *exchange) authoriseToken() error {
 		return badToken(fmt.Sprintf("API token %s has expired", x.caller.Token))
 	}
 	needs := x.rt.tokenScope()
-	if covers(model.TokenScope(x.caller.Scope), needs) {
+	if covers(trust.TokenScope(x.caller.Scope), needs) {
 		return nil
 	}
 	if needs == scopeNever {

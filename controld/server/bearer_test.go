@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // TestTokensThatAreNotGood: one that has expired, to the millisecond, that was revoked, or whose
@@ -15,12 +16,12 @@ import (
 // is good until its end", and "a token is known by its id".
 func TestTokensThatAreNotGood(t *testing.T) {
 	text, other := api.NewBearerToken(nil), api.NewBearerToken(nil)
-	known := &model.APIToken{ID: text.ID, Digest: text.Digest(), Expires: model.Stamp{At: 1000, Wall: 1_700_000_000_000}}
+	known := &trust.APIToken{ID: text.ID, Digest: text.Digest(), Expires: model.Stamp{At: 1000, Wall: 1_700_000_000_000}}
 	revoked := *known
 	revoked.Revoked = &model.Stamp{At: 5}
 	for what, c := range map[string]struct {
 		shown api.BearerToken
-		known *model.APIToken
+		known *trust.APIToken
 		now   model.Instant
 		says  string
 	}{
@@ -30,7 +31,7 @@ func TestTokensThatAreNotGood(t *testing.T) {
 		"revoked":        {text, &revoked, 10, "was revoked"},
 		"another secret": {other, known, 10, "not known"},
 		"unknown":        {text, nil, 10, "not known"},
-		"no digest":      {text, &model.APIToken{ID: text.ID, Expires: known.Expires}, 10, "not known"},
+		"no digest":      {text, &trust.APIToken{ID: text.ID, Expires: known.Expires}, 10, "not known"},
 	} {
 		err := checkToken(c.shown, c.known, c.now)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -64,16 +65,16 @@ func TestScopesOfRoutes(t *testing.T) {
 		needs := rt.tokenScope()
 		path := strings.TrimPrefix(rt.Path, "/v1/")
 		switch {
-		case rt.Method == "GET" && needs != model.ScopeRead,
+		case rt.Method == "GET" && needs != trust.ScopeRead,
 			rt.Method == "POST" && strings.HasPrefix(path, "tokens") && needs != scopeNever,
-			rt.Method == "POST" && (strings.HasPrefix(path, "jobs") || path == "plan") && needs != model.ScopeSubmit,
-			rt.Method == "POST" && needs == model.ScopeRead,
-			rt.Method == "POST" && strings.HasPrefix(path, "nodes") && needs != model.ScopeAll:
+			rt.Method == "POST" && (strings.HasPrefix(path, "jobs") || path == "plan") && needs != trust.ScopeSubmit,
+			rt.Method == "POST" && needs == trust.ScopeRead,
+			rt.Method == "POST" && strings.HasPrefix(path, "nodes") && needs != trust.ScopeAll:
 			t.Errorf("%s %s needs scope %s", rt.Method, rt.Path, needs)
 		}
 	}
 	for _, c := range []struct {
-		has, needs model.TokenScope
+		has, needs trust.TokenScope
 		want       bool
 	}{
 		{"read", "read", true}, {"read", "submit", false}, {"read", "all", false}, {"submit", "read", true},

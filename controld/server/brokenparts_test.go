@@ -20,6 +20,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -63,7 +65,7 @@ func TestNoChangeIsAcknowledgedByALogThatStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.do(fsm.SetNodeState{Node: "n3", State: model.NodeDown, Reason: "silent"})
-	g := model.Generation{Number: 1, ID: "00000000000000aa"}
+	g := generation.Generation{Number: 1, ID: "00000000000000aa"}
 	one := api.ControlRequest{}
 	spec := `{"jobs":[{"name":"j","groups":[{"name":"m","count":1,"tasks":[{"name":"m","command":["true"],` +
 		`"resources":{"cores":1,"memory":1073741824}}]}]}]}`
@@ -393,7 +395,7 @@ func TestGPUsOfHiddenJobs(t *testing.T) {
 		GPUs: []int{1}}}}}}}).([]error); errs[0] != nil {
 		t.Fatal(errs)
 	}
-	s.private(model.PrivateJobs)
+	s.private(cluster.PrivateJobs)
 	n, at := s.Replica.View().Node("g")
 	for user, c := range map[*identity.Caller]model.JobID{named("ann", 7): id, named("bob", 8): 0} {
 		x := s.routed("GET", "/v1/nodes", user, "", "")
@@ -409,7 +411,7 @@ func TestWhatASubmissionAnswers(t *testing.T) {
 	s := newSite(t)
 	s.Users = &identity.Users{}
 	cfg := *s.Replica.View().Config()
-	cfg.Accounts = map[string]model.Account{"physics": {Users: map[string]model.Terms{"ann": {}, "daemon": {}}}}
+	cfg.Accounts = map[string]cluster.Account{"physics": {Users: map[string]cluster.Terms{"ann": {}, "daemon": {}}}}
 	s.do(fsm.SetConfig{Config: cfg})
 	spec := &jobspec.Job{Name: "sub", Account: "physics", Hold: true, Groups: []jobspec.Group{{Name: "m", Count: 1,
 		Tasks: []jobspec.Task{{Name: "m", Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1,

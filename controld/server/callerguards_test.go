@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/access"
 )
 
@@ -73,7 +74,7 @@ func TestWhoseJobItIs(t *testing.T) {
 	s := newSite(t)
 	bobs := s.bobs("a")
 	node := &identity.Caller{Machine: true, Role: "node", From: "n1"}
-	for _, private := range [][]string{nil, {model.PrivateJobs}} {
+	for _, private := range [][]string{nil, {cluster.PrivateJobs}} {
 		s.private(private...)
 		for name, c := range map[string]struct {
 			method, path string

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -53,7 +53,7 @@ func setConfig(x *exchange, req *api.ConfigRequest) (*api.ConfigVersion, error) 
 	if err := config.CheckReplicated(&next); err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
-	if err := model.MayRun(next.Policy.Name, have.Policy.Name); err != nil {
+	if err := cluster.MayRun(next.Policy.Name, have.Policy.Name); err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
 	return x.proposeConfig(fsm.SetConfig{Config: next, Comment: req.Comment, IfVersion: req.IfVersion})

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -34,7 +34,7 @@ type route struct {
 	place place
 	past  bool // asks the history too
 	// token is the scope that an API token needs for it; "": see tokenScope
-	token model.TokenScope
+	token trust.TokenScope
 	// inJob is what processes of jobs may use it for; "": see insideJob
 	inJob insideJob
 	quiet bool // the audit log has its refusals only

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -13,7 +14,7 @@ import (
 // jobFilter selects jobs by the parameters of a list.
 type jobFilter struct {
 	refs                        []*jobref.Ref // jobs, with all members of an array or pipeline job
-	named                       model.Ranges  // their ids, as ranges: a name of a few letters may stand for 100,000
+	named                       ranges.Ranges // their ids, as ranges: a name of a few letters may stand for 100,000
 	user, account, queue, class string
 	name                        string
 	states                      []model.JobState
@@ -106,7 +107,7 @@ func (f *jobFilter) selects(j *model.Job) bool {
 // selection returns what a filter selects of a job: the whole of it or, of an array, some tasks
 // that have not been made. Those that have been made are jobs of their own; an array that is
 // selected as a whole takes them along.
-func (f *jobFilter) selection(j *model.Job) (members model.Ranges, whole bool) {
+func (f *jobFilter) selection(j *model.Job) (members ranges.Ranges, whole bool) {
 	single := len(f.states) > 0 || len(f.refs) > 0
 	switch {
 	case j.Children == nil:

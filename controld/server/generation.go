@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -26,14 +27,14 @@ type refusingNodes struct {
 }
 
 type followed struct {
-	generation model.Generation
+	generation generation.Generation
 	at         time.Time
 }
 
 // refusedFor is how long a refusal counts: nodes ask again every few seconds.
 const refusedFor = time.Minute
 
-func (r *refusingNodes) note(node string, g model.Generation) (first bool) {
+func (r *refusingNodes) note(node string, g generation.Generation) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.nodes == nil {
@@ -66,7 +67,7 @@ func (x *exchange) checkGeneration() error {
 	if text == "" && own.Number == 0 {
 		return nil
 	}
-	theirs, err := model.ParseGeneration(text)
+	theirs, err := generation.ParseGeneration(text)
 	if err != nil {
 		return problem.Invalid("%s: %v", api.HeaderGeneration, err)
 	}
@@ -77,7 +78,7 @@ func (x *exchange) checkGeneration() error {
 		return nil
 	case own.Outranks(theirs):
 		return fmt.Errorf("controller %s has the log of generation %s, and this one of %s: %w", x.caller.From, theirs, own,
-			model.ErrGeneration)
+			generation.ErrGeneration)
 	}
 	if x.caller != nil && pki.Role(x.caller.Role) == pki.Node {
 		if x.s.refusing.note(x.caller.From, theirs) {
@@ -120,7 +121,7 @@ func (x *exchange) checkFollowed(c fsm.Command) error {
 			lost++
 		}
 	}
-	if lost == 0 || lost < model.Majority(len(v.Nodes())) {
+	if lost == 0 || lost < generation.Majority(len(v.Nodes())) {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusMisdirectedRequest, Code: api.CodeGeneration, Detail: fmt.Sprintf(
@@ -142,7 +143,7 @@ func (x *exchange) awaitGeneration() error {
 		return !v.Recovery().Holds() || !x.s.Replica.Leading()
 	}, end.Done())
 	if err == nil && !held {
-		err = model.ErrUnsettled
+		err = generation.ErrUnsettled
 	}
 	return err
 }
@@ -167,7 +168,7 @@ func acceptGeneration(x *exchange, req *api.AcceptGeneration) (*api.Generation, 
 	if err != nil {
 		return nil, err
 	}
-	g, err := model.ParseGeneration(req.Generation)
+	g, err := generation.ParseGeneration(req.Generation)
 	if err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
@@ -204,9 +205,9 @@ func summarise(v *state.View, req *api.AcceptGeneration, c *fsm.AcceptGeneration
 		}
 	}
 	for job, attempt := range highest {
-		c.Ran = append(c.Ran, model.RanAttempt{Job: job, Attempt: attempt})
+		c.Ran = append(c.Ran, generation.RanAttempt{Job: job, Attempt: attempt})
 	}
-	slices.SortFunc(c.Ran, func(a, b model.RanAttempt) int { return cmp.Compare(a.Job, b.Job) })
+	slices.SortFunc(c.Ran, func(a, b generation.RanAttempt) int { return cmp.Compare(a.Job, b.Job) })
 	c.Unknown = len(unknown)
 	live := map[string]bool{}
 	for _, text := range req.Live {
@@ -229,7 +230,8 @@ func (x *exchange) presentGeneration() *api.GenerationState {
 		return nil
 	}
 	out := &api.GenerationState{Generation: r.Generation.String(), Means: r.Means, Controller: r.Controller,
-		Raised: api.At(r.Raised.Wall), Settled: !r.Holds(), Need: model.Majority(len(x.view.Nodes())), Unknown: r.Unknown,
+		Raised: api.At(r.Raised.Wall), Settled: !r.Holds(), Unknown: r.Unknown,
+		Need: generation.Majority(len(x.view.Nodes())),
 		Held: len(r.Ran)}
 	if len(x.view.Nodes()) == 0 {
 		out.Need = 0

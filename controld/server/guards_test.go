@@ -19,6 +19,10 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
@@ -37,11 +41,11 @@ func ask(method, target string, caller *identity.Caller) *exchange {
 }
 
 // guardConfig is the initial configuration with an operator, an admin and a coordinator.
-func guardConfig(private ...string) model.Config {
-	cfg := model.InitialConfig()
+func guardConfig(private ...string) cluster.Config {
+	cfg := cluster.InitialConfig()
 	cfg.Operators, cfg.Admins, cfg.Private = []string{"ops"}, []string{"adm"}, private
-	cfg.Accounts = map[string]model.Account{"science": {Coordinators: []string{"coo"}}, "physics": {Parent: "science",
-		Users: map[string]model.Terms{"ann": {}}}, "other": {Users: map[string]model.Terms{"bob": {}}}}
+	cfg.Accounts = map[string]cluster.Account{"science": {Coordinators: []string{"coo"}}, "physics": {Parent: "science",
+		Users: map[string]cluster.Terms{"ann": {}}}, "other": {Users: map[string]cluster.Terms{"bob": {}}}}
 	return cfg
 }
 
@@ -196,13 +200,13 @@ func TestHowMuchMemoryBodiesTake(t *testing.T) {
 
 func TestScopesCover(t *testing.T) {
 	for _, c := range []struct {
-		has, needs model.TokenScope
+		has, needs trust.TokenScope
 		want       bool
-	}{{model.ScopeRead, model.ScopeRead, true}, {model.ScopeRead, model.ScopeSubmit, false},
-		{model.ScopeSubmit, model.ScopeRead, true}, {model.ScopeSubmit, model.ScopeSubmit, true},
-		{model.ScopeSubmit, model.ScopeAll, false}, {model.ScopeAll, model.ScopeAll, true}, {model.ScopeAll, scopeNever,
+	}{{trust.ScopeRead, trust.ScopeRead, true}, {trust.ScopeRead, trust.ScopeSubmit, false},
+		{trust.ScopeSubmit, trust.ScopeRead, true}, {trust.ScopeSubmit, trust.ScopeSubmit, true},
+		{trust.ScopeSubmit, trust.ScopeAll, false}, {trust.ScopeAll, trust.ScopeAll, true}, {trust.ScopeAll, scopeNever,
 			false},
-		{"odd", model.ScopeRead, false}, {"odd", scopeNever, false}} {
+		{"odd", trust.ScopeRead, false}, {"odd", scopeNever, false}} {
 		if got := covers(c.has, c.needs); got != c.want {
 			t.Errorf("%s covers %s: %t", c.has, c.needs, got)
 		}
@@ -591,7 +595,7 @@ func TestWhichRequestsWaitForProcessorTime(t *testing.T) {
 		}
 	}
 	x := ask("GET", "/v1/x", named("ann", 7))
-	if x.maxProcessor() != model.DefaultMaxProcessor {
+	if x.maxProcessor() != cluster.DefaultMaxProcessor {
 		t.Errorf("without a setting a user has %d %%", x.maxProcessor())
 	}
 }
@@ -635,7 +639,7 @@ func TestJobsThatAFilterSelects(t *testing.T) {
 	}
 	array := job(func(j *model.Job) {
 		j.State = model.Running
-		j.Children = &model.Children{Size: 4, Waiting: model.Span(3, 4), Live: 2}
+		j.Children = &model.Children{Size: 4, Waiting: ranges.Span(3, 4), Live: 2}
 		j.Spec = &jobspec.Job{Name: "sweep", Array: &jobspec.Array{Indices: "0-3"}}
 	})
 	task := job(func(j *model.Job) { j.ID, j.Parent, j.TaskNumber = 6, 5, 1 })
@@ -710,8 +714,8 @@ func TestWhyAVerbDoesNotFit(t *testing.T) {
 
 // generations are requests of machines that follow another generation than the controller.
 func TestWhichGenerationsAreAnswered(t *testing.T) {
-	gen := func(n int64, last string) model.Generation {
-		return model.Generation{Number: n, ID: "00000000000000" + last}
+	gen := func(n int64, last string) generation.Generation {
+		return generation.Generation{Number: n, ID: "00000000000000" + last}
 	}
 	node := &identity.Caller{Machine: true, Role: "node", From: "n1"}
 	controller := &identity.Caller{Machine: true, Role: "controller", From: "c2"}
@@ -719,7 +723,7 @@ func TestWhichGenerationsAreAnswered(t *testing.T) {
 	s.Name = "c1"
 	noted := int64(0)
 	s.NoteGeneration = func(n int64) error { noted = n; return errors.New("the disk is full") }
-	check := func(theirs model.Generation, caller *identity.Caller, path string) error {
+	check := func(theirs generation.Generation, caller *identity.Caller, path string) error {
 		x := ask("GET", "/v1/x", caller)
 		x.s, x.rt.Path = s, path
 		if theirs.Number != 0 {
@@ -727,16 +731,17 @@ func TestWhichGenerationsAreAnswered(t *testing.T) {
 		}
 		return x.checkGeneration()
 	}
-	if err := check(model.Generation{}, node, "/v1/x"); err != nil {
+	if err := check(generation.Generation{}, node, "/v1/x"); err != nil {
 		t.Errorf("generation 0 with 0: %v", err)
 	}
 	wantCode(t, check(gen(1, "aa"), node, "/v1/x"), api.CodeGeneration)
-	if _, err := s.Replica.Propose(t.Context(), fsm.RaiseGeneration{Generation: gen(2, "bb"), Means: model.MeansRecover,
+	if _, err := s.Replica.Propose(t.Context(), fsm.RaiseGeneration{Generation: gen(2, "bb"),
+		Means:      generation.MeansRecover,
 		Controller: "c1"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		theirs model.Generation
+		theirs generation.Generation
 		caller *identity.Caller
 		path   string
 		code   string
@@ -744,7 +749,7 @@ func TestWhichGenerationsAreAnswered(t *testing.T) {
 		lists  bool
 	}{
 		"its own":                            {gen(2, "bb"), node, "/v1/x", "", 0, false},
-		"none":                               {model.Generation{}, node, "/v1/x", "", 0, false},
+		"none":                               {generation.Generation{}, node, "/v1/x", "", 0, false},
 		"an earlier one":                     {gen(1, "aa"), node, "/v1/x", "", 0, false},
 		"an earlier controller":              {gen(1, "aa"), controller, "/v1/x", "", 0, false},
 		"an earlier controller, for records": {gen(1, "aa"), controller, peers.RecordsPath, api.CodeGeneration, 0, false},

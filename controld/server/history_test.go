@@ -14,6 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -38,7 +40,7 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 		s: &Server{Config: Config{History: records, Samples: &telemetry.Samples{}}}, r: httptest.NewRequest(http.MethodGet,
 			"/v1/history", nil),
 		rt: &route{rule: with(seeJobs, partEnded, partDetails)}, roles: access.User, caller: &identity.Caller{},
-		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(model.DefaultConfig()).View(),
+		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(cluster.DefaultConfig()).View(),
 	}
 	list, err := endedJobs(x)
 	if err != nil {
@@ -75,7 +77,7 @@ func TestAnswersSayWhatIsNotKept(t *testing.T) {
 		ended = append(ended, &model.Job{ID: model.JobID(seq), Seq: seq, State: model.Completed,
 			Ended: model.Stamp{At: 1, Wall: model.UnixMS(seq * 86_400_000)}})
 	}
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	cfg.HistoryKeep = 5 * 86_400
 	x := &exchange{s: &Server{Config: Config{Name: "c1", History: records}}, view: fsm.New(cfg).View()}
 	day := func(n int) model.UnixMS { return model.UnixMS(n * 86_400_000) }
@@ -110,7 +112,7 @@ func TestAnswersSayWhatIsNotKept(t *testing.T) {
 	says("all", history.Filter{}, 0, kept, gap)
 	says("since before", history.Filter{Since: day(5) - 1}, 0, kept, gap)
 	says("since then", history.Filter{Since: day(5)}, 0, gap)
-	named := history.Filter{IDs: model.Span(3, 3)}
+	named := history.Filter{IDs: ranges.Span(3, 3)}
 	says("a named job that is not there", named, 0, kept, gap)
 	says("a named job that is", named, 1)
 }

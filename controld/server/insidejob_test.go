@@ -18,7 +18,9 @@ import (
 )
 
 // inJob makes a request for which a member vouches that a process of a job makes it.
-func (c *cluster) inJob(by access.Role, user model.Identity, job model.JobID, method, path, body string) (int, string) {
+func (c *testCluster) inJob(
+	by access.Role, user model.Identity, job model.JobID, method, path, body string,
+) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -135,7 +137,7 @@ func TestAJobChangesItselfOnly(t *testing.T) {
 }
 
 // asksInJob has a process of the running job ask a route for a job.
-func (c *cluster) asksInJob(method, path, which string, id model.JobID, allowed bool) {
+func (c *testCluster) asksInJob(method, path, which string, id model.JobID, allowed bool) {
 	c.t.Helper()
 	body := ""
 	if method == "POST" {

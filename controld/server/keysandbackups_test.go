@@ -22,7 +22,7 @@ import (
 	"github.com/rota-hpc/rota/controld/backup"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/peers"
 )
 
@@ -278,7 +278,7 @@ func TestAnAuthorityIsReplaced(t *testing.T) {
 	old := s.Credential.Anchor()
 	got, err := replaceAuthority(admin())
 	change := s.Replica.View().Trust().Authority
-	if err != nil || got.Number != 1 || got.Phase != string(model.AuthorityTrusted) || change.Number != 1 ||
+	if err != nil || got.Number != 1 || got.Phase != string(trust.AuthorityTrusted) || change.Number != 1 ||
 		!s.Credential.HasKeyOf(change.Succession) {
 		t.Fatalf("%+v, %v, the log has %+v", got, err, change)
 	}
@@ -309,8 +309,8 @@ func TestAnAuthorityIsReplaced(t *testing.T) {
 			t.Errorf("%s gets a key of %d bytes, %v", name, len(text), err)
 		}
 	}
-	s.do(fsm.AdvanceAuthority{Number: 1, Phase: model.AuthorityTrusted})
-	if _, err := replaceAuthority(admin()); err == nil || !strings.Contains(err.Error(), model.ErrAuthority.Error()) {
+	s.do(fsm.AdvanceAuthority{Number: 1, Phase: trust.AuthorityTrusted})
+	if _, err := replaceAuthority(admin()); err == nil || !strings.Contains(err.Error(), trust.ErrAuthority.Error()) {
 		t.Errorf("begun again while it issues: %v", err)
 	}
 	for i := range 23 {
@@ -329,16 +329,16 @@ func TestAnAuthorityIsReplaced(t *testing.T) {
 	controllers = nil
 	done, err := finishAuthority(admin())
 	if a := s.Replica.View().Trust(); err != nil || done.Number != 1 || done.More != 3 || len(done.Lacking) != 20 ||
-		a.Authority.Phase != model.AuthorityDone || a.Gossip == nil || a.Gossip.Keys[len(a.Gossip.Keys)-1].Authority != next {
+		a.Authority.Phase != trust.AuthorityDone || a.Gossip == nil || a.Gossip.Keys[len(a.Gossip.Keys)-1].Authority != next {
 		t.Errorf("%+v, %v, the log has %+v", done, err, a.Authority)
 	}
 	if got := admin().presentAuthority(); got != nil {
 		t.Errorf("it is over, and shown as %+v", got)
 	}
-	if key := presentGossipKey(s.Replica.View().Trust()); key.Number != 1 || key.Phase != string(model.GossipInstalled) {
+	if key := presentGossipKey(s.Replica.View().Trust()); key.Number != 1 || key.Phase != string(trust.GossipInstalled) {
 		t.Errorf("the key of the gossip is %+v", key)
 	}
-	if key := presentGossipKey(&model.Trust{}); *key != (api.GossipKey{}) {
+	if key := presentGossipKey(&trust.Trust{}); *key != (api.GossipKey{}) {
 		t.Errorf("the first key is %+v", key)
 	}
 	if named, more := first(machines[:20]); len(named) != 20 || more != 0 {
@@ -378,7 +378,7 @@ func TestAnAuthorityOfARestoredState(t *testing.T) {
 	if _, err := replaceAuthority(admin()); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.Replica.View().Trust().Authority; a.Succession != succession || a.Phase != model.AuthorityTrusted {
+	if a := s.Replica.View().Trust().Authority; a.Succession != succession || a.Phase != trust.AuthorityTrusted {
 		t.Errorf("another one is begun instead: %+v", a)
 	}
 	if admin().takesUp() || admin().inStep() != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -45,10 +47,11 @@ func TestHowManyWrongSecretsAreTaken(t *testing.T) {
 // TestWhichNodesRefuse lists those that refused within a minute, and tells of each generation once.
 func TestWhichNodesRefuse(t *testing.T) {
 	var r refusingNodes
-	one, two := model.Generation{Number: 1, ID: "00000000000000aa"}, model.Generation{Number: 2, ID: "00000000000000aa"}
+	one := generation.Generation{Number: 1, ID: "00000000000000aa"}
+	two := generation.Generation{Number: 2, ID: "00000000000000aa"}
 	for i, c := range []struct {
 		node  string
-		g     model.Generation
+		g     generation.Generation
 		first bool
 	}{{"n2", one, true}, {"n2", one, false}, {"n1", one, true}, {"n2", two, true}} {
 		if r.note(c.node, c.g) != c.first {
@@ -69,7 +72,7 @@ func TestWhichNodesRefuse(t *testing.T) {
 // TestWhatANodeKnowsAndTheStateDoesNot goes through jobs and attempts that a node names: those next to what the
 // state knows.
 func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
-	m, index := fsm.New(model.DefaultConfig()), uint64(0)
+	m, index := fsm.New(cluster.DefaultConfig()), uint64(0)
 	apply := func(c fsm.Command) any {
 		t.Helper()
 		index++
@@ -128,7 +131,7 @@ func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
 	}
 	var out fsm.AcceptGeneration
 	if err := summarise(m.View(), &api.AcceptGeneration{Known: []string{at(waits, 3), at(runs, 4), at(waits, 2),
-		at(runs, 3)}}, &out); err != nil || !reflect.DeepEqual(out.Ran, []model.RanAttempt{{Job: runs, Attempt: 4},
+		at(runs, 3)}}, &out); err != nil || !reflect.DeepEqual(out.Ran, []generation.RanAttempt{{Job: runs, Attempt: 4},
 		{Job: waits, Attempt: 3}}) || out.LastJob != waits {
 		t.Errorf("the highest attempts are %+v, the last job %d, %v", out.Ran, out.LastJob, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -179,7 +180,7 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*model.Job], bool) {
 }
 
 // within yields the jobs in the state whose ids are in ranges.
-func (x *exchange) within(ids model.Ranges) iter.Seq[*model.Job] {
+func (x *exchange) within(ids ranges.Ranges) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		for _, r := range ids {
 			for j := range x.view.JobsAfter(model.JobID(r.First - 1)) {

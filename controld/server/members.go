@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -25,7 +26,7 @@ func createJoinToken(x *exchange, req *api.JoinTokenRequest) (*api.JoinToken, er
 		return nil, problem.WrongState("this controller has no certificate authority")
 	}
 	token := x.s.Credential.NewToken()
-	made, err := proposeFor[model.JoinToken](x, fsm.CreateJoinToken{Digest: pki.SecretDigest(token.Secret()),
+	made, err := proposeFor[trust.JoinToken](x, fsm.CreateJoinToken{Digest: pki.SecretDigest(token.Secret()),
 		Role: req.Role, By: x.caller.User.User})
 	if err != nil {
 		return nil, err
@@ -50,13 +51,13 @@ func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 	x.about.object = req.Role + "/" + req.Name
 	digest := pki.SecretDigest(req.Secret)
 	leads := x.s.Replica.Leading()
-	trust := x.s.Replica.View().Trust() // after leads: a leader's state has every token
-	if !trust.KnowsToken(digest) {
+	known := x.s.Replica.View().Trust() // after leads: a leader's state has every token
+	if !known.KnowsToken(digest) {
 		if err := x.wrongSecret(); err != nil {
 			return nil, err
 		}
 		if leads { // an unknown token was never given out
-			return nil, model.ErrNoToken
+			return nil, trust.ErrNoToken
 		}
 	}
 	if !leads {
@@ -66,7 +67,7 @@ func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 	if err != nil {
 		return nil, problem.Invalid("%v", err)
 	}
-	if _, err := trust.TokenFor(digest, req.Role, req.Name, key, x.s.Replica.Now(x.view)); err != nil {
+	if _, err := known.TokenFor(digest, req.Role, req.Name, key, x.s.Replica.Now(x.view)); err != nil {
 		return nil, err
 	}
 	if err := x.nameTaken(role, req.Name); err != nil {
@@ -165,7 +166,7 @@ func rotateGossipKey(x *exchange) (*api.GossipKey, error) {
 }
 
 // presentGossipKey says how far a change of the key of the gossip is.
-func presentGossipKey(t *model.Trust) *api.GossipKey {
+func presentGossipKey(t *trust.Trust) *api.GossipKey {
 	if t.Gossip == nil {
 		return &api.GossipKey{}
 	}

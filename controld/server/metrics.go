@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -122,7 +123,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descIndex, int(v.Index()))
 	gauge(descBytes, int(v.SpecBytes()))
-	gauge(descMost, int(cmp.Or(v.Config().MaxAllSpecBytes, model.DefaultMaxAllSpecBytes)))
+	gauge(descMost, int(cmp.Or(v.Config().MaxAllSpecBytes, cluster.DefaultMaxAllSpecBytes)))
 	for _, what := range steering.Switches {
 		on := 0
 		if v.Steering().Setting(what) != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -159,7 +160,7 @@ func (x *exchange) nodeOf(bootID string) (*model.Node, error) {
 func (x *exchange) nodeThatFollows(bootID string) (*model.Node, error) {
 	r := x.s.Replica.View().Recovery()
 	if name := x.r.PathValue("name"); !r.Accepts(name) {
-		return nil, fmt.Errorf("node %s has not accepted generation %s: %w", name, r.Generation, model.ErrGeneration)
+		return nil, fmt.Errorf("node %s has not accepted generation %s: %w", name, r.Generation, generation.ErrGeneration)
 	}
 	return x.nodeOf(bootID)
 }
@@ -192,7 +193,7 @@ func allocs(x *exchange) (*api.NodeAllocs, error) {
 	v := x.s.Replica.View()
 	x.view = v
 	if v.Recovery().Holds() { // no lease is renewed: another generation of this number may hold instead
-		return nil, model.ErrUnsettled
+		return nil, generation.ErrUnsettled
 	}
 	out := &api.NodeAllocs{Index: v.Index(), Generation: v.Recovery().Generation.String(), Now: x.s.Replica.Now(v),
 		LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}, Sent: x.s.Touch.Sent(sent)}

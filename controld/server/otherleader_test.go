@@ -22,6 +22,7 @@ import (
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/jobspec"
@@ -375,7 +376,7 @@ func TestOtherControllersAreShown(t *testing.T) {
 // TestHowAnAuditEntryIsShown, with a word for each part.
 func TestHowAnAuditEntryIsShown(t *testing.T) {
 	got := presentAudit("c2", []history.AuditEntry{{At: 5000, UID: -9, User: "ann", Token: "t", Origin: "n1",
-		Method: "POST", Route: "/v1/x", Jobs: model.Span(3, 5), Account: "a", Object: "o", Status: 403, Code: "denied",
+		Method: "POST", Route: "/v1/x", Jobs: ranges.Span(3, 5), Account: "a", Object: "o", Status: 403, Code: "denied",
 		Times: 2}, {UID: 7, Status: 200}})
 	e := got[0]
 	if e.At.UnixMilli() != 5000 || e.Controller != "c2" || e.UID != history.UIDStranger || e.User != "ann" ||

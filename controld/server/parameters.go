@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -94,7 +95,7 @@ func (x *exchange) finder() *jobref.Finder {
 		x.view = x.s.Replica.View()
 	}
 	f := &jobref.Finder{Replica: x.s.Replica, View: x.view, History: x.s.History}
-	if private := x.config().Private; slices.Contains(private, model.PrivateJobs) {
+	if private := x.config().Private; slices.Contains(private, cluster.PrivateJobs) {
 		f.Hides = func(j *model.Job) bool { return !partJobs.Allows(x.rolesTo(j), private) }
 	}
 	return f

@@ -11,6 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -29,10 +31,10 @@ var (
 	partDetails = &access.Part{Name: "command, script, environment, secrets, paths, parameters, output of a job",
 		Roles: family | operators}
 	partJobs   = otherJobs()
-	partEnded  = otherJobs(model.PrivateUsage)
-	partEvents = otherJobs(model.PrivateEvents)
+	partEnded  = otherJobs(cluster.PrivateUsage)
+	partEvents = otherJobs(cluster.PrivateEvents)
 	partNodes  = &access.Part{Name: "events of nodes", Roles: access.User | operators,
-		Private: []string{model.PrivateEvents}}
+		Private: []string{cluster.PrivateEvents}}
 	partAct     = &access.Part{Name: "a job of the selection", Roles: family | operators}
 	partHold    = &access.Part{Name: "a hold that its owner cannot end", Roles: access.Coordinator | operators}
 	partRelease = &access.Part{Name: "a job that an operator holds", Roles: access.Coordinator | operators}
@@ -40,21 +42,21 @@ var (
 		Roles: operators}
 	partDepend = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
 	partUsage  = &access.Part{Name: "shares of other users",
-		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateUsage}}
+		Roles: access.User | access.Coordinator | operators, Private: []string{cluster.PrivateUsage}}
 	partTokens = &access.Part{Name: "API tokens of other users, but not of root", Roles: access.Admin}
 	partAudit  = &access.Part{Name: "requests of other users", Roles: access.Admin}
 
 	partFigures = &access.Part{Name: "figures of accounts", Roles: access.Local | access.Members | operators,
-		Private: []string{model.PrivateAccounts, model.PrivateUsage}}
+		Private: []string{cluster.PrivateAccounts, cluster.PrivateUsage}}
 	partAccounts = &access.Part{Name: "accounts that the user is not in",
-		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateAccounts}}
+		Roles: access.User | access.Coordinator | operators, Private: []string{cluster.PrivateAccounts}}
 )
 
 // otherJobs is the part of an answer that is about jobs of other users. It is private with the jobs
 // themselves.
 func otherJobs(words ...string) *access.Part {
 	return &access.Part{Name: "jobs of other users", Roles: access.User | family | operators,
-		Private: append([]string{model.PrivateJobs}, words...)}
+		Private: append([]string{cluster.PrivateJobs}, words...)}
 }
 
 var (
@@ -69,9 +71,9 @@ var (
 	// what runs in the name of the job's user
 	ofOwner = access.Rule{Roles: access.Owner, About: access.OneJob}
 	seeJob  = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
-		Private: []string{model.PrivateJobs}}
+		Private: []string{cluster.PrivateJobs}}
 	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
-		Private: []string{model.PrivateNodes}}
+		Private: []string{cluster.PrivateNodes}}
 	seeAccounts = access.Rule{Roles: access.User, About: access.Accounts}
 	seeJobs     = access.Rule{Roles: access.User, About: access.ManyJobs}
 )
@@ -207,7 +209,7 @@ func (x *exchange) isNode() bool {
 	return x.caller != nil && x.caller.From == x.r.PathValue("name")
 }
 
-func (x *exchange) config() *model.Config {
+func (x *exchange) config() *cluster.Config {
 	if x.view == nil {
 		return x.s.Replica.View().Config()
 	}
@@ -229,7 +231,7 @@ func throughNode(c *identity.Caller) bool {
 // counts.
 func elevated(c *identity.Caller) bool {
 	if c.Token != "" {
-		return model.TokenScope(c.Scope) == model.ScopeAll
+		return trust.TokenScope(c.Scope) == trust.ScopeAll
 	}
 	return !throughNode(c)
 }
@@ -237,7 +239,7 @@ func elevated(c *identity.Caller) bool {
 // rolesOf returns the roles that a caller has whatever its request is about. Root of a login node is
 // no more than a user. It could make a token of root there, so that a token of root is no more
 // either.
-func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
+func (s *Server) rolesOf(c *identity.Caller, cfg *cluster.Config) access.Role {
 	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {
 	case c.Machine:

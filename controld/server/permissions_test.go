@@ -28,6 +28,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/jobspec"
@@ -53,12 +54,12 @@ var daemons = map[access.Role]pki.Member{
 	access.Controller: {Role: pki.Controller, Name: "c2"},
 }
 
-// cluster is a controller with a node that runs one job of the owner.
-type cluster struct {
+// testCluster is a controller with a node that runs one job of the owner.
+type testCluster struct {
 	t      *testing.T
 	addr   string // of HTTP
 	socket string
-	wanted atomic.Pointer[model.Config]
+	wanted atomic.Pointer[cluster.Config]
 	reload chan os.Signal
 	ids    map[string]model.JobID // jobs of the owner: running, held, ended, array
 	// clients by the role of the member whose certificate they show; Anyone shows none
@@ -67,15 +68,15 @@ type cluster struct {
 }
 
 // config is the configuration of the tests with some words private.
-func config(private ...string) *model.Config {
-	cfg := model.InitialConfig()
+func config(private ...string) *cluster.Config {
+	cfg := cluster.InitialConfig()
 	cfg.Operators, cfg.Admins, cfg.Private = []string{"52003"}, []string{"52004"}, private
 	cfg.MaxReads = 1_000_000
-	cfg.Accounts = map[string]model.Account{
+	cfg.Accounts = map[string]cluster.Account{
 		"science": {Coordinators: []string{"%daemon"}},
-		"physics": {Parent: "science", Users: map[string]model.Terms{"52001": {}}},
-		"other":   {Users: map[string]model.Terms{"52005": {}}},
-		"both":    {Users: map[string]model.Terms{"52001": {}, "52005": {}}},
+		"physics": {Parent: "science", Users: map[string]cluster.Terms{"52001": {}}},
+		"other":   {Users: map[string]cluster.Terms{"52005": {}}},
+		"both":    {Users: map[string]cluster.Terms{"52001": {}, "52005": {}}},
 	}
 	q := cfg.Queues["default"]
 	q.MaxTime = 2 * 86400
@@ -84,9 +85,9 @@ func config(private ...string) *model.Config {
 }
 
 // startCluster runs the controller and the node, and submits the owner's jobs.
-func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
+func startCluster(t *testing.T, change ...func(*controld.Config)) *testCluster {
 	t.Helper()
-	c := &cluster{t: t, socket: filepath.Join(t.TempDir(), "s"), reload: make(chan os.Signal), over: "http",
+	c := &testCluster{t: t, socket: filepath.Join(t.TempDir(), "s"), reload: make(chan os.Signal), over: "http",
 		ids: map[string]model.JobID{}}
 	if err := os.Chmod(filepath.Dir(c.socket), 0o755); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	c.makeMembers(pki.Dir(cfg.DataDir))
 	cfg.HTTP, cfg.Raft, cfg.Gossip = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Cluster, cfg.ReloadOn = config(), c.reload
-	cfg.Reload = func() (*model.Config, error) { return c.wanted.Load(), nil }
+	cfg.Reload = func() (*cluster.Config, error) { return c.wanted.Load(), nil }
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -144,7 +145,7 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 }
 
 // makeMembers makes the cluster, with a certificate for each member of the tests.
-func (c *cluster) makeMembers(dir string) {
+func (c *testCluster) makeMembers(dir string) {
 	c.t.Helper()
 	if _, err := pki.Init(dir, "c1"); err != nil {
 		c.t.Fatal(err)
@@ -192,7 +193,7 @@ func job(name string) *jobspec.Job {
 }
 
 // submit submits a job of the owner.
-func (c *cluster) submit(j *jobspec.Job) model.JobID {
+func (c *testCluster) submit(j *jobspec.Job) model.JobID {
 	c.t.Helper()
 	body, err := json.Marshal(j)
 	if err != nil {
@@ -206,7 +207,7 @@ func (c *cluster) submit(j *jobspec.Job) model.JobID {
 }
 
 // owner makes a request of the owner, which must succeed, and returns the answer.
-func (c *cluster) owner(method, path, body string, args ...any) string {
+func (c *testCluster) owner(method, path, body string, args ...any) string {
 	c.t.Helper()
 	status, text := c.ask(access.Owner, method, fmt.Sprintf(path, args...), body)
 	if status != http.StatusOK {
@@ -216,7 +217,7 @@ func (c *cluster) owner(method, path, body string, args ...any) string {
 }
 
 // job returns one of the owner's jobs as the owner sees it.
-func (c *cluster) job(name string) (j api.Job) {
+func (c *testCluster) job(name string) (j api.Job) {
 	c.t.Helper()
 	if err := json.Unmarshal([]byte(c.owner("GET", "/v1/jobs/%d", "", c.ids[name])), &j); err != nil {
 		c.t.Fatal(err)
@@ -224,7 +225,7 @@ func (c *cluster) job(name string) (j api.Job) {
 	return j
 }
 
-func (c *cluster) await(what string, is func() bool) {
+func (c *testCluster) await(what string, is func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -234,7 +235,7 @@ func (c *cluster) await(what string, is func() bool) {
 }
 
 // private makes one word private, and the rest not.
-func (c *cluster) private(word string) {
+func (c *testCluster) private(word string) {
 	c.t.Helper()
 	want := config()
 	if word != "" {
@@ -244,7 +245,7 @@ func (c *cluster) private(word string) {
 		c.reload <- syscall.SIGHUP
 	}
 	c.await("private: "+word, func() bool {
-		var got model.Config
+		var got cluster.Config
 		status, text := c.ask(access.Operator, "GET", "/v1/config", "")
 		return status == http.StatusOK && json.Unmarshal([]byte(text), &got) == nil && len(got.Operators) > 0 &&
 			slices.Equal(got.Private, want.Private)
@@ -252,7 +253,7 @@ func (c *cluster) private(word string) {
 }
 
 // runNode runs node n1 of one core, whose workers never end by themselves.
-func (c *cluster) runNode(ctx context.Context) {
+func (c *testCluster) runNode(ctx context.Context) {
 	node := model.Node{Name: "n1", Addr: "127.0.0.1:1", BootID: "b", Cores: 1, Memory: 64 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}
 	send := func(method, path string, in, out any) bool {
@@ -303,7 +304,7 @@ func (c *cluster) runNode(ctx context.Context) {
 }
 
 // ask makes a request in a role, by way of c.over, and returns status and body.
-func (c *cluster) ask(role access.Role, method, path, body string) (int, string) {
+func (c *testCluster) ask(role access.Role, method, path, body string) (int, string) {
 	c.t.Helper()
 	resp, err := c.do(c.t.Context(), c.over, role, method, path, body)
 	if err != nil {
@@ -319,7 +320,7 @@ func (c *cluster) ask(role access.Role, method, path, body string) (int, string)
 
 // do makes a request in a role. Over HTTP a member speaks for itself, and a login node for its
 // users; on the socket the kernel says which user connects.
-func (c *cluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
+func (c *testCluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
 	*http.Response, error,
 ) {
 	req, err := http.NewRequestWithContext(ctx, method, "https://"+c.addr+path, strings.NewReader(body))
@@ -392,7 +393,7 @@ func TestEveryCellOfThePermissions(t *testing.T) {
 		ways = append(ways, "unix")
 	}
 	cells := server.Cells()
-	for _, word := range append([]string{""}, model.PrivateWords...) {
+	for _, word := range append([]string{""}, cluster.PrivateWords...) {
 		c.over = "http"
 		c.private(word)
 		for _, c.over = range ways {
@@ -411,7 +412,7 @@ func TestEveryCellOfThePermissions(t *testing.T) {
 }
 
 // walk compares one cell with what happens.
-func (c *cluster) walk(cell *server.Cell) {
+func (c *testCluster) walk(cell *server.Cell) {
 	c.t.Helper()
 	name := fmt.Sprintf("%s: %s in role %s, private %q", c.over, cell.Path, cell.Role, cell.Private)
 	if cell.Part != nil {
@@ -458,7 +459,7 @@ func tells(text string) string {
 
 // request is the path and the body of a request for a cell. One that is allowed acts on a job of its
 // own.
-func (c *cluster) request(cell *server.Cell) (path, body string) {
+func (c *testCluster) request(cell *server.Cell) (path, body string) {
 	id := c.ids["running"]
 	verb := filepath.Base(cell.Path)
 	if cell.Method == "POST" {
@@ -511,25 +512,25 @@ var samples = map[string]string{
 }
 
 // probes report whether a part of a route is allowed, and what was answered.
-var probes = map[string]func(*cluster, *server.Cell) (bool, string){
-	"a dependency on a job of another user": (*cluster).depends,
-	"jobs of other users":                   (*cluster).seesJob,
-	"a job of the selection":                (*cluster).cancelsSelection,
-	"a hold that its owner cannot end":      (*cluster).holdsForGood,
-	"a job that an operator holds":          (*cluster).releases,
-	"a time limit above the queue's maximum, or a longer one while the job runs": (*cluster).goesBeyond,
-	"shares of other users":                      (*cluster).seesAccount,
-	"accounts that the user is not in":           (*cluster).seesAccount,
+var probes = map[string]func(*testCluster, *server.Cell) (bool, string){
+	"a dependency on a job of another user": (*testCluster).depends,
+	"jobs of other users":                   (*testCluster).seesJob,
+	"a job of the selection":                (*testCluster).cancelsSelection,
+	"a hold that its owner cannot end":      (*testCluster).holdsForGood,
+	"a job that an operator holds":          (*testCluster).releases,
+	"a time limit above the queue's maximum, or a longer one while the job runs": (*testCluster).goesBeyond,
+	"shares of other users":                      (*testCluster).seesAccount,
+	"accounts that the user is not in":           (*testCluster).seesAccount,
 	"events of nodes":                            contains("node-up"),
 	"requests of other users":                    contains(`"user":"52001"`),
-	"figures of accounts":                        (*cluster).seesFigures,
-	"API tokens of other users, but not of root": (*cluster).actsOnToken,
-	"command, script, environment, secrets, paths, parameters, output of a job": (*cluster).seesDetails,
+	"figures of accounts":                        (*testCluster).seesFigures,
+	"API tokens of other users, but not of root": (*testCluster).actsOnToken,
+	"command, script, environment, secrets, paths, parameters, output of a job": (*testCluster).seesDetails,
 }
 
 // contains is a probe that looks for a text in the answer.
-func contains(what string) func(*cluster, *server.Cell) (bool, string) {
-	return func(c *cluster, cell *server.Cell) (bool, string) {
+func contains(what string) func(*testCluster, *server.Cell) (bool, string) {
+	return func(c *testCluster, cell *server.Cell) (bool, string) {
 		_, text := c.ask(cell.Role, cell.Method, cell.Path, "")
 		return strings.Contains(text, what), text
 	}
@@ -537,14 +538,14 @@ func contains(what string) func(*cluster, *server.Cell) (bool, string) {
 
 // seesFigures reports whether the metrics have those of accounts. Each caller of this test is on the
 // loopback, so a role that may not see them shows where they are private.
-func (c *cluster) seesFigures(cell *server.Cell) (bool, string) {
+func (c *testCluster) seesFigures(cell *server.Cell) (bool, string) {
 	if !slices.Contains(cell.Part.Private, cell.Private) && !cell.Allowed {
 		return false, ""
 	}
 	return contains("rota_account_share{account=")(c, cell)
 }
 
-func (c *cluster) depends(cell *server.Cell) (bool, string) {
+func (c *testCluster) depends(cell *server.Cell) (bool, string) {
 	j := job("depends")
 	j.Dependencies = []jobspec.Dependency{{Type: "after", Jobs: []string{fmt.Sprint(c.ids["held"])}}}
 	j.Account = ""
@@ -564,7 +565,7 @@ func (c *cluster) depends(cell *server.Cell) (bool, string) {
 }
 
 // seesJob reports whether an answer has a job of the owner.
-func (c *cluster) seesJob(cell *server.Cell) (bool, string) {
+func (c *testCluster) seesJob(cell *server.Cell) (bool, string) {
 	path, body, sought := cell.Path, "", fmt.Sprintf(`"id":%d,`, c.ids["running"])
 	switch path {
 	case "/v1/jobs":
@@ -588,7 +589,7 @@ func (c *cluster) seesJob(cell *server.Cell) (bool, string) {
 
 // cancelsSelection selects a job of the owner in every way, and reports whether it is cancelled. A
 // selection that is denied must leave it alone.
-func (c *cluster) cancelsSelection(cell *server.Cell) (bool, string) {
+func (c *testCluster) cancelsSelection(cell *server.Cell) (bool, string) {
 	allowed, answer := 0, ""
 	id := c.submit(job("selected"))
 	bodies := []string{
@@ -615,7 +616,7 @@ func (c *cluster) cancelsSelection(cell *server.Cell) (bool, string) {
 }
 
 // holdsForGood holds a job and reports whether its owner cannot release it.
-func (c *cluster) holdsForGood(cell *server.Cell) (bool, string) {
+func (c *testCluster) holdsForGood(cell *server.Cell) (bool, string) {
 	id := c.submit(job("fresh"))
 	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/hold", id), "{}")
 	if status != http.StatusOK {
@@ -626,7 +627,7 @@ func (c *cluster) holdsForGood(cell *server.Cell) (bool, string) {
 }
 
 // releases reports whether a role ends a hold of an operator.
-func (c *cluster) releases(cell *server.Cell) (bool, string) {
+func (c *testCluster) releases(cell *server.Cell) (bool, string) {
 	id := c.submit(job("fresh"))
 	if status, text := c.ask(access.Operator, "POST", fmt.Sprintf("/v1/jobs/%d/hold", id), "{}"); status != 200 {
 		c.t.Errorf("hold: %d %s", status, text)
@@ -637,7 +638,7 @@ func (c *cluster) releases(cell *server.Cell) (bool, string) {
 
 // goesBeyond reports whether a role gives a job more time than its queue has, and more to one that
 // runs.
-func (c *cluster) goesBeyond(cell *server.Cell) (bool, string) {
+func (c *testCluster) goesBeyond(cell *server.Cell) (bool, string) {
 	id := c.submit(job("fresh"))
 	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/update", id), `{"time_limit":999999}`)
 	runs := fmt.Sprintf("/v1/jobs/%d/update", c.ids["running"])
@@ -652,13 +653,13 @@ func (c *cluster) goesBeyond(cell *server.Cell) (bool, string) {
 }
 
 // seesAccount reports whether an answer has the account physics. The user in role User is not in it.
-func (c *cluster) seesAccount(cell *server.Cell) (bool, string) {
+func (c *testCluster) seesAccount(cell *server.Cell) (bool, string) {
 	_, text := c.ask(cell.Role, cell.Method, cell.Path, "")
 	return strings.Contains(text, `"physics"`), text
 }
 
 // seesDetails reports whether a route shows details of the owner's jobs, whatever its parameters.
-func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
+func (c *testCluster) seesDetails(cell *server.Cell) (bool, string) {
 	if cell.Path == "/v1/events" {
 		found, answer := contains(string(model.EventClass))(c, cell)
 		if killed := strings.Contains(answer, secret); killed != found {
@@ -858,7 +859,7 @@ func TestANodeVouchesForOrdinaryUsersOnly(t *testing.T) {
 // job of another user, and on a job that never was, and compares the answers.
 func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
 	c := startCluster(t, endedInHistoryOnly)
-	c.private(model.PrivateJobs)
+	c.private(cluster.PrivateJobs)
 	seen := map[string]bool{}
 	for _, cell := range server.Cells() {
 		if cell.Rule.About != access.OneJob || seen[cell.Method+cell.Path] {
@@ -949,7 +950,7 @@ func TestOtherNamesOfAJobHaveItsOwner(t *testing.T) {
 // has with another user, and not that user's.
 func TestSharesOfOthersArePrivate(t *testing.T) {
 	c := startCluster(t)
-	for word, sees := range map[string]bool{"": true, model.PrivateUsage: false} {
+	for word, sees := range map[string]bool{"": true, cluster.PrivateUsage: false} {
 		c.private(word)
 		_, text := c.ask(access.User, "GET", "/v1/shares", "")
 		if !strings.Contains(text, `"account":"both"`) || !strings.Contains(text, `"user":"52005"`) ||

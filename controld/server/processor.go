@@ -13,7 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // processorBurst is for how long a user may save processor time that it has not used.
@@ -129,7 +129,7 @@ func (x *exchange) metered(f func() error) error {
 func (x *exchange) counts() bool { return x.caller != nil && !x.caller.Machine && x.rt.Out != nil }
 
 func (x *exchange) maxProcessor() int {
-	return cmp.Or(x.config().MaxProcessor, model.DefaultMaxProcessor)
+	return cmp.Or(x.config().MaxProcessor, cluster.DefaultMaxProcessor)
 }
 
 // checkProcessor refuses a request that reads, or tries something out, of a user that has used up

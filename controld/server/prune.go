@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -33,14 +34,14 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 	}
 	keep := rule.Of(len(values))
 	resp := &api.PruneResponse{Kept: []int{}, Cancelled: []int{}, Silent: []int{}}
-	var lost model.Ranges
+	var lost ranges.Ranges
 	elements := r.Job.Spec.Array.Elements()
 	for rank, member := range judge.Ranked(values, req.Goal) {
 		if index := elements.Index(member - 1); rank < keep {
 			resp.Kept = append(resp.Kept, index)
 		} else {
 			resp.Cancelled = append(resp.Cancelled, index)
-			lost = append(lost, model.Range{First: member, Last: member})
+			lost = append(lost, ranges.Range{First: member, Last: member})
 		}
 	}
 	resp.Silent = x.silent(r.Job, elements, values)

@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/access"
 )
 
 // audit returns the audit log as a role sees it.
-func (c *cluster) audit(role access.Role, query string) []api.AuditEntry {
+func (c *testCluster) audit(role access.Role, query string) []api.AuditEntry {
 	c.t.Helper()
 	status, text := c.ask(role, "GET", "/v1/audit?"+query, "")
 	var list api.AuditList
@@ -101,7 +101,7 @@ func TestTheAuditLog(t *testing.T) {
 // has that it was asked for.
 func TestReadsOfPrivateJobsAreInTheAuditLog(t *testing.T) {
 	c := startCluster(t)
-	c.private(model.PrivateJobs)
+	c.private(cluster.PrivateJobs)
 	status, _ := c.ask(access.User, "GET", fmt.Sprintf("/v1/jobs/%d", c.ids["running"]), "")
 	got := c.audit(access.Admin, fmt.Sprintf("denied=true&job=%d", c.ids["running"]))
 	if status != http.StatusNotFound || len(got) != 1 || got[0].User != "52005" {

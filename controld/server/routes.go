@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
@@ -113,44 +114,44 @@ func jobRoutes() []route {
 	return []route{
 		// Submission and lists.
 		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader,
-			token: model.ScopeSubmit}, submit),
+			token: trust.ScopeSubmit}, submit),
 		{Operation: list, rule: with(seeJobs, partJobs, partDetails), ready: listReady, gather: listGather, handle: listJobs},
 		// Changes of jobs.
 		taking(route{Operation: post("/v1/jobs/cancel", "Cancel every live job that matches"),
-			rule: with(seeJobs, partAct, partJobs), place: onLeader, token: model.ScopeSubmit}, cancelMany),
+			rule: with(seeJobs, partAct, partJobs), place: onLeader, token: trust.ScopeSubmit}, cancelMany),
 		taking(route{Operation: post("/v1/jobs/{id}/cancel", "Stop a job for good", pathID),
-			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
+			rule: actOnJob, place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbCancel)),
 		taking(route{Operation: post("/v1/jobs/{id}/hold", "Keep a pending job from starting", pathID),
-			rule: with(actOnJob, partHold), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
+			rule: with(actOnJob, partHold), place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbHold)),
 		taking(route{Operation: post("/v1/jobs/{id}/release", "End a hold", pathID),
-			rule: with(actOnJob, partRelease), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
+			rule: with(actOnJob, partRelease), place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbRelease)),
 		taking(route{Operation: post("/v1/jobs/{id}/requeue", "Stop a job and make it pending again", pathID),
-			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
+			rule: actOnJob, place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbRequeue)),
 		taking(route{Operation: post("/v1/jobs/{id}/signal", "Send a signal to the processes of a job", pathID),
-			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, signalJob),
+			rule: actOnJob, place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn}, signalJob),
 		taking(route{Operation: post("/v1/jobs/{id}/update", "Change a job's time limit, priority, name or comment", pathID),
-			rule: with(actOnJob, partBeyond), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, update),
+			rule: with(actOnJob, partBeyond), place: onLeader, token: trust.ScopeSubmit, inJob: itsOwn}, update),
 		taking(route{Operation: post("/v1/jobs/{id}/prune", "Cancel all tasks of an array but the best by a metric", pathID),
-			rule: actOnJob, place: onLeader, token: model.ScopeSubmit}, prune),
+			rule: actOnJob, place: onLeader, token: trust.ScopeSubmit}, prune),
 		// One job.
 		returning(route{Operation: poll("/v1/jobs/{id}", "One job with its specification", pathID),
 			rule: with(seeJob, partDetails), past: true, ready: jobReady}, getJob),
 		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
 			rule: with(seeJob, partDetails), past: true}, why),
 		// Processes, output and steps: the node of the job answers.
-		{Operation: process, rule: ofOwner, token: model.ScopeSubmit, handle: execJob},
-		{Operation: terminal, rule: ofOwner, token: model.ScopeSubmit, handle: attachJob},
+		{Operation: process, rule: ofOwner, token: trust.ScopeSubmit, handle: execJob},
+		{Operation: terminal, rule: ofOwner, token: trust.ScopeSubmit, handle: attachJob},
 		{Operation: output, rule: actOnJob, inJob: itsOwn, handle: logs},
-		{Operation: newStep, rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+		{Operation: newStep, rule: ofOwner, token: trust.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		{Operation: steps, rule: actOnJob, inJob: itsOwn, handle: jobSteps},
 		{Operation: toStep("/attach", "Go on with the output of a step, by a stream", reflect.TypeFor[api.StepAttach]()),
-			rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+			rule: ofOwner, token: trust.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		{Operation: toStep("/signal", "Send a signal to all tasks of a step", reflect.TypeFor[api.StepSignal]()),
-			rule: actOnJob, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+			rule: actOnJob, token: trust.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		// Reports of nodes about a job.
 		returning(route{Operation: get("/v1/jobs/{id}/usage", "Usage of an attempt of a job so far, by worker", pathID,
 			[]openapi.Param{{Name: "attempt", In: "query", Kind: openapi.Integer,
@@ -162,7 +163,7 @@ func jobRoutes() []route {
 			rule: actOnJob, place: onLeader, inJob: itsOwn}, getSeries),
 		// The queue and the history.
 		taking(route{Operation: post("/v1/plan", "Whether a job would start now"), rule: with(forUsers, partDepend),
-			token: model.ScopeSubmit, quiet: true}, plan),
+			token: trust.ScopeSubmit, quiet: true}, plan),
 		{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true, handle: listHistory},
 		returning(route{Operation: poll("/v1/priorities", "Jobs that wait, in the order of the scheduler"),
 			rule: with(seeJobs, partJobs)}, listPriorities),

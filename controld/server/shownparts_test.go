@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/explain"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -47,7 +48,7 @@ func (s *site) bobs(account string) model.JobID {
 func TestJobsThatWouldLeave(t *testing.T) {
 	s := newSite(t)
 	bobs := s.bobs("a")
-	s.private(model.PrivateJobs)
+	s.private(cluster.PrivateJobs)
 	x := s.request("/v1/plan", "", "", "")
 	of := func(id model.JobID) steering.Displacement {
 		return steering.Displacement{Job: id, Attempt: 2, For: 99, Cause: model.CauseTE, Workers: 3, GraceMS: 4999,
@@ -98,7 +99,7 @@ func TestQuotasAndSparedJobs(t *testing.T) {
 	for _, c := range []struct {
 		private    []string
 		user, jobs bool // of others are shown
-	}{{nil, true, true}, {[]string{model.PrivateUsage}, false, true}, {[]string{model.PrivateJobs}, true, false}} {
+	}{{nil, true, true}, {[]string{cluster.PrivateUsage}, false, true}, {[]string{cluster.PrivateJobs}, true, false}} {
 		s.private(c.private...)
 		x := s.request("/v1/plan", "", "", "")
 		got := x.presentQuotas(quota)
@@ -132,7 +133,7 @@ func TestQuotasAndSparedJobs(t *testing.T) {
 func TestJobsOfOthersInAJob(t *testing.T) {
 	s := newSite(t)
 	bobs := s.bobs("a")
-	s.private(model.PrivateJobs)
+	s.private(cluster.PrivateJobs)
 	attempt := func(id model.JobID) api.Attempt {
 		return api.Attempt{For: id, ForUser: "u", ForAccount: "a", Suspension: &api.Suspension{For: id},
 			Trials: []api.Trial{{With: id}}}
@@ -249,9 +250,9 @@ func TestWhatTheStateSaysOfItself(t *testing.T) {
 	}
 	s.Replica.StartLeading()
 	cfg := *s.Replica.View().Config()
-	cfg.Accounts = map[string]model.Account{"named": {Users: map[string]model.Terms{"ann": {}}}, "other": {},
+	cfg.Accounts = map[string]cluster.Account{"named": {Users: map[string]cluster.Terms{"ann": {}}}, "other": {},
 		"led": {Coordinators: []string{"ann"}}}
-	cfg.Private = []string{model.PrivateAccounts}
+	cfg.Private = []string{cluster.PrivateAccounts}
 	s.do(fsm.SetConfig{Config: cfg})
 	s.submit(func(j *jobspec.Job) { j.Account = "charged" })
 	reads := func() *exchange {
@@ -323,7 +324,7 @@ func TestMetricsOfRequests(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, all)
 		}
 	}
-	s.private(model.PrivateAccounts)
+	s.private(cluster.PrivateAccounts)
 	if text := show(access.User); strings.Contains(text, "physics") || !strings.Contains(text, "rota_index") {
 		t.Errorf("a user is shown\n%s", text)
 	}
@@ -413,7 +414,7 @@ func TestAPageOfTheHistory(t *testing.T) {
 			t.Errorf("%s: %v, next %q, want %v, next %q", c.query, ids, next, c.want, c.next)
 		}
 	}
-	for _, word := range []string{model.PrivateJobs, model.PrivateUsage} {
+	for _, word := range []string{cluster.PrivateJobs, cluster.PrivateUsage} {
 		s.private(word)
 		if ids, _, _ := page("name=old"); !slices.Equal(ids, []model.JobID{1002, 1000}) {
 			t.Errorf("with %s private a user sees %v", word, ids)

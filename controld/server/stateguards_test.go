@@ -20,6 +20,10 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/ranges"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -51,7 +55,7 @@ func (s *site) of(caller *identity.Caller, name string) *exchange {
 // TestChangesThatAMajorityOfNodesWouldNotSee: with so many nodes that follow another generation.
 func TestChangesThatAMajorityOfNodesWouldNotSee(t *testing.T) {
 	s := small(t)
-	other := model.Generation{Number: 9, ID: "00000000000000aa"}
+	other := generation.Generation{Number: 9, ID: "00000000000000aa"}
 	for nodes := 0; nodes <= 5; nodes++ {
 		if nodes > 0 {
 			boot(t, s.Server, fmt.Sprint("n", nodes), "b")
@@ -86,7 +90,7 @@ func TestChangesThatAMajorityOfNodesWouldNotSee(t *testing.T) {
 // TestHowAGenerationIsShown: before it holds, when it does, and until jobs from before may start.
 func TestHowAGenerationIsShown(t *testing.T) {
 	s := small(t)
-	g := model.Generation{Number: 1, ID: "00000000000000aa"}
+	g := generation.Generation{Number: 1, ID: "00000000000000aa"}
 	show := func() *api.GenerationState { return s.of(named("ann", 7), "").presentGeneration() }
 	if show() != nil || s.of(nil, "n1").awaitGeneration() != nil {
 		t.Errorf("generation 0 is shown as %+v", show())
@@ -94,9 +98,10 @@ func TestHowAGenerationIsShown(t *testing.T) {
 	for _, n := range []string{"n1", "n2", "n3"} {
 		boot(t, s.Server, n, "b"+n)
 	}
-	s.do(fsm.RaiseGeneration{Generation: g, Means: model.MeansRestore, Controller: "c1"})
+	s.do(fsm.RaiseGeneration{Generation: g, Means: generation.MeansRestore, Controller: "c1"})
 	got := show()
-	if got.Generation != g.String() || got.Means != model.MeansRestore || got.Controller != "c1" || got.Raised == nil ||
+	if got.Generation != g.String() || got.Means != generation.MeansRestore ||
+		got.Controller != "c1" || got.Raised == nil ||
 		got.Settled || got.Accepted != 0 || got.Need != 2 || !slices.Equal(got.Missing, []string{"n1", "n2", "n3"}) ||
 		got.OldJobsIn != 0 {
 		t.Errorf("before any node follows: %+v", got)
@@ -104,14 +109,14 @@ func TestHowAGenerationIsShown(t *testing.T) {
 	gone, end := context.WithCancel(t.Context())
 	end()
 	s.alive = gone
-	if err := s.of(nil, "n1").awaitGeneration(); !errors.Is(err, model.ErrUnsettled) {
+	if err := s.of(nil, "n1").awaitGeneration(); !errors.Is(err, generation.ErrUnsettled) {
 		t.Errorf("it holds already: %v", err)
 	}
 	follows := func(node string) error {
 		_, err := s.of(nil, node).nodeThatFollows("b" + node)
 		return err
 	}
-	if err := follows("n1"); !errors.Is(err, model.ErrGeneration) {
+	if err := follows("n1"); !errors.Is(err, generation.ErrGeneration) {
 		t.Errorf("n1 follows: %v", err)
 	}
 	accept := func(node, boot, generation string) (*api.Generation, error) {
@@ -302,18 +307,18 @@ func TestTokensThatAreMade(t *testing.T) {
 		days   int64
 		code   string
 	}{
-		"as it is": {ann, access.User, api.TokenRequest{}, model.APITokenDays, ""},
-		"a day":    {ann, access.User, api.TokenRequest{Days: 1, Name: "ci", Scope: model.ScopeAll}, 1, ""},
-		"a year": {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays, User: "ann"},
-			model.MaxAPITokenDays, ""},
-		"a day more":        {ann, access.User, api.TokenRequest{Days: model.MaxAPITokenDays + 1}, 0, api.CodeInvalid},
+		"as it is": {ann, access.User, api.TokenRequest{}, trust.APITokenDays, ""},
+		"a day":    {ann, access.User, api.TokenRequest{Days: 1, Name: "ci", Scope: trust.ScopeAll}, 1, ""},
+		"a year": {ann, access.User, api.TokenRequest{Days: trust.MaxAPITokenDays, User: "ann"},
+			trust.MaxAPITokenDays, ""},
+		"a day more":        {ann, access.User, api.TokenRequest{Days: trust.MaxAPITokenDays + 1}, 0, api.CodeInvalid},
 		"less than a day":   {ann, access.User, api.TokenRequest{Days: -1}, 0, api.CodeInvalid},
 		"no name":           {ann, access.User, api.TokenRequest{Name: "a b"}, 0, api.CodeInvalid},
 		"an odd scope":      {ann, access.User, api.TokenRequest{Scope: "x"}, 0, api.CodeInvalid},
-		"all, by a node":    {byNode, access.User, api.TokenRequest{Scope: model.ScopeAll}, 0, api.CodeDenied},
-		"submit, by a node": {byNode, access.User, api.TokenRequest{Scope: model.ScopeSubmit}, model.APITokenDays, ""},
+		"all, by a node":    {byNode, access.User, api.TokenRequest{Scope: trust.ScopeAll}, 0, api.CodeDenied},
+		"submit, by a node": {byNode, access.User, api.TokenRequest{Scope: trust.ScopeSubmit}, trust.APITokenDays, ""},
 		"for another":       {ann, access.User, api.TokenRequest{User: "bob"}, 0, api.CodeDenied},
-		"for another, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "daemon"}, model.APITokenDays,
+		"for another, by admins": {admin, access.User | access.Admin, api.TokenRequest{User: "daemon"}, trust.APITokenDays,
 			""},
 		"for an unknown one": {admin, access.User | access.Admin, api.TokenRequest{User: "not-there"}, 0,
 			api.CodeInvalid},
@@ -328,7 +333,7 @@ func TestTokensThatAreMade(t *testing.T) {
 		}
 		if err == nil && (got.Expires.Sub(got.Created.Time) != time.Duration(c.days)*24*time.Hour || got.State != "valid" ||
 			x.about.object != got.ID || got.Token == "" || got.By != c.caller.User.User || c.req.Scope == "" &&
-			got.Scope != model.ScopeSubmit || c.req.Scope != "" && got.Scope != c.req.Scope || got.Name != c.req.Name) {
+			got.Scope != trust.ScopeSubmit || c.req.Scope != "" && got.Scope != c.req.Scope || got.Name != c.req.Name) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -377,11 +382,11 @@ func TestTokensThatAreMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, scope string
 		method       string
-		needs        model.TokenScope
+		needs        trust.TokenScope
 		status       int // 0: it may
 	}{"no token": {"", "", "POST", scopeNever, 0}, "reads": {made.ID, "submit", "GET", "", 0}, "acts": {made.ID,
 		"submit", "POST", "", 403},
-		"submits": {made.ID, "submit", "POST", model.ScopeSubmit, 0}, "acts with all": {made.ID, "all", "POST", "", 0},
+		"submits": {made.ID, "submit", "POST", trust.ScopeSubmit, 0}, "acts with all": {made.ID, "all", "POST", "", 0},
 		"makes one": {made.ID, "all", "POST", scopeNever, 403}, "revoked": {id, "all", "GET", "", 401}, "unknown": {"x",
 			"all", "GET", "", 401}} {
 		x := s.of(&identity.Caller{User: ann.User, Token: c.token, Scope: c.scope}, "")
@@ -399,7 +404,7 @@ func TestTokensThatAreMade(t *testing.T) {
 	}
 	now := s.Replica.Now(s.Replica.View())
 	for at, want := range map[model.Instant]string{now - 1000: "expired", now + 60_000: "valid"} {
-		if got := s.of(ann, "").presentToken(&model.APIToken{Expires: model.Stamp{At: at}}).State; got != want {
+		if got := s.of(ann, "").presentToken(&trust.APIToken{Expires: model.Stamp{At: at}}).State; got != want {
 			t.Errorf("a token that ends at %d, now %d, is %s", at, now, got)
 		}
 	}
@@ -408,7 +413,7 @@ func TestTokensThatAreMade(t *testing.T) {
 // TestConfigurationsThatAreSet goes through versions, comments and what is left out.
 func TestConfigurationsThatAreSet(t *testing.T) {
 	s := small(t)
-	set := func(edit func(*model.Config), comment string, least int) (*api.ConfigVersion, error) {
+	set := func(edit func(*cluster.Config), comment string, least int) (*api.ConfigVersion, error) {
 		cfg := *s.Replica.View().Config()
 		edit(&cfg)
 		return setConfig(s.of(named("adm", 5), ""), &api.ConfigRequest{Config: &cfg, Comment: comment, IfVersion: least})
@@ -417,20 +422,20 @@ func TestConfigurationsThatAreSet(t *testing.T) {
 		t.Errorf("no configuration: %v", err)
 	}
 	long := strings.Repeat("x", versions.MaxComment)
-	if _, err := set(func(c *model.Config) { c.MaxReads = 3 }, long+"x", 0); codeOf(err) != api.CodeInvalid {
+	if _, err := set(func(c *cluster.Config) { c.MaxReads = 3 }, long+"x", 0); codeOf(err) != api.CodeInvalid {
 		t.Errorf("a comment that is too long: %v", err)
 	}
 	policy := s.Replica.View().Config().Policy.Name
-	first, err := set(func(c *model.Config) { c.MaxReads, c.Version, c.Policy.Name = 3, 99, "" }, long, 0)
+	first, err := set(func(c *cluster.Config) { c.MaxReads, c.Version, c.Policy.Name = 3, 99, "" }, long, 0)
 	if err != nil || first.By != "adm" || first.Comment != long || s.Replica.View().Config().MaxReads != 3 ||
 		s.Replica.View().Config().Policy.Name != policy || s.Replica.View().Config().Version == 99 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := set(func(c *model.Config) { c.MaxReads = 4 }, "", first.Number)
+	second, err := set(func(c *cluster.Config) { c.MaxReads = 4 }, "", first.Number)
 	if err != nil || second.Number != first.Number+1 || len(second.Changes) != 1 {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	if _, err := set(func(c *model.Config) { c.MaxReads = 5 }, "", first.Number); err == nil {
+	if _, err := set(func(c *cluster.Config) { c.MaxReads = 5 }, "", first.Number); err == nil {
 		t.Error("a version that is not in force any more is replaced")
 	}
 	list := configVersions(s.Replica.View())
@@ -446,7 +451,7 @@ func TestConfigurationsThatAreSet(t *testing.T) {
 		s.Replica.View().Config().MaxReads != 3 {
 		t.Errorf("after going back reads are %d", s.Replica.View().Config().MaxReads)
 	}
-	if got := configVersions(fsm.New(model.DefaultConfig()).View()); len(got) != 1 || got[0].Number != 1 {
+	if got := configVersions(fsm.New(cluster.DefaultConfig()).View()); len(got) != 1 || got[0].Number != 1 {
 		t.Errorf("of a new state: %+v", got)
 	}
 }
@@ -547,9 +552,9 @@ func TestEventsOfHiddenJobs(t *testing.T) {
 	bobs := s.do(fsm.SubmitJobs{Owner: model.Identity{UID: 8, User: "bob"}, Jobs: []*jobspec.Job{{Name: "b",
 		Groups: []jobspec.Group{{Name: "m", Count: 1, Tasks: []jobspec.Task{{Name: "m", Command: []string{"true"},
 			Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}}}).([]model.JobID)[0]
-	s.do(fsm.SetConfig{Config: func() model.Config {
+	s.do(fsm.SetConfig{Config: func() cluster.Config {
 		c := *s.Replica.View().Config()
-		c.Private = []string{model.PrivateEvents}
+		c.Private = []string{cluster.PrivateEvents}
 		return c
 	}()})
 	for name, c := range map[string]struct {
@@ -578,7 +583,7 @@ func TestEventsOfHiddenJobs(t *testing.T) {
 			t.Errorf("%s: seen %t, %+v", name, seen, e)
 		}
 	}
-	s.do(fsm.SetConfig{Config: func() model.Config { c := *s.Replica.View().Config(); c.Private = nil; return c }()})
+	s.do(fsm.SetConfig{Config: func() cluster.Config { c := *s.Replica.View().Config(); c.Private = nil; return c }()})
 	x := s.request("/v1/events", "", "", "")
 	if !x.maySeeEvent(&api.Event{Job: bobs}) || !x.maySeeEvent(&api.Event{Node: "n1"}) ||
 		x.maySeeEvent(&api.Event{Job: bobs, Type: string(model.EventClass)}) {
@@ -602,8 +607,8 @@ func TestEndedJobsThatAreNotStoredYet(t *testing.T) {
 		"until later":   {history.Filter{Until: at + 1}, 1},
 		"before it":     {history.Filter{Before: seq}, 0},
 		"behind it":     {history.Filter{Before: seq + 1}, 1},
-		"it":            {history.Filter{IDs: model.Span(id, id)}, 1},
-		"another":       {history.Filter{IDs: model.Span(id+1, id+1)}, 0},
+		"it":            {history.Filter{IDs: ranges.Span(id, id)}, 1},
+		"another":       {history.Filter{IDs: ranges.Span(id+1, id+1)}, 0},
 		"its user":      {history.Filter{User: "ann"}, 1},
 		"another user":  {history.Filter{User: "bob"}, 0},
 		"its name":      {history.Filter{Name: "j"}, 1},
@@ -773,7 +778,7 @@ func TestSharesThatAreHeld(t *testing.T) {
 	if !x.seesAccount(own, "a") || !x.seesAccount(own, "b") {
 		t.Error("a user does not see shares that are not private")
 	}
-	for _, word := range []string{model.PrivateUsage, model.PrivateAccounts} {
+	for _, word := range []string{cluster.PrivateUsage, cluster.PrivateAccounts} {
 		cfg := *s.Replica.View().Config()
 		cfg.Private = []string{word}
 		s.do(fsm.SetConfig{Config: cfg})
@@ -782,7 +787,8 @@ func TestSharesThatAreHeld(t *testing.T) {
 			t.Errorf("with %s private: own %t, another's %t", word, x.seesAccount(own, "a"), x.seesAccount(own, "b"))
 		}
 		users := []api.UserShare{{User: "ann"}, {User: "bob"}}
-		if n := len(x.visibleShare(&api.Share{Account: "b", Users: users}).Users); (n == 1) != (word == model.PrivateUsage) {
+		n := len(x.visibleShare(&api.Share{Account: "b", Users: users}).Users)
+		if (n == 1) != (word == cluster.PrivateUsage) {
 			t.Errorf("with %s private %d users are shown", word, n)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/access"
 )
 
@@ -45,8 +45,8 @@ func TestSteeringIsForOperators(t *testing.T) {
 // that is no longer in force is too, and the configuration in force stays.
 func TestConfigurationByTheAPI(t *testing.T) {
 	c := startCluster(t)
-	body := func(version int, change func(*model.Config)) string {
-		var cfg model.Config
+	body := func(version int, change func(*cluster.Config)) string {
+		var cfg cluster.Config
 		_, text := c.ask(access.Admin, "GET", "/v1/config", "")
 		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestConfigurationByTheAPI(t *testing.T) {
 		}
 		return string(out)
 	}
-	bypass := func(n int) func(*model.Config) { return func(c *model.Config) { c.Policy.MaxBypass = n } }
+	bypass := func(n int) func(*cluster.Config) { return func(c *cluster.Config) { c.Policy.MaxBypass = n } }
 	status, text := c.ask(access.Admin, "POST", "/v1/config", body(0, bypass(5)))
 	var made api.ConfigVersion
 	if err := json.Unmarshal([]byte(text), &made); err != nil || status != http.StatusOK || made.Number < 2 {
@@ -72,9 +72,9 @@ func TestConfigurationByTheAPI(t *testing.T) {
 	}{
 		{access.Operator, body(0, bypass(6)), http.StatusForbidden},
 		{access.Admin, body(made.Number-1, bypass(6)), http.StatusConflict},
-		{access.Admin, body(0, func(c *model.Config) { c.Policy.Name = "fastest" }), http.StatusBadRequest},
-		{access.Admin, body(0, func(c *model.Config) { c.Policy.Name = "las" }), http.StatusBadRequest},
-		{access.Admin, body(0, func(c *model.Config) { c.Policy.HalfLifeMS = 1 }), http.StatusBadRequest},
+		{access.Admin, body(0, func(c *cluster.Config) { c.Policy.Name = "fastest" }), http.StatusBadRequest},
+		{access.Admin, body(0, func(c *cluster.Config) { c.Policy.Name = "las" }), http.StatusBadRequest},
+		{access.Admin, body(0, func(c *cluster.Config) { c.Policy.HalfLifeMS = 1 }), http.StatusBadRequest},
 		{access.Admin, `{}`, http.StatusBadRequest},
 		{access.Admin, `{"config":{"brakes":1}}`, http.StatusBadRequest},
 	} {

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -70,14 +71,14 @@ func eventsReady(x *exchange) func(*state.View) bool {
 }
 
 // getConfig answers GET /v1/config.
-func getConfig(x *exchange) (*model.Config, error) {
+func getConfig(x *exchange) (*cluster.Config, error) {
 	cfg := x.view.Config()
 	if x.may(partAccounts) {
 		return cfg, nil
 	}
 	own, out := x.ownAccounts(), *cfg
 	out.Accounts = maps.Clone(cfg.Accounts)
-	maps.DeleteFunc(out.Accounts, func(name string, _ model.Account) bool {
+	maps.DeleteFunc(out.Accounts, func(name string, _ cluster.Account) bool {
 		return !own[name] && !x.mayOnAccount(partAccounts, name)
 	})
 	return &out, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -19,22 +20,22 @@ func createToken(x *exchange, req *api.TokenRequest) (*api.CreatedToken, error) 
 	if err != nil {
 		return nil, err
 	}
-	days := cmp.Or(req.Days, model.APITokenDays)
+	days := cmp.Or(req.Days, trust.APITokenDays)
 	switch {
 	case req.Name != "" && !jobspec.ValidName(req.Name):
 		return nil, problem.Invalid("%q is not a name: it has 1 to 63 letters, digits, '.', '_' and '-'", req.Name)
-	case req.Scope != "" && !slices.Contains(model.TokenScopes, req.Scope):
+	case req.Scope != "" && !slices.Contains(trust.TokenScopes, req.Scope):
 		return nil, problem.Invalid("scope %q: write read, submit or all", req.Scope)
-	case days < 1 || days > model.MaxAPITokenDays:
-		return nil, problem.Invalid("a token is valid for 1 to %d days, not %d", model.MaxAPITokenDays, days)
-	case req.Scope == model.ScopeAll && throughNode(x.caller):
+	case days < 1 || days > trust.MaxAPITokenDays:
+		return nil, problem.Invalid("a token is valid for 1 to %d days, not %d", trust.MaxAPITokenDays, days)
+	case req.Scope == trust.ScopeAll && throughNode(x.caller):
 		return nil, problem.Denied("node %s runs jobs, so API tokens with scope all are not made through it: use a login "+
 			"node or a controller, or scope read or submit", x.caller.From)
 	}
 	text := api.NewBearerToken(x.s.fingerprint())
 	x.about.object = text.ID
-	t, err := proposeFor[*model.APIToken](x, fsm.CreateAPIToken{ID: text.ID, Name: req.Name, Digest: text.Digest(),
-		User: user, By: x.caller.User.User, Scope: cmp.Or(req.Scope, model.ScopeSubmit), LifeMS: int64(days) * model.DayMS})
+	t, err := proposeFor[*trust.APIToken](x, fsm.CreateAPIToken{ID: text.ID, Name: req.Name, Digest: text.Digest(),
+		User: user, By: x.caller.User.User, Scope: cmp.Or(req.Scope, trust.ScopeSubmit), LifeMS: int64(days) * trust.DayMS})
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +76,14 @@ func listTokens(x *exchange) (*api.List[api.APIToken], error) {
 }
 
 // tokens returns the tokens that the caller may see, the last to be made first.
-func (x *exchange) tokens() []*model.APIToken {
+func (x *exchange) tokens() []*trust.APIToken {
 	all := slices.Clone(x.view.APITokens())
-	all = slices.DeleteFunc(all, func(t *model.APIToken) bool { return !x.maySeeToken(t) })
-	slices.SortStableFunc(all, func(a, b *model.APIToken) int { return cmp.Compare(b.Created.At, a.Created.At) })
+	all = slices.DeleteFunc(all, func(t *trust.APIToken) bool { return !x.maySeeToken(t) })
+	slices.SortStableFunc(all, func(a, b *trust.APIToken) int { return cmp.Compare(b.Created.At, a.Created.At) })
 	return all
 }
 
-func (x *exchange) maySeeToken(t *model.APIToken) bool {
+func (x *exchange) maySeeToken(t *trust.APIToken) bool {
 	return t.User.UID == x.caller.User.UID || x.may(partTokens)
 }
 
@@ -94,7 +95,7 @@ func revokeToken(x *exchange) (*api.APIToken, error) {
 	if t := x.view.APIToken(id); t == nil || !x.maySeeToken(t) {
 		return nil, problem.NotFound("there is no API token %q: `rota token list` shows yours", id)
 	}
-	t, err := proposeFor[*model.APIToken](x, fsm.RevokeAPIToken{ID: id})
+	t, err := proposeFor[*trust.APIToken](x, fsm.RevokeAPIToken{ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func revokeToken(x *exchange) (*api.APIToken, error) {
 	return &out, nil
 }
 
-func (x *exchange) presentToken(t *model.APIToken) api.APIToken {
+func (x *exchange) presentToken(t *trust.APIToken) api.APIToken {
 	state := "valid"
 	switch {
 	case t.Revoked != nil:

@@ -18,12 +18,13 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
 )
 
 // token makes an API token in a role, which must succeed.
-func (c *cluster) token(role access.Role, body string) (t api.CreatedToken) {
+func (c *testCluster) token(role access.Role, body string) (t api.CreatedToken) {
 	c.t.Helper()
 	if status, text := c.ask(role, "POST", "/v1/tokens", body); status != http.StatusOK ||
 		json.Unmarshal([]byte(text), &t) != nil {
@@ -33,7 +34,7 @@ func (c *cluster) token(role access.Role, body string) (t api.CreatedToken) {
 }
 
 // actsOnToken reports whether a role sees, makes or revokes tokens of another user.
-func (c *cluster) actsOnToken(cell *server.Cell) (bool, string) {
+func (c *testCluster) actsOnToken(cell *server.Cell) (bool, string) {
 	t := c.token(access.Owner, `{}`)
 	defer c.ask(access.Owner, "POST", "/v1/tokens/"+t.ID+"/revoke", "")
 	var status int
@@ -51,13 +52,13 @@ func (c *cluster) actsOnToken(cell *server.Cell) (bool, string) {
 }
 
 // bearing makes a request with a token and nothing else, and returns status and body.
-func (c *cluster) bearing(token, method, path, body string, headers ...string) (int, string) {
+func (c *testCluster) bearing(token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
 	return c.bearingAs(access.Anyone, token, method, path, body, headers...)
 }
 
 // bearingAs is bearing over a connection with the certificate of a member, or without one as Anyone.
-func (c *cluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
+func (c *testCluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *cluster) bearingAs(member access.Role, token, method, path, body string
 func joined(parts ...string) string { return strings.Join(parts, ".") }
 
 // startTokens runs a controller, and returns its data directory too.
-func startTokens(t *testing.T) (c *cluster, dir string) {
+func startTokens(t *testing.T) (c *testCluster, dir string) {
 	c = startCluster(t, func(cfg *controld.Config) { dir = cfg.DataDir })
 	return c, dir
 }
@@ -161,11 +162,11 @@ func TestATokenIsNoMoreThanItsScope(t *testing.T) {
 	running := fmt.Sprintf("/v1/jobs/%d", c.ids["running"])
 	type try struct {
 		role               access.Role
-		scope              model.TokenScope
+		scope              trust.TokenScope
 		method, path, body string
 		want               int
 	}
-	const read, submit, all = model.ScopeRead, model.ScopeSubmit, model.ScopeAll
+	const read, submit, all = trust.ScopeRead, trust.ScopeSubmit, trust.ScopeAll
 	for _, x := range []try{
 		{access.Owner, read, "GET", "/v1/jobs", "", 200},
 		{access.Owner, read, "GET", running, "", 200},
@@ -278,7 +279,7 @@ func TestTokenRequestsThatAreRefused(t *testing.T) {
 		t.Errorf("%+v", got.APIToken)
 	}
 	if got := c.token(access.Owner, `{}`); got.Expires.Sub(got.Created.Time) != 90*24*time.Hour ||
-		got.Scope != model.ScopeSubmit {
+		got.Scope != trust.ScopeSubmit {
 		t.Errorf("without a wish: %+v", got.APIToken)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // userRequests counts the waiting and following requests of each user. Each of them keeps a
@@ -93,7 +93,7 @@ func (x *exchange) begin() (end func(), err error) {
 			_ = x.takeRead(true)
 		}
 	}
-	most := cmp.Or(cfg.MaxRequests, model.DefaultMaxRequests)
+	most := cmp.Or(cfg.MaxRequests, cluster.DefaultMaxRequests)
 	if n <= most || x.s.rolesOf(x.caller, cfg)&operators != 0 {
 		return end, nil
 	}
@@ -112,7 +112,7 @@ func (x *exchange) takeRead(now bool) error {
 		return nil
 	}
 	cfg := x.config()
-	most := cmp.Or(cfg.MaxReads, model.DefaultMaxReads)
+	most := cmp.Or(cfg.MaxReads, cluster.DefaultMaxReads)
 	if x.s.rolesOf(x.caller, cfg)&operators != 0 || x.s.requests.mayRead(x.caller.User.UID, most, now) {
 		return nil
 	}

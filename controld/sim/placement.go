@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // paperKeys are the parameters of the FitGpp paper's policies. The first has no effect on policies
 // that ignore size and grace.
 var paperKeys = []policyKey{
-	{"s", "how much a victim's grace weighs against its size, such as 4", func(p *model.Policy, value string) error {
+	{"s", "how much a victim's grace weighs against its size, such as 4", func(p *cluster.Policy, value string) error {
 		s, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(s >= 0 && s <= 1e6) {
 			return fmt.Errorf("%q is not a number from 0 to 1000000", value)
@@ -24,7 +24,7 @@ var paperKeys = []policyKey{
 		}
 		return nil
 	}},
-	{"p", "how often one job may be preempted, or inf", func(p *model.Policy, value string) error {
+	{"p", "how often one job may be preempted, or inf", func(p *cluster.Policy, value string) error {
 		if value == "inf" {
 			p.MaxPreempts = -1
 			return nil
@@ -43,18 +43,18 @@ var paperKeys = []policyKey{
 var rotaPreemptKeys = []policyKey{
 	paperKeys[0], {"p", "how often one job may be preempted in a day, or inf", paperKeys[1].set},
 	{"min_runtime", "how long a job runs before it is preempted, if others can be",
-		positiveDuration(func(p *model.Policy) *int64 { return &p.MinRuntimeMS })},
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"min_turn", "how long a job runs before one with less attained service replaces it, or never",
-		func(p *model.Policy, value string) error {
+		func(p *cluster.Policy, value string) error {
 			if value == "never" {
 				p.MinTurnMS = -1
 				return nil
 			}
-			return positiveDuration(func(p *model.Policy) *int64 { return &p.MinTurnMS })(p, value)
+			return positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })(p, value)
 		}},
 	{"headroom", "thousandths of the GPUs that stay free for trial-and-error jobs, at most",
-		func(p *model.Policy, value string) error {
-			err := whole(0, 1000, func(p *model.Policy) *int64 { return &p.HeadroomPM })(p, value)
+		func(p *cluster.Policy, value string) error {
+			err := whole(0, 1000, func(p *cluster.Policy) *int64 { return &p.HeadroomPM })(p, value)
 			if p.HeadroomPM == 0 {
 				p.HeadroomPM = -1
 			}
@@ -65,7 +65,7 @@ var rotaPreemptKeys = []policyKey{
 // oneOf is the parameter that says where single workers go.
 func oneOf(names ...string) policyKey {
 	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
-	return policyKey{"fit", list, func(p *model.Policy, value string) error {
+	return policyKey{"fit", list, func(p *cluster.Policy, value string) error {
 		if !slices.Contains(names, value) {
 			return fmt.Errorf("%q is not %s", value, list)
 		}
@@ -77,7 +77,7 @@ func oneOf(names ...string) policyKey {
 // placementKeys are the parameters of policies that let the user choose where single workers go,
 // and that draw nothing else. They are set in the order of their names, so that fit is known when
 // seed is set.
-var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *model.Policy, value string) error {
+var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *cluster.Policy, value string) error {
 	if p.Placement != "random" {
 		return errors.New("nothing is drawn without fit=random")
 	}
@@ -88,14 +88,14 @@ var (
 	fitKey   = oneOf("first", "best", "worst", "random", "frag")
 	obeysKey = policyKey{"random_obeys_p",
 		"no: victims drawn at random, because no other fits, do not obey p, as in the paper",
-		func(p *model.Policy, value string) error {
+		func(p *cluster.Policy, value string) error {
 			if value != "yes" && value != "no" {
 				return fmt.Errorf("%q is neither yes nor no", value)
 			}
 			p.RandomUncapped = value == "no"
 			return nil
 		}}
-	seedKey = policyKey{"seed", "of random draws, instead of --seed", func(p *model.Policy, value string) error {
+	seedKey = policyKey{"seed", "of random draws, instead of --seed", func(p *cluster.Policy, value string) error {
 		seed, err := strconv.ParseUint(value, 10, 64)
 		if err != nil || seed == 0 { // 0 stands for the seed of the run
 			return fmt.Errorf("%q is not a whole number from 1 to %d", value, uint64(math.MaxUint64))

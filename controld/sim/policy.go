@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -52,34 +52,34 @@ type policyRow struct {
 type policyKey struct {
 	name string
 	what string
-	set  func(p *model.Policy, value string) error
+	set  func(p *cluster.Policy, value string) error
 }
 
 // sharingKey is one parameter of how jobs share nodes, which the queue has under every policy.
 type sharingKey struct {
 	name string
 	what string
-	set  func(s *model.Sharing, value string) error
+	set  func(s *cluster.Sharing, value string) error
 }
 
 var sharingKeys = []sharingKey{
 	{"oversubscribe", "how many times its GPUs a node takes on jobs that take turns; 0: no turns",
-		func(s *model.Sharing, value string) error {
+		func(s *cluster.Sharing, value string) error {
 			n, err := strconv.Atoi(value)
-			if err != nil || n < 0 || n > model.MaxOversubscribe {
-				return fmt.Errorf("%q is not a whole number from 0 to %d", value, model.MaxOversubscribe)
+			if err != nil || n < 0 || n > cluster.MaxOversubscribe {
+				return fmt.Errorf("%q is not a whole number from 0 to %d", value, cluster.MaxOversubscribe)
 			}
 			s.Oversubscribe = n
 			return nil
 		}},
 	{"pack", "on: several jobs may be put on one GPU",
-		onOrOff(func(s *model.Sharing) *bool { return &s.Pack })},
+		onOrOff(func(s *cluster.Sharing) *bool { return &s.Pack })},
 	{"migrate", "on: jobs may move to other nodes",
-		onOrOff(func(s *model.Sharing) *bool { return &s.Migrate })},
+		onOrOff(func(s *cluster.Sharing) *bool { return &s.Migrate })},
 }
 
-func onOrOff(field func(*model.Sharing) *bool) func(*model.Sharing, string) error {
-	return func(s *model.Sharing, value string) error {
+func onOrOff(field func(*cluster.Sharing) *bool) func(*cluster.Sharing, string) error {
+	return func(s *cluster.Sharing, value string) error {
 		if value != "on" && value != "off" {
 			return fmt.Errorf("%q is not on or off", value)
 		}
@@ -120,43 +120,45 @@ var policyRows = []policyRow{
 // queue.
 var reservationKeys = []policyKey{
 	{"reserve_after", "how long the head of the queue waits before capacity is reserved, such as 10m",
-		duration(func(p *model.Policy) *int64 { return &p.ReserveAfterMS })},
+		duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
 	{"reserve_hold", "how long the reservation lasts",
-		positiveDuration(func(p *model.Policy) *int64 { return &p.ReserveHoldMS })},
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past the head of the queue before capacity is reserved",
-		whole(0, 1_000_000_000, func(p *model.Policy) *int { return &p.MaxBypass })},
+		whole(0, 1_000_000_000, func(p *cluster.Policy) *int { return &p.MaxBypass })},
 }
 
 // shareKeys are the parameters of policies that use the quotas of accounts and users.
 var shareKeys = []policyKey{
 	{"min_runtime", "least run time before a job is preempted for another account",
-		positiveDuration(func(p *model.Policy) *int64 { return &p.MinRuntimeMS })},
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"half_life", "after which usage counts half; 0s for no decay",
-		duration(func(p *model.Policy) *int64 { return &p.HalfLifeMS })},
+		duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
 	{"influence", "of usage on how spare capacity is divided, in thousandths",
-		whole(0, 1_000_000_000, func(p *model.Policy) *int { return &p.UsageInfluence })},
+		whole(0, 1_000_000_000, func(p *cluster.Policy) *int { return &p.UsageInfluence })},
 }
 
 // preemptionKeys are the parameters of policies that preempt.
 var preemptionKeys = []policyKey{
 	{"min_run", "least run time before a job is preempted",
-		duration(func(p *model.Policy) *int64 { return &p.MinRunMS })},
+		duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
 }
 
 // elasticKeys are the parameters of policies that resize jobs.
 var elasticKeys = []policyKey{
 	{"grow_after", "how long capacity is free before a job grows into it",
-		positiveDuration(func(p *model.Policy) *int64 { return &p.GrowAfterMS })},
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
 	{"cooldown", "how long a job keeps its size unless others need its capacity",
-		positiveDuration(func(p *model.Policy) *int64 { return &p.CooldownMS })},
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
 	{"gain", "thousandths by which more workers must make a job faster",
-		whole(1, 1000, func(p *model.Policy) *int64 { return &p.GrowGainPM })},
+		whole(1, 1000, func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
 }
 
 // rotaKeys are the parameters of policy rota.
 var rotaKeys = []policyKey{
 	elasticKeys[0], elasticKeys[1],
-	{"elastic", "off: elastic jobs have a fixed number of workers", func(p *model.Policy, value string) error {
+	{"elastic", "off: elastic jobs have a fixed number of workers", func(
+		p *cluster.Policy, value string,
+	) error {
 		switch value {
 		case "on", "off":
 			p.Rigid = value == "off"
@@ -168,9 +170,10 @@ var rotaKeys = []policyKey{
 
 // tuningKeys are the tunables of policy rota.
 func tuningKeys() (keys []policyKey) {
-	for _, t := range model.Tunables() {
-		keys = append(keys, policyKey{t.Name, t.Does + ": " + t.Unit + "; 0: off", func(p *model.Policy, value string) error {
-			err := whole(0, model.MostTunable, t.Field)(p, value)
+	for _, t := range cluster.Tunables() {
+		does := t.Does + ": " + t.Unit + "; 0: off"
+		keys = append(keys, policyKey{t.Name, does, func(p *cluster.Policy, value string) error {
+			err := whole(0, cluster.MostTunable, t.Field)(p, value)
 			if err == nil && *t.Field(p) == 0 {
 				*t.Field(p) = -1
 			}
@@ -181,8 +184,8 @@ func tuningKeys() (keys []policyKey) {
 }
 
 // whole sets a whole number within bounds.
-func whole[T int | int64](least, most int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
-	return func(p *model.Policy, value string) error {
+func whole[T int | int64](least, most int64, field func(*cluster.Policy) *T) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("%q is not a whole number from %d to %d", value, least, most)
@@ -194,9 +197,9 @@ func whole[T int | int64](least, most int64, field func(*model.Policy) *T) func(
 
 // positiveDuration sets a duration that may not be zero, because zero would mean the default, or
 // would be over at once.
-func positiveDuration(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+func positiveDuration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
 	read := duration(field)
-	return func(p *model.Policy, value string) error {
+	return func(p *cluster.Policy, value string) error {
 		if err := read(p, value); err != nil {
 			return err
 		}
@@ -207,8 +210,8 @@ func positiveDuration(field func(*model.Policy) *int64) func(*model.Policy, stri
 	}
 }
 
-func duration(field func(*model.Policy) *int64) func(*model.Policy, string) error {
-	return func(p *model.Policy, value string) error {
+func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, value string) error {
 		s, err := jobspec.ParseSeconds(value)
 		if err != nil {
 			return err
@@ -280,19 +283,19 @@ func (p *Policy) keys() []string { return slices.Sorted(maps.Keys(p.Params)) }
 // traces have jobs of any length. Of a configured policy it has what trial-and-error jobs may hold
 // at once, and if it is the same policy all else too, unless it is a parameter; without one
 // trial-and-error jobs may hold any number of GPUs.
-func (p *Policy) config(configured *model.Policy) (model.Config, error) {
-	cfg := model.DefaultConfig()
+func (p *Policy) config(configured *cluster.Policy) (cluster.Config, error) {
+	cfg := cluster.DefaultConfig()
 	switch {
 	case configured == nil:
 		cfg.Policy.TEAccountPM, cfg.Policy.TEUserPM = 1000, 1000 // a trace has as many as it has
-	case cmp.Or(configured.Name, model.NewPolicy) == p.Name:
+	case cmp.Or(configured.Name, cluster.NewPolicy) == p.Name:
 		cfg.Policy = *configured
 	default:
 		cfg.Policy.TEAccountGPUs = configured.TEAccountGPUs
 		cfg.Policy.TEAccountPM, cfg.Policy.TEUserPM = configured.TEAccountPM, configured.TEUserPM
 	}
 	cfg.ClusterName = "simulation"
-	queue := model.Queue{DefaultClass: jobspec.BE}
+	queue := cluster.Queue{DefaultClass: jobspec.BE}
 	cfg.Policy.Name = p.Name
 	cfg.Policy.GrowAfterMS = cmp.Or(cfg.Policy.GrowAfterMS, p.row.idle)
 	for _, key := range p.keys() {
@@ -303,13 +306,13 @@ func (p *Policy) config(configured *model.Policy) (model.Config, error) {
 			return cfg, fmt.Errorf("policy %s: %s: %w: %w", p.Name, key, ErrValue, err)
 		}
 	}
-	cfg.Queues = map[string]model.Queue{"default": queue}
+	cfg.Queues = map[string]cluster.Queue{"default": queue}
 	return cfg, nil
 }
 
 // set puts a parameter into the policy block of the configuration, or into how its queue's jobs
 // share nodes.
-func (r *policyRow) set(p *model.Policy, q *model.Sharing, key, value string) error {
+func (r *policyRow) set(p *cluster.Policy, q *cluster.Sharing, key, value string) error {
 	for _, k := range sharingKeys {
 		if k.name == key {
 			return k.set(q, value)

@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -145,7 +146,7 @@ func (e *engine) endSearch(s *search) error {
 }
 
 // cancelTasks cancels tasks of a search, all if none are named.
-func (e *engine) cancelTasks(s *search, tasks model.Ranges) error {
+func (e *engine) cancelTasks(s *search, tasks ranges.Ranges) error {
 	if err := e.sendReports(); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (e *engine) cancelTasks(s *search, tasks model.Ranges) error {
 		return fmt.Errorf("cancel tasks %v of array %d: %w", tasks, s.array, err)
 	}
 	if len(tasks) == 0 {
-		tasks = model.Span(1, s.tasks)
+		tasks = ranges.Span(1, s.tasks)
 	}
 	for task := range tasks.All() {
 		e.cancelled(s.first + int32(task-1))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
@@ -23,7 +24,7 @@ type Setup struct {
 	Policy Policy
 	// of a cluster's file: what trial-and-error jobs may hold at once, and all else if it is the same
 	// policy; nil: they may hold any number of GPUs
-	Configured *model.Policy
+	Configured *cluster.Policy
 
 	Seed     uint64
 	Tick     int64 // cycles run at its multiples only; 0: whenever something happens
@@ -80,21 +81,21 @@ func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 }
 
 // table returns the accounts of a trace for the configuration, nil without quotas.
-func (s *Setup) table(accounts []string) (map[string]model.Account, error) {
+func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 	if !s.Deserved.Any() {
 		return nil, nil
 	}
-	if len(accounts) > model.MaxAccounts {
+	if len(accounts) > cluster.MaxAccounts {
 		return nil, fmt.Errorf("%d accounts in the trace; at most %d can have a quota: %w", len(accounts),
-			model.MaxAccounts, ErrSetup)
+			cluster.MaxAccounts, ErrSetup)
 	}
 	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
-	all := map[string]model.Account{}
+	all := map[string]cluster.Account{}
 	for _, name := range accounts {
 		gpus := s.Deserved.of(name, len(accounts), have)
 		sum += gpus
 		if gpus > 0 {
-			all[name] = model.Account{Terms: model.Terms{Deserved: &model.Quota{GPUs: &gpus}}}
+			all[name] = cluster.Account{Terms: cluster.Terms{Deserved: &cluster.Quota{GPUs: &gpus}}}
 		}
 	}
 	if sum > have {

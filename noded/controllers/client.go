@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/member"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/noded/checkpoints"
 )
 
@@ -29,7 +29,7 @@ type Controllers struct {
 	Log        *slog.Logger
 	// Follows returns the generation of the cluster that this node follows; nil, on a login node:
 	// requests carry none.
-	Follows func() model.Generation
+	Follows func() generation.Generation
 
 	mu     sync.Mutex
 	addrs  []string
@@ -188,7 +188,7 @@ func (c *Controllers) withGeneration(next http.RoundTripper) http.RoundTripper {
 }
 
 type generationCarrier struct {
-	generation func() model.Generation // nil: none is carried
+	generation func() generation.Generation // nil: none is carried
 	credential *pki.Credential
 	next       http.RoundTripper
 }

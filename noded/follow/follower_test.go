@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/controllers"
 )
@@ -159,11 +160,11 @@ func TestTheGenerationIsKeptOverARestart(t *testing.T) {
 	if err != nil || l.Current().Number != 0 {
 		t.Fatal(l, err)
 	}
-	g := model.Generation{Number: 7, ID: "00000000000000aa"}
+	g := generation.Generation{Number: 7, ID: "00000000000000aa"}
 	if err := l.Follow(g); err != nil {
 		t.Fatal(err)
 	}
-	for cluster, want := range map[string]model.Generation{"a": g, "b": {}} {
+	for cluster, want := range map[string]generation.Generation{"a": g, "b": {}} {
 		l, err := OpenLineage(dir, cluster)
 		if err != nil || l.Current() != want {
 			t.Errorf("cluster %s: %v, %v", cluster, l.Current(), err)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/noded/datafile"
 )
 
@@ -26,13 +26,13 @@ const generationFile = "generation"
 type Lineage struct {
 	path    string // "": nothing is kept
 	cluster string
-	current atomic.Pointer[model.Generation]
+	current atomic.Pointer[generation.Generation]
 }
 
 // lineageRecord is the form of the file.
 type lineageRecord struct {
 	Cluster string `json:"cluster"`
-	model.Generation
+	generation.Generation
 }
 
 // OpenLineage reads which generation of a cluster the node with a data directory follows: 0 if it has
@@ -58,15 +58,15 @@ func OpenLineage(dir, cluster string) (*Lineage, error) {
 }
 
 // Current returns the generation that the node follows.
-func (l *Lineage) Current() model.Generation {
+func (l *Lineage) Current() generation.Generation {
 	if g := l.current.Load(); g != nil {
 		return *g
 	}
-	return model.Generation{}
+	return generation.Generation{}
 }
 
 // Follow keeps that the node follows a generation from now on. It returns once that is on disk.
-func (l *Lineage) Follow(g model.Generation) error {
+func (l *Lineage) Follow(g generation.Generation) error {
 	if l.path != "" {
 		text, err := json.Marshal(lineageRecord{l.cluster, g})
 		if err != nil {
@@ -108,7 +108,7 @@ func (f *Follower) followGeneration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	theirs, err := model.ParseGeneration(answer.Generation)
+	theirs, err := generation.ParseGeneration(answer.Generation)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (f *Follower) followGeneration(ctx context.Context) error {
 
 // adopt follows a later generation. The state of its controllers may be older than the orders that
 // this node has. Containers that they do not know go on until their leases end.
-func (f *Follower) adopt(theirs, own model.Generation) error {
+func (f *Follower) adopt(theirs, own generation.Generation) error {
 	l, unlock := f.lock()
 	defer unlock()
 	if silent := time.Since(l.heard); silent < l.quiet() {

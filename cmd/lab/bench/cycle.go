@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -15,7 +16,7 @@ import (
 // with 8 GPUs each, with the functions that the controller runs.
 func cycleOfAFullQueue(_ context.Context, b *bench) error {
 	const nodes, jobs, shapes = 1000, 10_000, 200
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	index := uint64(0)
 	apply := func(c fsm.Command) error {
 		index++

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -97,7 +98,7 @@ type large struct {
 }
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	cfg.Policy.Name = policy
 	l := &large{state: fsm.New(cfg), now: 3_600_000, each: 1000}
 	if policy == "fairshare" {
@@ -271,7 +272,7 @@ func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []
 func (l *large) running() int { return l.state.View().CountLive() }
 
 // fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
-func fullCycles(v *state.View, now model.Instant, policy model.Policy, n int) (ds []time.Duration, actions int) {
+func fullCycles(v *state.View, now model.Instant, policy cluster.Policy, n int) (ds []time.Duration, actions int) {
 	var cycleCache sched.Cache
 	for range n {
 		began := time.Now()

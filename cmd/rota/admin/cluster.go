@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
@@ -21,7 +22,7 @@ import (
 // clusterShown is the JSON of rota cluster.
 type clusterShown struct {
 	*api.Cluster
-	Settings *model.Policy `json:"settings"` // settings of the policy
+	Settings *cluster.Policy `json:"settings"` // settings of the policy
 }
 
 // controllers shows the controllers and the scheduling policy, or removes controllers.
@@ -193,14 +194,14 @@ func authorityText(a *api.AuthorityChange) string {
 		return text + "\n"
 	}
 	what := "no certificate of it yet"
-	if a.Phase == string(model.AuthorityTrusted) {
+	if a.Phase == string(trust.AuthorityTrusted) {
 		what = "no key of it yet"
 	}
 	return text + "; " + lacking(a, "has", "have") + " " + what + "\n"
 }
 
 // clusterText writes the controllers, and the policy in the form of a configuration file.
-func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
+func clusterText(cl *api.Cluster, p *cluster.Policy, utc bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Cluster %s, version %d\n", cl.Name, cl.Version)
 	for _, m := range cl.Controllers {

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 func configCommand() *command.Command {
@@ -63,7 +63,7 @@ func configure(env *command.Env, c *cli.Context) error {
 
 // readConfig returns what a file says of the whole cluster. It names settings of one controller on
 // stderr, because they have no effect here.
-func readConfig(env *command.Env, path string) (*model.Config, error) {
+func readConfig(env *command.Env, path string) (*cluster.Config, error) {
 	f, err := config.Read(path)
 	if err != nil {
 		return nil, exit.Usagef("%v", err)
@@ -81,7 +81,7 @@ func readConfig(env *command.Env, path string) (*model.Config, error) {
 
 // compare returns the version in force, and what a file would change.
 func compare(env *command.Env, c *cli.Context, session *command.Session, path string) (*api.ConfigVersion,
-	*model.Config, []config.Change, error) {
+	*cluster.Config, []config.Change, error) {
 	next, err := readConfig(env, path)
 	if err != nil {
 		return nil, nil, nil, err

@@ -9,14 +9,14 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // versioned is a controller with version 4 of the configuration in force.
 func versioned(t *testing.T) *rotatest.Answers {
 	t.Helper()
-	now := model.InitialConfig()
-	old := model.InitialConfig()
+	now := cluster.InitialConfig()
+	old := cluster.InitialConfig()
 	old.Policy.MaxBypass = 3
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/config/versions", api.List[api.ConfigVersion]{Items: []api.ConfigVersion{

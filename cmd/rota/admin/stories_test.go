@@ -13,29 +13,30 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/manual"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // denied is the answer to a user that may not do something.
 var denied = api.Problem{Title: "Denied", Status: 403, Code: api.CodeDenied, Detail: "only admins may do this",
 	Hint: "ask an admin"}
 
-// cluster is a controller that shows three controllers.
-func cluster(t *testing.T) *rotatest.Answers {
+// threeControllers is a controller that shows three controllers.
+func threeControllers(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Version: 3, Leader: "c2", Controllers: []api.Controller{
 		{Name: "c1", HTTP: "a:1", Voter: true}, {Name: "c2", HTTP: "b:1", Voter: true, Leader: true}, {Name: "c3",
 			Voter: true},
 	}})
-	a.Give("GET /v1/config", model.DefaultConfig())
+	a.Give("GET /v1/config", cluster.DefaultConfig())
 	return a
 }
 
 // TestTheClusterIsShown notices a role of a controller that is shown at another, and a policy that is
 // missing.
 func TestTheClusterIsShown(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster")
 	want := "Cluster lab, version 3\n  controller c1\n  controller c2, leader\n  controller c3, unreachable\n\n"
@@ -73,7 +74,7 @@ func TestTheClusterIsShown(t *testing.T) {
 // TestControllersAreRemovedOneByOne notices a vote that is taken from another controller, and a
 // refusal that hides what was done.
 func TestControllersAreRemovedOneByOne(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("POST /v1/controllers/c1/remove", api.Cluster{})
 	a.Refuse("POST /v1/controllers/c2/remove", api.Problem{Status: 409, Code: api.CodeWrongState,
 		Detail: "controller c2 still runs", Hint: "stop it first"})
@@ -91,7 +92,7 @@ func TestControllersAreRemovedOneByOne(t *testing.T) {
 
 // TestMembersAreRevoked notices a revocation of another role or name.
 func TestMembersAreRevoked(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("POST /v1/members/node/gpu01/revoke", api.Revocation{Role: "node", Name: "gpu01", Generation: 2})
 	a.Refuse("POST /v1/members/login/gpu01/revoke", api.Problem{Status: 404, Code: api.CodeNotFound,
 		Detail: "there is no member \"login/gpu01\""})
@@ -109,7 +110,7 @@ func TestMembersAreRevoked(t *testing.T) {
 
 // TestTheKeyIsReplaced notices a change of the key that is not asked for, or not told of.
 func TestTheKeyIsReplaced(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("POST /v1/gossip-key/rotate", api.GossipKey{Number: 3, Phase: "installed"})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "rotate-key")
@@ -124,7 +125,7 @@ func TestTheKeyIsReplaced(t *testing.T) {
 // TestTheAuthorityIsReplaced notices a replacement that is not asked for, one that is ended without --finish,
 // and machines without a certificate that are not named.
 func TestTheAuthorityIsReplaced(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("POST /v1/authority/rotate", api.AuthorityChange{Number: 2, Phase: "trusted"})
 	a.Give("POST /v1/authority/finish", api.AuthorityChange{Number: 2, Lacking: []string{"node/n1", "node/n2"}, More: 3})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
@@ -155,7 +156,7 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 
 // TestAJoinTokenForAMachine notices a token of another role, and one that a script cannot read.
 func TestAJoinTokenForAMachine(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("POST /v1/join-tokens", api.JoinToken{Token: "rota-join.x", Role: "node", ExpiresIn: 86400})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "join-token")
@@ -183,7 +184,7 @@ func TestAJoinTokenForAMachine(t *testing.T) {
 // TestALostTokenIsSaidToBeLost notices tokens that exist and that no user has: the message must not
 // read as if none had been made.
 func TestALostTokenIsSaidToBeLost(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.On("POST /v1/join-tokens", rotatest.Cut)
 	a.On("POST /v1/tokens", rotatest.Cut)
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
@@ -203,9 +204,9 @@ func TestALostTokenIsSaidToBeLost(t *testing.T) {
 // TestTokensOfOthers notices a token that acts for another user than was asked for, and a list that
 // does not say which tokens are good.
 func TestTokensOfOthers(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	at := &api.Time{Time: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	token := api.APIToken{ID: "00112233aabb", User: "ci", By: "ann", Scope: model.ScopeRead, State: "expired", Created: at,
+	token := api.APIToken{ID: "00112233aabb", User: "ci", By: "ann", Scope: trust.ScopeRead, State: "expired", Created: at,
 		Expires: at}
 	a.Give("POST /v1/tokens", api.CreatedToken{APIToken: token, Token: "rota-api.x"})
 	a.Give("GET /v1/tokens", api.List[api.APIToken]{Items: []api.APIToken{token}})
@@ -248,7 +249,7 @@ func TestTokensOfOthers(t *testing.T) {
 
 // TestRefusalsOfTokens notices a refusal that a script takes for a token.
 func TestRefusalsOfTokens(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Refuse("POST /v1/tokens", denied)
 	a.Refuse("GET /v1/tokens", denied)
 	a.Refuse("POST /v1/tokens/00112233aabb/revoke", denied)
@@ -289,7 +290,7 @@ func TestOperatorsWithoutAController(t *testing.T) {
 
 // TestNodesThatCannotBeRead notices a list of nodes of which the readable part is drained.
 func TestNodesThatCannotBeRead(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("node", "drain", "gpu01", "gpu[3-1]", "--reason", "fan")
 	if got.Code != exit.Usage || got.Stdout != "" || !strings.Contains(got.Stderr, "gpu[3-1]") ||
@@ -301,7 +302,7 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 
 // TestWhatOperatorsMayComplete notices names of other things, and tokens that are no longer good.
 func TestWhatOperatorsMayComplete(t *testing.T) {
-	a := cluster(t)
+	a := threeControllers(t)
 	a.Give("GET /v1/tokens", api.List[api.APIToken]{Items: []api.APIToken{{ID: "00112233aabb", Name: "ci", State: "valid"},
 		{ID: "ffffffffffff", Name: "old", State: "revoked"}}})
 	commands := func() []*command.Command { return append(Commands(), manual.Commands(Commands())...) }

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // tokenCommand makes, lists and revokes API tokens.
@@ -27,13 +27,13 @@ func tokenCommand() *command.Command {
 		Flags: command.WithCommon(
 			command.Text("name", "call the token `NAME`, such as the pipeline's"),
 			&cli.StringFlag{Name: "scope", Usage: "`SCOPE` of the token: read, submit or all",
-				Value: string(model.ScopeSubmit)},
-			&cli.IntFlag{Name: "days", Usage: fmt.Sprintf("valid for `N` days, at most %d", model.MaxAPITokenDays),
-				Value: model.APITokenDays},
+				Value: string(trust.ScopeSubmit)},
+			&cli.IntFlag{Name: "days", Usage: fmt.Sprintf("valid for `N` days, at most %d", trust.MaxAPITokenDays),
+				Value: trust.APITokenDays},
 			command.Text("user,u", "make a token of `USER`, or list the tokens of `USER`"),
 		),
 		Arguments: complete.Subcommand(complete.Words("create", "list", "revoke"), completeTokens),
-		Values:    map[string]command.Source{"scope": complete.Words(show.Words(model.TokenScopes)...)}}
+		Values:    map[string]command.Source{"scope": complete.Words(show.Words(trust.TokenScopes)...)}}
 }
 
 func tokens(env *command.Env, c *cli.Context) error {
@@ -70,10 +70,10 @@ func tokens(env *command.Env, c *cli.Context) error {
 
 // createToken prints a new token alone on standard output, and what it is good for beside it.
 func createToken(env *command.Env, c *cli.Context) error {
-	if n := c.Int("days"); n < 1 || n > model.MaxAPITokenDays {
-		return exit.Usagef("--days %d: must be from 1 to %d", n, model.MaxAPITokenDays)
+	if n := c.Int("days"); n < 1 || n > trust.MaxAPITokenDays {
+		return exit.Usagef("--days %d: must be from 1 to %d", n, trust.MaxAPITokenDays)
 	}
-	if err := command.RefuseOthers(c, "scope", show.Words(model.TokenScopes)...); err != nil {
+	if err := command.RefuseOthers(c, "scope", show.Words(trust.TokenScopes)...); err != nil {
 		return err
 	}
 	session, err := env.Connect(c)
@@ -81,7 +81,7 @@ func createToken(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	token, err := session.CreateToken(c.Context, api.TokenRequest{Name: c.String("name"), User: c.String("user"),
-		Scope: model.TokenScope(c.String("scope")), Days: c.Int("days")})
+		Scope: trust.TokenScope(c.String("scope")), Days: c.Int("days")})
 	if err != nil {
 		return exit.LostAnswer(err, "a token may have been made whose text is lost: \"rota token list\" shows it, and "+
 			"\"rota token revoke\" takes it back")

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // commands are small commands, and the one that the shells call.
@@ -37,8 +38,8 @@ func commands() []*command.Command {
 		Action: func(env *command.Env, c *cli.Context) error { return complete.Print(env, c, all) }})
 }
 
-// cluster has jobs, nodes, queues and accounts.
-func cluster(t *testing.T) *rotatest.Answers {
+// busyCluster has jobs, nodes, queues and accounts.
+func busyCluster(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	four := 4
 	a := rotatest.NewAnswers(t)
@@ -50,14 +51,14 @@ func cluster(t *testing.T) *rotatest.Answers {
 	}))
 	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"},
 		api.Node{Name: "gpu02", State: "drained"}))
-	a.Give("GET /v1/config", model.Config{Queues: map[string]model.Queue{"gpu": {}, "cpu": {}}})
+	a.Give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
 	a.Give("GET /v1/shares", rotatest.List("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
 	return a
 }
 
 // TestWordsOfALine notices a word that does not fit its place, or that is missing.
 func TestWordsOfALine(t *testing.T) {
-	a := cluster(t)
+	a := busyCluster(t)
 	for line, want := range map[string]string{
 		"s":                     "send stop",
 		"":                      "send stop past node name run none",

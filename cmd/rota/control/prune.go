@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // pruneArray implements rota array prune.
@@ -55,9 +55,9 @@ func indexList(indices []int) string {
 		return "none"
 	}
 	indices = slices.Sorted(slices.Values(indices))
-	var r model.Ranges
+	var r ranges.Ranges
 	for _, n := range indices {
-		r = r.With(model.Span(n, n))
+		r = r.With(ranges.Span(n, n))
 	}
 	return r.String()
 }

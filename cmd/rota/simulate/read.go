@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/config"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -65,7 +65,7 @@ func (s *simulation) readConfig(path string) error {
 	}
 	cfg := f.Replicated()
 	if cfg == nil {
-		c := model.DefaultConfig()
+		c := cluster.DefaultConfig()
 		cfg = &c
 	}
 	s.setup.Configured = &cfg.Policy

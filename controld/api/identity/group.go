@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // Groups looks Unix groups up on this machine and remembers them for a minute, as [Users] does. It
@@ -36,7 +37,7 @@ type knownGroup struct {
 // group is written as its name or its number. One that this machine does not know has no members.
 func (g *Groups) Listed(id model.Identity, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
-		group, isGroup := strings.CutPrefix(name, model.GroupMark)
+		group, isGroup := strings.CutPrefix(name, cluster.GroupMark)
 		if !isGroup {
 			return name == id.User
 		}

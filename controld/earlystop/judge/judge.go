@@ -11,12 +11,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Losers returns the tasks of an array that have lost by the values that tasks reported at the step
 // of its stop block. Tasks that have ended or are about to stop are left out.
-func Losers(v *state.View, array *model.Job, values map[int]float64) (lost model.Ranges) {
+func Losers(v *state.View, array *model.Job, values map[int]float64) (lost ranges.Ranges) {
 	stop := array.Spec.Array.Stop
 	rule, err := jobspec.ParseKeep(stop.Keep)
 	if err != nil {
@@ -25,7 +26,7 @@ func Losers(v *state.View, array *model.Job, values map[int]float64) (lost model
 	keep := rule.Of(array.Children.Size)
 	for rank, task := range Ranked(values, stop.Goal) {
 		if j := v.Job(array.TaskID(task)); rank >= keep && j != nil && !j.State.Final() && !Stopping(j) {
-			lost = append(lost, model.Range{First: task, Last: task})
+			lost = append(lost, ranges.Range{First: task, Last: task})
 		}
 	}
 	return lost.With(nil)

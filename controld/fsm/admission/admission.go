@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
@@ -33,7 +34,7 @@ func CheckSpec(spec *jobspec.Job) error {
 }
 
 // CheckQueue refuses a job that exceeds the limits of its queue, which has a name.
-func CheckQueue(j *model.Job, name string, q *model.Queue) error {
+func CheckQueue(j *model.Job, name string, q *cluster.Queue) error {
 	if q.MaxTime > 0 {
 		if err := model.SecondsLimit("time_limit in queue "+name, j.Limit, q.MaxTime); err != nil {
 			return err

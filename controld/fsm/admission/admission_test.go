@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -50,10 +51,10 @@ func TestSpecsThatNoClusterCanCarryOut(t *testing.T) {
 }
 
 func TestQueuesHaveLimits(t *testing.T) {
-	all := model.Queue{MaxTime: 100, TEMaxTime: 50, TEMaxGPUs: 4}
+	all := cluster.Queue{MaxTime: 100, TEMaxTime: 50, TEMaxGPUs: 4}
 	for _, c := range []struct {
 		name  string
-		queue model.Queue
+		queue cluster.Queue
 		class jobspec.Class
 		limit jobspec.Seconds
 		gpus  int64 // thousandths of each of two workers
@@ -66,11 +67,11 @@ func TestQueuesHaveLimits(t *testing.T) {
 		{"te too long", all, jobspec.TE, 51, 1000, "time_limit of a te job"},
 		{"te too large", all, jobspec.TE, 50, 3000, "GPUs of a te job"},
 		{"te of parts", all, jobspec.TE, 50, 500, ""},
-		{"te of parts that are rounded up", model.Queue{TEMaxGPUs: 1}, jobspec.TE, 50, 501, "GPUs of a te job"},
-		{"te of parts that fill one", model.Queue{TEMaxGPUs: 1}, jobspec.TE, 50, 500, ""},
-		{"a queue without limits", model.Queue{}, jobspec.TE, 1 << 30, 1 << 30, ""},
-		{"a limit of one second", model.Queue{MaxTime: 1}, jobspec.BE, 2, 0, "time_limit in queue q"},
-		{"a limit of one second for te", model.Queue{TEMaxTime: 1}, jobspec.TE, 2, 0, "time_limit of a te job"},
+		{"te of parts that are rounded up", cluster.Queue{TEMaxGPUs: 1}, jobspec.TE, 50, 501, "GPUs of a te job"},
+		{"te of parts that fill one", cluster.Queue{TEMaxGPUs: 1}, jobspec.TE, 50, 500, ""},
+		{"a queue without limits", cluster.Queue{}, jobspec.TE, 1 << 30, 1 << 30, ""},
+		{"a limit of one second", cluster.Queue{MaxTime: 1}, jobspec.BE, 2, 0, "time_limit in queue q"},
+		{"a limit of one second for te", cluster.Queue{TEMaxTime: 1}, jobspec.TE, 2, 0, "time_limit of a te job"},
 	} {
 		j := &model.Job{Spec: spec(), Class: c.class, Limit: c.limit, Workers: 2,
 			Request: model.Request{Active: model.Vector{GPUs: c.gpus}}}
@@ -89,7 +90,7 @@ func TestTheSignalComesBeforeTheQueuesLimit(t *testing.T) {
 	for ahead, refused := range map[jobspec.Seconds]bool{0: false, 99: false, 100: true, 101: true} {
 		j := &model.Job{Spec: spec(), Limit: 100}
 		j.Spec.Checkpoint = &jobspec.Checkpoint{BeforeLimit: ahead}
-		err := CheckQueue(j, "q", &model.Queue{})
+		err := CheckQueue(j, "q", &cluster.Queue{})
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "1m40s in queue q") {
 			t.Errorf("%v before a limit of 100 s: %v", ahead, err)
 		}
@@ -135,44 +136,46 @@ func TestInventoriesThatTheGridCannotHold(t *testing.T) {
 }
 
 func TestConfigurationsThatMakeTheStateMisbehave(t *testing.T) {
-	queues := func(n int) func(*model.Config) {
-		return func(c *model.Config) {
-			c.Queues = map[string]model.Queue{}
+	queues := func(n int) func(*cluster.Config) {
+		return func(c *cluster.Config) {
+			c.Queues = map[string]cluster.Queue{}
 			for i := range n {
-				c.Queues[fmt.Sprint("q", i)] = model.Queue{}
+				c.Queues[fmt.Sprint("q", i)] = cluster.Queue{}
 			}
 		}
 	}
 	for _, c := range []struct {
 		name string
-		edit func(*model.Config)
+		edit func(*cluster.Config)
 		want string
 	}{
-		{"the default", func(*model.Config) {}, ""},
+		{"the default", func(*cluster.Config) {}, ""},
 		{"no queue", queues(0), "no queue"},
 		{"one queue", queues(1), ""},
-		{"no requeue at all", func(c *model.Config) { c.Queues = map[string]model.Queue{"q": {MaxRequeues: new(int)}} }, ""},
-		{"less than none", func(c *model.Config) {
+		{"no requeue at all", func(c *cluster.Config) {
+			c.Queues = map[string]cluster.Queue{"q": {MaxRequeues: new(int)}}
+		}, ""},
+		{"less than none", func(c *cluster.Config) {
 			less := -1
-			c.Queues = map[string]model.Queue{"q": {MaxRequeues: &less}}
+			c.Queues = map[string]cluster.Queue{"q": {MaxRequeues: &less}}
 		}, "max_requeues"},
 		{"as many as may be", queues(model.MaxQueues), ""},
 		{"more", queues(model.MaxQueues + 1), "at most"},
-		{"the shortest times", func(c *model.Config) { c.LeaseMS, c.MarginMS, c.NodeDownMS = 1, 0, 1 }, ""},
-		{"no lease", func(c *model.Config) { c.LeaseMS = 0 }, "lease"},
-		{"a margin below 0", func(c *model.Config) { c.MarginMS = -1 }, "lease"},
-		{"nodes are down at once", func(c *model.Config) { c.NodeDownMS = 0 }, "node_down"},
-		{"jobs below 0", func(c *model.Config) { c.MaxSubmitJobs = -1 }, "below 0"},
-		{"requests below 0", func(c *model.Config) { c.MaxRequests = -1 }, "below 0"},
-		{"reads below 0", func(c *model.Config) { c.MaxReads = -1 }, "below 0"},
-		{"processor time below 0", func(c *model.Config) { c.MaxProcessor = -1 }, "below 0"},
-		{"a licence", func(c *model.Config) { c.Licenses = map[string]int{"a": 0} }, ""},
-		{"a licence without a name", func(c *model.Config) { c.Licenses = map[string]int{"a b": 1} }, "is named"},
-		{"an account of no parent", func(c *model.Config) {
-			c.Accounts = map[string]model.Account{"a": {Parent: "none"}}
+		{"the shortest times", func(c *cluster.Config) { c.LeaseMS, c.MarginMS, c.NodeDownMS = 1, 0, 1 }, ""},
+		{"no lease", func(c *cluster.Config) { c.LeaseMS = 0 }, "lease"},
+		{"a margin below 0", func(c *cluster.Config) { c.MarginMS = -1 }, "lease"},
+		{"nodes are down at once", func(c *cluster.Config) { c.NodeDownMS = 0 }, "node_down"},
+		{"jobs below 0", func(c *cluster.Config) { c.MaxSubmitJobs = -1 }, "below 0"},
+		{"requests below 0", func(c *cluster.Config) { c.MaxRequests = -1 }, "below 0"},
+		{"reads below 0", func(c *cluster.Config) { c.MaxReads = -1 }, "below 0"},
+		{"processor time below 0", func(c *cluster.Config) { c.MaxProcessor = -1 }, "below 0"},
+		{"a licence", func(c *cluster.Config) { c.Licenses = map[string]int{"a": 0} }, ""},
+		{"a licence without a name", func(c *cluster.Config) { c.Licenses = map[string]int{"a b": 1} }, "is named"},
+		{"an account of no parent", func(c *cluster.Config) {
+			c.Accounts = map[string]cluster.Account{"a": {Parent: "none"}}
 		}, "none"},
 	} {
-		cfg := model.DefaultConfig()
+		cfg := cluster.DefaultConfig()
 		c.edit(&cfg)
 		err := CheckConfig(&cfg)
 		if c.want != "" && !errors.Is(err, model.ErrBadConfig) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -30,11 +31,11 @@ func CheckInventory(n *model.Node) error {
 
 // CheckConfig refuses what would make the state misbehave. The proposer reports what is merely
 // unwise.
-func CheckConfig(c *model.Config) error {
+func CheckConfig(c *cluster.Config) error {
 	switch {
 	case len(c.Queues) == 0:
 		return fmt.Errorf("no queue: %w", model.ErrBadConfig)
-	case slices.ContainsFunc(slices.Collect(maps.Values(c.Queues)), func(q model.Queue) bool {
+	case slices.ContainsFunc(slices.Collect(maps.Values(c.Queues)), func(q cluster.Queue) bool {
 		return q.MaxRequeues != nil && *q.MaxRequeues < 0
 	}):
 		return fmt.Errorf("max_requeues of a queue is below 0: %w", model.ErrBadConfig)
@@ -44,12 +45,12 @@ func CheckConfig(c *model.Config) error {
 		return fmt.Errorf("max_submit_jobs, max_requests, max_reads or max_processor is below 0: %w", model.ErrBadConfig)
 	case c.MaxSpecBytes < 0 || c.MaxAllSpecBytes < 0:
 		return fmt.Errorf("max_spec_bytes or max_all_spec_bytes is below 0: %w", model.ErrBadConfig)
-	case c.HistoryKeep != 0 && c.HistoryKeep < model.MinHistoryKeep:
-		return fmt.Errorf("history keeps jobs for %v, and %v is the least: %w", c.HistoryKeep, model.MinHistoryKeep,
+	case c.HistoryKeep != 0 && c.HistoryKeep < cluster.MinHistoryKeep:
+		return fmt.Errorf("history keeps jobs for %v, and %v is the least: %w", c.HistoryKeep, cluster.MinHistoryKeep,
 			model.ErrBadConfig)
-	case len(c.Licenses) > model.MaxLicenses || slices.ContainsFunc(slices.Collect(maps.Values(c.Licenses)),
+	case len(c.Licenses) > cluster.MaxLicenses || slices.ContainsFunc(slices.Collect(maps.Values(c.Licenses)),
 		func(n int) bool { return n < 0 || n > jobspec.MaxLicenseCount }):
-		return fmt.Errorf("more than %d licences, or a count that is not from 0 to %d: %w", model.MaxLicenses,
+		return fmt.Errorf("more than %d licences, or a count that is not from 0 to %d: %w", cluster.MaxLicenses,
 			jobspec.MaxLicenseCount, model.ErrBadConfig)
 	case slices.ContainsFunc(slices.Collect(maps.Keys(c.Licenses)), func(n string) bool { return !jobspec.ValidName(n) }):
 		return fmt.Errorf("a licence is named by 1 to 63 letters, digits, '.', '_' and '-': %w", model.ErrBadConfig)
@@ -62,7 +63,7 @@ func CheckConfig(c *model.Config) error {
 	if err := c.CheckAliases(); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}
-	if err := model.CheckAccounts(c); err != nil {
+	if err := cluster.CheckAccounts(c); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}
 	return nil

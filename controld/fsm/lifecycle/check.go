@@ -44,7 +44,7 @@ func CheckJob(j *model.Job) error {
 
 // numbered reports whether attempt i has a number above that of the one before, and the last one the
 // number that the job says. Numbers that controllers gave that are gone are left out, see
-// [model.Recovery.Ran].
+// [generation.Recovery.Ran].
 func numbered(j *model.Job, i int) bool {
 	n := j.Attempts[i].N
 	if i == len(j.Attempts)-1 && n != j.Attempt {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
 // Progress is how far a job that others depend on has come.
@@ -70,16 +71,16 @@ func DependencyOn(n *model.OpenDependency, progress func(model.JobID) Progress) 
 }
 
 // Counterparts returns the tasks of array to that have the indices of some tasks of array from.
-func Counterparts(from, to *model.Job, tasks model.Ranges) model.Ranges {
+func Counterparts(from, to *model.Job, tasks ranges.Ranges) ranges.Ranges {
 	a, b := from.Spec.Array, to.Spec.Array
 	if a == b || a.Indices == b.Indices && from.Children.Size == to.Children.Size {
 		return tasks
 	}
 	x, y := a.Elements(), b.Elements()
-	var out model.Ranges
+	var out ranges.Ranges
 	for m := range tasks.All() {
 		if k := y.Ordinal(x.Index(m - 1)); k >= 0 {
-			out = append(out, model.Range{First: k + 1, Last: k + 1})
+			out = append(out, ranges.Range{First: k + 1, Last: k + 1})
 		}
 	}
 	return out.With(nil)

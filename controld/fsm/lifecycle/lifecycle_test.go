@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -504,14 +505,14 @@ func TestCounterparts(t *testing.T) {
 	}
 	for _, c := range []struct {
 		from, to string
-		tasks    model.Ranges
+		tasks    ranges.Ranges
 		want     string
 	}{
-		{"1-4", "1-4", model.Span(2, 3), "2-3"},
-		{"1-4", "2-5", model.Span(1, 4), "1-3"},
-		{"2-5", "1-4", model.Span(1, 4), "2-4"},
-		{"0-8:2", "4,8", model.Span(1, 5), "1-2"},
-		{"1-4", "7-9", model.Span(1, 4), ""},
+		{"1-4", "1-4", ranges.Span(2, 3), "2-3"},
+		{"1-4", "2-5", ranges.Span(1, 4), "1-3"},
+		{"2-5", "1-4", ranges.Span(1, 4), "2-4"},
+		{"0-8:2", "4,8", ranges.Span(1, 5), "1-2"},
+		{"1-4", "7-9", ranges.Span(1, 4), ""},
 	} {
 		if got := Counterparts(array(c.from), array(c.to), c.tasks); got.String() != c.want {
 			t.Errorf("tasks %s of %s are %s of %s, want %s", c.tasks, c.from, got, c.to, c.want)
@@ -519,7 +520,7 @@ func TestCounterparts(t *testing.T) {
 	}
 	one := array("1-4")
 	if got := Counterparts(one, &model.Job{Spec: one.Spec, Children: one.Children},
-		model.Span(2, 3)); got.String() != "2-3" {
+		ranges.Span(2, 3)); got.String() != "2-3" {
 		t.Errorf("of the same array: %s", got)
 	}
 }
@@ -541,9 +542,9 @@ func sound() *model.Job {
 func parent() *model.Job {
 	return &model.Job{ID: 7, State: model.Running, Spec: spec(1, func(s *jobspec.Job) {
 		s.Array = &jobspec.Array{Indices: "1-10"}
-	}), Workers: 1, Children: &model.Children{Size: 10, Waiting: model.Span(8, 10), Dropped: model.Span(7, 7), Live: 2,
-		Completed: 2, Failed: 1, Cancelled: 1, Unsuccessful: model.Span(3, 4), HeldUser: model.Span(8, 8),
-		HeldAdmin: model.Span(9, 9), Ready: model.Span(8, 9)}}
+	}), Workers: 1, Children: &model.Children{Size: 10, Waiting: ranges.Span(8, 10), Dropped: ranges.Span(7, 7), Live: 2,
+		Completed: 2, Failed: 1, Cancelled: 1, Unsuccessful: ranges.Span(3, 4), HeldUser: ranges.Span(8, 8),
+		HeldAdmin: ranges.Span(9, 9), Ready: ranges.Span(8, 9)}}
 }
 
 // TestCheckFindsDamagedJobs damages a sound job in one way at a time.
@@ -655,7 +656,7 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 		{"a parent whose fate is decided", parent, func(j *model.Job) {
 			f := j.Children
 			f.Waiting, f.HeldUser, f.HeldAdmin, f.Ready, f.Fate = nil, nil, nil, nil, model.Cancelled
-			f.Dropped = model.Span(7, 10)
+			f.Dropped = ranges.Span(7, 10)
 		}, ""},
 		{"a parent with an attempt", parent, func(j *model.Job) {
 			j.Attempt, j.Attempts = 1, []model.Attempt{{N: 1, Workers: make([]model.Worker, 1)}}
@@ -666,22 +667,22 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 		{"a negative count", parent, func(j *model.Job) { j.Children.Live, j.Children.Completed = -1, 5 }, "out of range"},
 		{"a task is missing", parent, func(j *model.Job) { j.Children.Live = 1 }, "missing or counted twice"},
 		{"a task waits that there is not", parent, func(j *model.Job) {
-			j.Children.Waiting = model.Span(9, 11)
+			j.Children.Waiting = ranges.Span(9, 11)
 			j.Children.HeldUser, j.Children.HeldAdmin, j.Children.Ready = nil, nil, nil
 		}, "there are none such"},
-		{"a task was dropped that there is not", parent, func(j *model.Job) { j.Children.Dropped = model.Span(0, 0) },
+		{"a task was dropped that there is not", parent, func(j *model.Job) { j.Children.Dropped = ranges.Span(0, 0) },
 			"there are none such"},
-		{"a task waits that was dropped", parent, func(j *model.Job) { j.Children.Dropped = model.Span(8, 8) },
+		{"a task waits that was dropped", parent, func(j *model.Job) { j.Children.Dropped = ranges.Span(8, 8) },
 			"wait that were dropped"},
-		{"held by its owner and does not wait", parent, func(j *model.Job) { j.Children.HeldUser = model.Span(1, 1) },
+		{"held by its owner and does not wait", parent, func(j *model.Job) { j.Children.HeldUser = ranges.Span(1, 1) },
 			"held or ready"},
-		{"held by an operator and does not wait", parent, func(j *model.Job) { j.Children.HeldAdmin = model.Span(1, 1) },
+		{"held by an operator and does not wait", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(1, 1) },
 			"held or ready"},
-		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = model.Span(1, 1) }, "held or ready"},
-		{"held twice", parent, func(j *model.Job) { j.Children.HeldAdmin = model.Span(8, 9) }, "held twice"},
-		{"unsuccessful out of range", parent, func(j *model.Job) { j.Children.Unsuccessful = model.Span(10, 11) },
+		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = ranges.Span(1, 1) }, "held or ready"},
+		{"held twice", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(8, 9) }, "held twice"},
+		{"unsuccessful out of range", parent, func(j *model.Job) { j.Children.Unsuccessful = ranges.Span(10, 11) },
 			"otherwise than well"},
-		{"one too many unsuccessful", parent, func(j *model.Job) { j.Children.Unsuccessful = model.Span(3, 5) },
+		{"one too many unsuccessful", parent, func(j *model.Job) { j.Children.Unsuccessful = ranges.Span(3, 5) },
 			"otherwise than well"},
 		{"its fate is decided", parent, func(j *model.Job) { j.Children.Fate = model.Cancelled }, "its fate"},
 		{"it is final and tasks wait", parent, func(j *model.Job) { j.State, j.Seq, j.Ended.At = model.Failed, 1, 9 },

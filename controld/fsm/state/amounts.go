@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // Models returns the models of GPUs of which the configuration says which accounts are entitled to
@@ -12,10 +13,10 @@ import (
 func (v *View) Models() []string { return v.models }
 
 // modelsIn lists the models of which a configuration says something.
-func modelsIn(cfg *model.Config) []string {
+func modelsIn(cfg *cluster.Config) []string {
 	named := map[string]bool{}
-	note := func(t *model.Terms) {
-		for _, q := range []*model.Quota{t.Deserved, t.Limit} {
+	note := func(t *cluster.Terms) {
+		for _, q := range []*cluster.Quota{t.Deserved, t.Limit} {
 			if q != nil {
 				for m := range q.Models {
 					named[m] = true

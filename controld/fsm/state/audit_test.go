@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -82,7 +83,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			"counts"},
 		{"a parent job that has lost a task", func(s *scene) { s.array.Children.Size++ }, "tasks are missing"},
 		{"a parent job that has a task wait that runs", func(s *scene) {
-			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.task.TaskNumber,
+			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(ranges.Span(s.task.TaskNumber,
 				s.task.TaskNumber)), s.array.Children.Size+1
 		}, "parent"},
 		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "said to hold"},

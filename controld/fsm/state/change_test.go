@@ -9,6 +9,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -36,7 +38,7 @@ func (s *scene) events(after uint64) string {
 
 // TestTheLogsClock never goes back, whatever a leader's clock says, and never shows 0.
 func TestTheLogsClock(t *testing.T) {
-	s := New(model.DefaultConfig())
+	s := New(cluster.DefaultConfig())
 	for i, c := range []struct {
 		index uint64
 		at    model.Instant
@@ -189,7 +191,7 @@ func TestAShorterLease(t *testing.T) {
 	if at := s.s.v.LostAt(n); at != 13_000+930_000 {
 		t.Errorf("with an even shorter one at %d", at)
 	}
-	empty := New(model.DefaultConfig())
+	empty := New(cluster.DefaultConfig())
 	cfg := *empty.v.config
 	cfg.LeaseMS = 1
 	if empty.SetConfig(&cfg); empty.v.leasedUntil != 0 {
@@ -361,12 +363,12 @@ func TestAccountsAndTokensAreInOrder(t *testing.T) {
 	var accounts, tokens []string
 	s.step(t, func() {
 		for _, name := range []string{"m", "z", "a", "n"} {
-			s.s.AddAccount(&model.CreatedAccount{Name: name})
-			s.s.AddAPIToken(&model.APIToken{ID: name, Digest: strings.Repeat("00", 32), Scope: "read",
+			s.s.AddAccount(&cluster.CreatedAccount{Name: name})
+			s.s.AddAPIToken(&trust.APIToken{ID: name, Digest: strings.Repeat("00", 32), Scope: "read",
 				User: model.Identity{User: "u"}})
 		}
 	})
-	s.step(t, func() { s.s.DropTokens(func(t *model.APIToken) bool { return t.ID == "m" }) })
+	s.step(t, func() { s.s.DropTokens(func(t *trust.APIToken) bool { return t.ID == "m" }) })
 	for _, a := range s.s.v.CreatedAccounts() {
 		accounts = append(accounts, a.Name)
 	}
@@ -382,7 +384,7 @@ func TestAccountsAndTokensAreInOrder(t *testing.T) {
 		t.Error("what is found is not what was added")
 	}
 	cfg := *v.config
-	cfg.Accounts = map[string]model.Account{"b": {}}
+	cfg.Accounts = map[string]cluster.Account{"b": {}}
 	if s.s.v.config = &cfg; !s.s.v.KnowsAccount("b") {
 		t.Error("a configured account is not known")
 	}
@@ -426,9 +428,9 @@ func TestModelsThatTheConfigurationNames(t *testing.T) {
 	s.step(t, func() {
 		before := s.s.v.config
 		cfg := *before
-		cfg.Accounts = map[string]model.Account{"x": {
-			Terms: model.Terms{Limit: &model.Quota{Models: map[string]int64{"B": 1}}},
-			Users: map[string]model.Terms{"u": {Deserved: &model.Quota{Models: map[string]int64{"A": 1}}}}}}
+		cfg.Accounts = map[string]cluster.Account{"x": {
+			Terms: cluster.Terms{Limit: &cluster.Quota{Models: map[string]int64{"B": 1}}},
+			Users: map[string]cluster.Terms{"u": {Deserved: &cluster.Quota{Models: map[string]int64{"A": 1}}}}}}
 		s.s.SetConfig(&cfg)
 		s.s.AddConfigVersion(before, "root", "")
 	})
@@ -463,7 +465,7 @@ func TestCoresOfAJobWithoutGPUs(t *testing.T) {
 			t.Errorf("%+v: a core counts %d", c.job.Request.Active, got)
 		}
 	}
-	if got := New(model.DefaultConfig()).v.GPUEquivalentPerCore(job(4, 0, 0)); got != 0 {
+	if got := New(cluster.DefaultConfig()).v.GPUEquivalentPerCore(job(4, 0, 0)); got != 0 {
 		t.Errorf("without nodes a core counts %d", got)
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // TestEventsOfViewsStay takes views at all stages of filling and trimming: what one shows of events
 // never changes.
 func TestEventsOfViewsStay(t *testing.T) {
 	for _, every := range []int{97, 9_973, 70_001} { // from many views of each array to arrays that no view has
-		s := New(model.Config{})
+		s := New(cluster.Config{})
 		type pair struct{ view, want []model.Event }
 		var views []pair
 		for i := range 150_000 {

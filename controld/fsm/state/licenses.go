@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // LacksLicenses says which licences are missing for a job to start, or nothing if none are.
@@ -43,7 +44,7 @@ func (s *State) updateLicenses(old, next *model.Job) {
 // checkLicenses says whether the counts are wrong, or more licences are held than there are. An attempt
 // that was assigned before the configuration came into force may hold what was there then.
 func (s *State) checkLicenses() error {
-	held := model.HeldLicenses(s.v.Live())
+	held := cluster.HeldLicenses(s.v.Live())
 	if !maps.Equal(s.v.licenses, held) {
 		return fmt.Errorf("the counts of held licences are %v, made anew %v", s.v.licenses, held)
 	}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // AddNode adds a node that has registered for the first time.
@@ -119,16 +122,16 @@ func (s *State) TrimHistory(upTo int64) {
 }
 
 // SetRecovery replaces how the present generation began.
-func (s *State) SetRecovery(r *model.Recovery) { s.v.recovery = r }
+func (s *State) SetRecovery(r *generation.Recovery) { s.v.recovery = r }
 
 // SkipIDs leaves out job ids, up to one.
 func (s *State) SkipIDs(to model.JobID) { s.v.lastJob = max(s.v.lastJob, to) }
 
 // SetTrust replaces what is known of the cluster's members.
-func (s *State) SetTrust(t *model.Trust) { s.v.trust = t }
+func (s *State) SetTrust(t *trust.Trust) { s.v.trust = t }
 
 // SetConfig replaces the configuration.
-func (s *State) SetConfig(c *model.Config) {
+func (s *State) SetConfig(c *cluster.Config) {
 	// A shorter lease is one for what is told of it. Earlier leases keep the old length, because
 	// their nodes may never hear of the new one.
 	if old := s.v.config.LeaseSpan(); old > c.LeaseSpan() && s.v.anyLive() {

@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // recorded is a line of histories.jsonl, which the tests of package fsm write.
@@ -216,7 +216,7 @@ func TestLogsLeadToTheSameState(t *testing.T) {
 	const file = "testdata/histories.txt"
 	var got strings.Builder
 	for i, entries := range histories(t) {
-		m := fsm.New(model.DefaultConfig())
+		m := fsm.New(cluster.DefaultConfig())
 		auditor, err := m.Audit()
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
@@ -38,23 +41,23 @@ type snapshotHead struct {
 // snapshotLine is any other line: one of its fields is set. The last line is End, the number of
 // records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
-	Config      *model.Config         `json:"config,omitempty"`
-	Trust       *model.Trust          `json:"trust,omitempty"`
-	Recovery    *model.Recovery       `json:"recovery,omitempty"`
-	Witnesses   *witness.Chosen       `json:"witnesses,omitempty"`
-	Steering    *steering.Steering    `json:"steering,omitempty"`
-	Versions    *versions.History     `json:"config_versions,omitempty"`
-	Account     *model.CreatedAccount `json:"account,omitempty"`
-	Token       *model.APIToken       `json:"api_token,omitempty"`
-	Node        *model.Node           `json:"node,omitempty"`
-	Freed       model.Instant         `json:"freed,omitempty"` // of Node: see [View.FreedAt]
-	Text        *storedText           `json:"text,omitempty"`
-	Job         *model.StoredJob      `json:"job,omitempty"`
-	Scripts     []string              `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
-	Reservation *model.Reservation    `json:"reservation,omitempty"`
-	Usage       *estimate.Usage       `json:"usage,omitempty"`
-	Key         *index.Key            `json:"key,omitempty"`
-	End         *int64                `json:"end,omitempty"`
+	Config      *cluster.Config         `json:"config,omitempty"`
+	Trust       *trust.Trust            `json:"trust,omitempty"`
+	Recovery    *generation.Recovery    `json:"recovery,omitempty"`
+	Witnesses   *witness.Chosen         `json:"witnesses,omitempty"`
+	Steering    *steering.Steering      `json:"steering,omitempty"`
+	Versions    *versions.History       `json:"config_versions,omitempty"`
+	Account     *cluster.CreatedAccount `json:"account,omitempty"`
+	Token       *trust.APIToken         `json:"api_token,omitempty"`
+	Node        *model.Node             `json:"node,omitempty"`
+	Freed       model.Instant           `json:"freed,omitempty"` // of Node: see [View.FreedAt]
+	Text        *storedText             `json:"text,omitempty"`
+	Job         *model.StoredJob        `json:"job,omitempty"`
+	Scripts     []string                `json:"scripts,omitempty"` // of Job: digest of every task's, "" for one without
+	Reservation *model.Reservation      `json:"reservation,omitempty"`
+	Usage       *estimate.Usage         `json:"usage,omitempty"`
+	Key         *index.Key              `json:"key,omitempty"`
+	End         *int64                  `json:"end,omitempty"`
 }
 
 // WriteSnapshot writes the state, one JSON value a line, each kind in order. A head comes first,
@@ -149,7 +152,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 			head.Format, head.Data, snapshotFormat, DataFormat, model.ErrSnapshot)
 	}
 	d.DisallowUnknownFields()
-	s := New(model.Config{})
+	s := New(cluster.Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
 	s.v.statistics = head.Statistics

@@ -113,7 +113,7 @@ func (s *State) HeldBytes(uid uint32) (user, all int64) {
 	return s.held.users[uid], s.v.specBytes
 }
 
-// BytesOfUser returns how many bytes of job specifications a user holds, as [model.Config.MaxSpecBytes] counts
+// BytesOfUser returns how many bytes of job specifications a user holds, as [cluster.Config.MaxSpecBytes] counts
 // them. It looks at all jobs.
 func (v *View) BytesOfUser(uid uint32) (n int64) {
 	seen := map[*model.Text]bool{}

@@ -12,6 +12,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/texts"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
@@ -40,11 +43,11 @@ type State struct {
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
-func New(cfg model.Config) *State {
+func New(cfg cluster.Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1, held: newHeldBytes()}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
-	s.v.trust, s.v.steering, s.v.versions = &model.Trust{}, &steering.Steering{}, &versions.History{}
-	s.v.recovery, s.v.chosen = &model.Recovery{}, &witness.Chosen{}
+	s.v.trust, s.v.steering, s.v.versions = &trust.Trust{}, &steering.Steering{}, &versions.History{}
+	s.v.recovery, s.v.chosen = &generation.Recovery{}, &witness.Chosen{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
 	s.names = index.NewNames(s.v.Jobs)

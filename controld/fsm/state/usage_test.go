@@ -8,13 +8,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the
 // log's clock. Each span is charged at its end.
 func charged(t *testing.T, spans [][2]model.Instant) *State {
 	t.Helper()
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	s := New(cfg)
 	for _, span := range spans {
 		s.v.at = max(s.v.at, span[1])
@@ -121,7 +122,7 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 // TestActiveTime: an account is active while a job of any of its users is; a user while one of his
 // own is.
 func TestActiveTime(t *testing.T) {
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	s := New(cfg)
 	job := func(id model.JobID, user string, state model.JobState) *model.Job {
 		return &model.Job{ID: id, Account: "team", Owner: model.Identity{User: user}, State: state}

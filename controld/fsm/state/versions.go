@@ -6,6 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // ConfigVersions returns the versions of the configuration that are remembered, never nil.
@@ -19,7 +20,7 @@ func (s *State) NoteConfigFile(digest string) {
 }
 
 // AddConfigVersion remembers a configuration that has been put in force in place of another one.
-func (s *State) AddConfigVersion(before *model.Config, by, comment string) {
+func (s *State) AddConfigVersion(before *cluster.Config, by, comment string) {
 	s.v.versions = s.v.versions.Add(before, versions.Version{By: by, Comment: comment, Made: s.Now(), Config: s.v.config},
 		s.v.versions.File)
 }

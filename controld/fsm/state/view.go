@@ -15,6 +15,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
@@ -23,10 +26,10 @@ type View struct {
 	index  uint64
 	at     model.Instant
 	wall   model.UnixMS
-	config *model.Config
-	trust  *model.Trust // replaced, never changed
+	config *cluster.Config
+	trust  *trust.Trust // replaced, never changed
 	// how the present generation began; replaced, never changed
-	recovery *model.Recovery
+	recovery *generation.Recovery
 	chosen   *witness.Chosen // as witnesses of outages; replaced, never changed
 
 	lastJob model.JobID // the greatest id given
@@ -45,9 +48,9 @@ type View struct {
 	reservations []*model.Reservation
 	keys         index.Keys
 	steering     *steering.Steering
-	versions     *versions.History       // of the configuration
-	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
-	tokens       []*model.APIToken       // by id; likewise
+	versions     *versions.History         // of the configuration
+	accounts     []*cluster.CreatedAccount // by name; the list is replaced, never changed
+	tokens       []*trust.APIToken         // by id; likewise
 	usage        estimate.UsageTable
 	licenses     map[string]int // held by live attempts; replaced, never changed
 
@@ -101,13 +104,13 @@ func (v *View) At() model.Instant { return v.at }
 func (v *View) Wall() model.UnixMS { return v.wall }
 
 // Config returns the replicated configuration. The caller must not change it.
-func (v *View) Config() *model.Config { return v.config }
+func (v *View) Config() *cluster.Config { return v.config }
 
 // Trust returns what is known of the cluster's members. The caller must not change it.
-func (v *View) Trust() *model.Trust { return v.trust }
+func (v *View) Trust() *trust.Trust { return v.trust }
 
 // Recovery returns how the present generation of the cluster began. The caller must not change it.
-func (v *View) Recovery() *model.Recovery { return v.recovery }
+func (v *View) Recovery() *generation.Recovery { return v.recovery }
 
 // Chosen returns which nodes were chosen as witnesses of outages of the controllers.
 func (v *View) Chosen() *witness.Chosen { return v.chosen }
@@ -255,7 +258,7 @@ func (v *View) Finished(after int64) []*model.Job {
 // Weight returns the weight of all jobs, see [model.MaxJobs].
 func (v *View) Weight() int { return v.njobs }
 
-// SpecBytes returns how many bytes the specifications of all jobs have, as [model.Config.MaxAllSpecBytes] counts
+// SpecBytes returns how many bytes the specifications of all jobs have, as [cluster.Config.MaxAllSpecBytes] counts
 // them.
 func (v *View) SpecBytes() int64 { return v.specBytes }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // Max is how many versions are remembered, the present one included.
@@ -17,11 +18,11 @@ const MaxComment = 1024
 
 // Version is one configuration that was in force.
 type Version struct {
-	Number  int           `json:"number"` // from 1; the greatest is in force
-	By      string        `json:"by,omitempty"`
-	Comment string        `json:"comment,omitempty"`
-	Made    model.Stamp   `json:"made"`
-	Config  *model.Config `json:"config"`
+	Number  int             `json:"number"` // from 1; the greatest is in force
+	By      string          `json:"by,omitempty"`
+	Comment string          `json:"comment,omitempty"`
+	Made    model.Stamp     `json:"made"`
+	Config  *cluster.Config `json:"config"`
 }
 
 // History is the last versions, oldest first. A value is replaced and never changed. The first
@@ -54,7 +55,7 @@ func (h *History) Version(number int) *Version {
 
 // Add returns the history with a further version. The first one that is made brings the one before
 // it along, so that a cluster can go back to what it began with.
-func (h *History) Add(before *model.Config, next Version, file string) *History {
+func (h *History) Add(before *cluster.Config, next Version, file string) *History {
 	all := slices.Clone(h.Versions)
 	if len(all) == 0 {
 		all = append(all, Version{Number: 1, Config: before})
@@ -65,7 +66,7 @@ func (h *History) Add(before *model.Config, next Version, file string) *History 
 }
 
 // Check returns why a history cannot be, given the configuration in force.
-func (h *History) Check(now *model.Config) error {
+func (h *History) Check(now *cluster.Config) error {
 	n := len(h.Versions)
 	switch {
 	case n > Max:

@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/replay"
 )
 
@@ -75,7 +75,7 @@ func replayArchive(a *consensus.Archive, o Options) (*replay.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := fsm.New(model.InitialConfig())
+	m := fsm.New(cluster.InitialConfig())
 	if start.Snapshot() {
 		if m, err = readSnapshot(a, start); err != nil {
 			return nil, err

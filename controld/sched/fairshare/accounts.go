@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -142,7 +143,7 @@ func (f *Accounts) addGPU(a drf.Amount, n *model.Node, gpu int, of int64) {
 }
 
 // quota returns what is configured as an amount, nil for nothing.
-func (f *Accounts) quota(q *model.Quota) drf.Amount {
+func (f *Accounts) quota(q *cluster.Quota) drf.Amount {
 	if q == nil {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (f *Accounts) quota(q *model.Quota) drf.Amount {
 	return a
 }
 
-func (f *Accounts) terms(t model.Terms) drf.Terms {
+func (f *Accounts) terms(t cluster.Terms) drf.Terms {
 	return drf.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
 }
 

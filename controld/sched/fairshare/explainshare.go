@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -46,7 +47,7 @@ type ShareOf struct {
 }
 
 // ExplainShare says how the share of an account comes about, nil if there is no such account.
-func ExplainShare(v *state.View, now model.Instant, p model.Policy, account string) *ShareExplanation {
+func ExplainShare(v *state.View, now model.Instant, p cluster.Policy, account string) *ShareExplanation {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	n := f.Tree.Account(account)
 	if n == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -30,7 +31,7 @@ type Share struct {
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the
 // policy is.
-func Shares(v *state.View, now model.Instant, p model.Policy) []Share {
+func Shares(v *state.View, now model.Instant, p cluster.Policy) []Share {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	var list []Share
 	for _, n := range f.Tree.Root().Children() {

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -41,7 +42,7 @@ type small struct {
 var models = [...]string{"A100", "H100"}
 
 func newSmall(seed uint64, ports int) *small {
-	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: fsm.New(model.DefaultConfig())}
+	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: fsm.New(cluster.DefaultConfig())}
 	for n := range 1 + s.random.IntN(4) {
 		node := model.Node{
 			Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot", Version: "test",

@@ -6,12 +6,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // TestScratch tries things on a copy of which the original must not know.
 func TestScratch(t *testing.T) {
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	n := model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]model.GPU, 8)}
 	for i := range n.GPUs {
 		n.GPUs[i].Healthy = true
@@ -44,7 +45,7 @@ func TestScratch(t *testing.T) {
 
 // TestPutBack gives back what workers hold, in any order, and puts it back: there is no difference.
 func TestPutBack(t *testing.T) {
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	n := model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]model.GPU, 4)}
 	for i := range n.GPUs {
 		n.GPUs[i].Healthy = i != 1 // which may have broken while a job held it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -54,7 +55,7 @@ func TestPlaceManyOnANode(t *testing.T) {
 
 // BenchmarkWideGang asks whether 4,096 workers fit on 1,000 nodes that have room for 4 each.
 func BenchmarkWideGang(b *testing.B) {
-	s := &small{state: fsm.New(model.DefaultConfig())}
+	s := &small{state: fsm.New(cluster.DefaultConfig())}
 	for n := range 1000 {
 		s.apply(fsm.RegisterNode{Node: model.Node{Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot",
 			Version: "test", Cores: 4, Memory: 512 * jobspec.GiB, PortMin: 29000, PortMax: 29100}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
@@ -165,7 +166,7 @@ func (s *Sharing) waiting() (list []waiter) {
 }
 
 // joins reports whether a job takes turns: it can be suspended, and fits on one node.
-func joins(cfg *model.Config, j *model.Job) bool {
+func joins(cfg *cluster.Config, j *model.Job) bool {
 	return j.CanSuspend() && j.Request.Active.GPUs > 0 && j.Request.Share() == 0 && len(j.Parts) == 0 && j.Workers == 1 &&
 		cfg.SharingOf(j).Oversubscribe > 1
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -19,7 +20,7 @@ const MuchUnsaved = 24 * 3600 * 1000
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
-	r.lossWeight = model.LossWeight.Of(&t.Policy)
+	r.lossWeight = cluster.LossWeight.Of(&t.Policy)
 	for _, v := range r.Each() {
 		if v.Grace = min(v.Grace, usual[v.queue]); v.Pauses {
 			v.Grace = PauseCosts(v.Grace)

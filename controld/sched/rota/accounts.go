@@ -3,6 +3,7 @@ package rota
 import (
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -80,7 +81,7 @@ func (t *rotaPolicy) configured() *configuredTerms {
 		return t.terms
 	}
 	t.terms = &configuredTerms{}
-	add := func(c *model.Terms) {
+	add := func(c *cluster.Terms) {
 		t.terms.limit = t.terms.limit || c.Limit != nil
 		t.terms.quota = t.terms.quota || c.Deserved != nil
 	}

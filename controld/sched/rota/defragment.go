@@ -3,6 +3,7 @@ package rota
 import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 )
@@ -76,7 +77,7 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 	}
 	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.state.Now))
 	takes := a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost
-	cost := model.Instant(model.MigrationWorth.Of(&m.state.Policy)) * takes
+	cost := model.Instant(cluster.MigrationWorth.Of(&m.state.Policy)) * takes
 	least := max(cost, m.minTurn())
 	if m.state.Now-j.Eligible < cost || m.state.Now-a.Started.At < least {
 		return false

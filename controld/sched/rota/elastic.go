@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -172,7 +173,7 @@ func (s *elasticPhases) canGive(f *elastic.RunningJob) bool {
 func (s *elasticPhases) mayGive(f *elastic.RunningJob, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
-	return s.canGive(f) && f.Size > size && left >= model.OrderWorth.Of(&s.state.Policy)*needs
+	return s.canGive(f) && f.Size > size && left >= cluster.OrderWorth.Of(&s.state.Policy)*needs
 }
 
 // enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
@@ -322,7 +323,7 @@ func (s *elasticPhases) hasRested(f *elastic.RunningJob) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + model.Instant(model.CostWorth.Of(&s.state.Policy)*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + model.Instant(cluster.CostWorth.Of(&s.state.Policy)*elastic.RestartCost(f.Job))
 	s.state.WakeAt(at)
 	return at <= s.state.Now
 }
@@ -382,7 +383,7 @@ func (s *elasticPhases) growInto(f *elastic.RunningJob, most int) {
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := model.ResizeWorth.Of(&s.state.Policy) * standstillOf(f.Job, f.Terms)
+	cost := cluster.ResizeWorth.Of(&s.state.Policy) * standstillOf(f.Job, f.Terms)
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&

@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
@@ -52,7 +53,7 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	}
 	bound := cmp.Or(t.Policy.HeadroomPM, headroomPM)
 	most := all.GPUs * bound / 1000 / h.usual
-	now, soon := worthKeeping(&l.Waits, model.TEWorth.Of(&t.Policy))
+	now, soon := worthKeeping(&l.Waits, cluster.TEWorth.Of(&t.Policy))
 	if most == 0 || !now || !h.within(all, oneWorkerPart*1000/bound) {
 		return nil
 	}
@@ -184,7 +185,8 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 // patient reports whether a job still leaves all that is wanted: one that has waited for long
 // leaves half, rounded up.
 func (h *headroom) patient(j *model.Job) bool {
-	return h.state.Now-j.Eligible < model.Instant(model.HeadroomPatience.Of(&h.state.Policy)*h.state.Policy.ReserveAfterMS)
+	patience := cluster.HeadroomPatience.Of(&h.state.Policy) * h.state.Policy.ReserveAfterMS
+	return h.state.Now-j.Eligible < model.Instant(patience)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -46,7 +47,7 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 		return 0
 	}
 	need, _ := t.needs(j)
-	short := max(1, model.ShortService.Of(&t.state.Policy)*60_000)
+	short := max(1, cluster.ShortService.Of(&t.state.Policy)*60_000)
 	level := 2 * bits.Len64(uint64(max(0, j.ServiceOf(need)))/uint64(short))
 	if user := t.accounts().Leaf(j.Association()); !user.Guaranteed() {
 		if due := user.Due(); user.Holding(nil).Cmp(due.Plus(due)) >= 0 {

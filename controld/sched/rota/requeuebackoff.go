@@ -2,6 +2,7 @@ package rota
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -30,7 +31,7 @@ type freeCapacity struct {
 func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
 	if n == 0 || !j.Attempts[n-1].Cause.Preempts() || j.OwnRoomFirst || j.Class == jobspec.TE ||
-		j.Attained() < model.ShortService.Of(&t.state.Policy)*60_000 ||
+		j.Attained() < cluster.ShortService.Of(&t.state.Policy)*60_000 ||
 		j.Width() >= model.WideGPUs || t.state.Holders[j.ID] != nil || !t.jobsCome() {
 		return false
 	}
@@ -63,7 +64,7 @@ func (t *rotaPolicy) jobsCome() bool {
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
 	all := t.state.Room.TotalUp()
 	a := freeCapacity{known: true, revision: t.state.Revision, free: t.state.Room.AvailableUp(), all: all}
-	part := model.Comeback.Of(&t.state.Policy)
+	part := cluster.Comeback.Of(&t.state.Policy)
 	if all.GPUs >= smallCluster*model.WholeGPU {
 		a.keep.GPUs = all.GPUs * part / 1000
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -118,7 +119,7 @@ func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 }
 
 // nested reports whether an account is within another.
-func nested(cfg *model.Config) bool {
+func nested(cfg *cluster.Config) bool {
 	for _, a := range cfg.Accounts {
 		if a.Parent != "" {
 			return true

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -31,7 +32,7 @@ func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt, pauses bool) int
 	}
 	lost := preempt.GraceWeight(t.state)*grace/1000 + more
 	left, _ := t.remaining(j, j.RuntimeOf(scratch.AttainedService(j, a, t.state.Now)))
-	return left - model.CostWorth.Of(&t.state.Policy)*lost
+	return left - cluster.CostWorth.Of(&t.state.Policy)*lost
 }
 
 // worthInOrder returns for how long a job must go on beyond what it loses, in ms, to leave for one that
@@ -41,7 +42,7 @@ func (t *rotaPolicy) worthInOrder(waiting *model.Job) int64 {
 	if !known {
 		need = max(need, unknownMS)
 	}
-	return model.OrderWorth.Of(&t.state.Policy) * need
+	return cluster.OrderWorth.Of(&t.state.Policy) * need
 }
 
 // worthEqualPart reports whether it is worth it that a running job leaves for one whose account or user

@@ -7,12 +7,12 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/fsm"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 )
 
 // setFair changes what the policies of shares know.
-func setFair(p *model.Policy, k, v string) (err error) {
+func setFair(p *cluster.Policy, k, v string) (err error) {
 	switch k {
 	case "name":
 		p.Name = v
@@ -33,9 +33,9 @@ func setFair(p *model.Policy, k, v string) (err error) {
 func (w *World) account(names []string, options map[string]string) error {
 	c := *w.State.View().Config()
 	if c.Accounts = maps.Clone(c.Accounts); c.Accounts == nil {
-		c.Accounts = map[string]model.Account{}
+		c.Accounts = map[string]cluster.Account{}
 	}
-	terms := model.Terms{}
+	terms := cluster.Terms{}
 	for k, v := range options {
 		n, err := strconv.ParseInt(v, 10, 64)
 		milli := n * 1000
@@ -45,9 +45,9 @@ func (w *World) account(names []string, options map[string]string) error {
 		case "weight":
 			terms.Weight = int(n)
 		case "deserved":
-			terms.Deserved = &model.Quota{GPUs: &milli}
+			terms.Deserved = &cluster.Quota{GPUs: &milli}
 		case "limit":
-			terms.Limit = &model.Quota{GPUs: &milli}
+			terms.Limit = &cluster.Quota{GPUs: &milli}
 		default:
 			err = fmt.Errorf("no option %q", k)
 		}
@@ -59,7 +59,7 @@ func (w *World) account(names []string, options map[string]string) error {
 		a := c.Accounts[name]
 		if user := options["user"]; user != "" {
 			if a.Users = maps.Clone(a.Users); a.Users == nil {
-				a.Users = map[string]model.Terms{}
+				a.Users = map[string]cluster.Terms{}
 			}
 			a.Users[user] = terms
 		} else {

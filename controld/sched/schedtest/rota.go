@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // setRota changes what the policies know that displace jobs.
-func setRota(p *model.Policy, k, v string) (err error) {
+func setRota(p *cluster.Policy, k, v string) (err error) {
 	n, _ := strconv.Atoi(v)
 	switch k {
 	case "p":

@@ -17,6 +17,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -41,7 +43,7 @@ type World struct {
 
 // NewWorld returns a world without nodes.
 func NewWorld() *World {
-	c := model.DefaultConfig()
+	c := cluster.DefaultConfig()
 	c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 // what is not told of them
 	setNodeLoss(&c, jobspec.NodeLossRequeue)             // however few nodes a scenario has
 	return &World{
@@ -51,7 +53,7 @@ func NewWorld() *World {
 }
 
 // setNodeLoss sets what becomes of jobs of the default queue whose nodes are lost.
-func setNodeLoss(c *model.Config, rule jobspec.NodeLoss) {
+func setNodeLoss(c *cluster.Config, rule jobspec.NodeLoss) {
 	c.Queues = maps.Clone(c.Queues)
 	q := c.Queues[model.DefaultQueue]
 	q.OnNodeLost = rule
@@ -503,7 +505,7 @@ func (w *World) target(name string) (fsm.Target, error) {
 			return target, fmt.Errorf("%s: %d elements missing, error %w", name, missing, err)
 		}
 		for _, s := range spans {
-			target.Tasks = target.Tasks.With(model.Span(s.First+1, s.Last+1))
+			target.Tasks = target.Tasks.With(ranges.Span(s.First+1, s.Last+1))
 		}
 	}
 	return target, nil

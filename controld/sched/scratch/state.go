@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
@@ -22,8 +23,8 @@ import (
 type State struct {
 	View    *state.View // what the cycle decides about; it does not change
 	Now     model.Instant
-	Policy  model.Policy // its parameters
-	Room    *fit.Room    // free capacity, less what the plan takes so far
+	Policy  cluster.Policy // its parameters
+	Room    *fit.Room      // free capacity, less what the plan takes so far
 	Actions []fsm.Action
 	Holders map[model.JobID]*model.Reservation // reservations in force, those of this cycle included
 	Started map[model.JobID]int                // attempts started in this cycle; of an array more than one
@@ -50,7 +51,7 @@ type State struct {
 }
 
 // New returns the scratch state of a cycle that begins. It overwrites room.
-func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *State {
+func New(v *state.View, now model.Instant, p cluster.Policy, room *fit.Room) *State {
 	room.Reset(v)
 	return &State{
 		View: v, Now: now, Policy: p, Room: room, Steering: v.Steering(),
@@ -202,7 +203,7 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 		return false
 	}
 	if len(j.Spec.Licenses) > 0 {
-		model.AddLicenses(t.licenses, j)
+		cluster.AddLicenses(t.licenses, j)
 	}
 	port := t.Room.Take(g, spots)
 	t.Revision++

@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
@@ -22,9 +23,9 @@ import (
 // Ref is the name of a job, or of several tasks of an array, resolved.
 type Ref struct {
 	Text    string
-	Job     *model.Job   // of the id; nil if there is none
-	ID      model.JobID  // of Job
-	Members model.Ranges // of Job, if the name goes on after the id
+	Job     *model.Job    // of the id; nil if there is none
+	ID      model.JobID   // of Job
+	Members ranges.Ranges // of Job, if the name goes on after the id
 }
 
 // One returns the id of the job that r names, and false if it names several.
@@ -40,19 +41,19 @@ func (r *Ref) One() (model.JobID, bool) {
 
 // Spans returns the ids of all jobs that r names, with those of array tasks that have not been made
 // yet. The ids of an array's tasks follow its own.
-func (r *Ref) Spans() model.Ranges {
+func (r *Ref) Spans() ranges.Ranges {
 	id := int(r.ID)
 	if len(r.Members) > 0 {
-		spans := make(model.Ranges, len(r.Members))
+		spans := make(ranges.Ranges, len(r.Members))
 		for i, m := range r.Members {
-			spans[i] = model.Range{First: id + m.First, Last: id + m.Last}
+			spans[i] = ranges.Range{First: id + m.First, Last: id + m.Last}
 		}
 		return spans
 	}
 	if r.Job != nil && r.Job.Children != nil {
-		return model.Span(id, id+r.Job.Children.Size)
+		return ranges.Span(id, id+r.Job.Children.Size)
 	}
-	return model.Span(id, id)
+	return ranges.Span(id, id)
 }
 
 // Targets returns the ids that r names. An array's id stands for its tasks.
@@ -171,7 +172,7 @@ func Unmade(v *state.View, id model.JobID) *model.Job {
 }
 
 // elementsOf returns the members of an array that indices such as 4 or [4-9,12] name.
-func elementsOf(record *model.Job, indices string) (model.Ranges, error) {
+func elementsOf(record *model.Job, indices string) (ranges.Ranges, error) {
 	if record.Children == nil || record.Spec.Array == nil {
 		return nil, problem.Invalid("job %d is not an array: it has no task %s", record.ID, indices)
 	}
@@ -184,18 +185,18 @@ func elementsOf(record *model.Job, indices string) (model.Ranges, error) {
 		return nil, problem.NotFound("array %d has no task %s: its tasks are %s", record.ID, indices,
 			elements.Text([]jobspec.Span{{First: 0, Last: elements.Len() - 1}}))
 	}
-	members := make(model.Ranges, len(spans))
+	members := make(ranges.Ranges, len(spans))
 	for i, s := range spans {
-		members[i] = model.Range{First: s.First + 1, Last: s.Last + 1}
+		members[i] = ranges.Range{First: s.First + 1, Last: s.Last + 1}
 	}
 	return members.With(nil), nil
 }
 
 // groupOf returns the member that runs a group.
-func groupOf(record *model.Job, name string) (model.Ranges, error) {
+func groupOf(record *model.Job, name string) (ranges.Ranges, error) {
 	i := slices.IndexFunc(record.Spec.Groups, func(g jobspec.Group) bool { return g.Name == name })
 	if record.Children == nil || record.Spec.Array != nil || i < 0 {
 		return nil, problem.NotFound("job %d has no group %q that runs by itself", record.ID, name)
 	}
-	return model.Span(i+1, i+1), nil
+	return ranges.Span(i+1, i+1), nil
 }

@@ -100,7 +100,7 @@ func schemaName(t reflect.Type, hint string) string {
 	switch path.Base(t.PkgPath()) {
 	case "jobspec":
 		return "Spec" + name
-	case "model", "fsm", "grid", "topology", "estimate":
+	case "model", "cluster", "trust", "generation", "ranges", "fsm", "grid", "topology", "estimate":
 		return "State" + name
 	}
 	return name

@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -151,4 +152,4 @@ func hostOf(v *state.View, name string) string {
 
 // leaseGrace is how long, in milliseconds, a container may take to stop once its lease has ended.
 // It leaves half of the margin, after which another attempt may start.
-func leaseGrace(c *model.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }
+func leaseGrace(c *cluster.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -17,7 +18,7 @@ import (
 // A worker of a gang of several groups is told its own group's nodes and request, its own port, and
 // where all groups are.
 func TestAllocOfParts(t *testing.T) {
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	index := uint64(0)
 	apply := func(c fsm.Command) any {
 		index++
@@ -87,7 +88,7 @@ func TestAllocOfParts(t *testing.T) {
 // An element is told its own parameters and how many there are, and nothing that only the others
 // need.
 func TestAllocOfElement(t *testing.T) {
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	apply := func(index uint64, c fsm.Command) {
 		t.Helper()
 		if _, err := s.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1000}, Command: c}); err != nil {
@@ -119,7 +120,7 @@ func TestAllocOfElement(t *testing.T) {
 // TestAllocOfWholeNodes: workers that have a node for themselves divide all its cores and memory, in
 // their limits and in what their leading task is told, on each node what it has.
 func TestAllocOfWholeNodes(t *testing.T) {
-	m := fsm.New(model.DefaultConfig())
+	m := fsm.New(cluster.DefaultConfig())
 	apply := func(index uint64, c fsm.Command) {
 		t.Helper()
 		if _, err := m.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1000}, Command: c}); err != nil {
@@ -170,7 +171,7 @@ func TestAllocOfWholeNodes(t *testing.T) {
 
 func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
 	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
-		if got := leaseGrace(&model.Config{MarginMS: margin}); got != want {
+		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
 			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -21,7 +22,7 @@ type stretched struct {
 }
 
 func stretch(t *testing.T) *stretched {
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	w := &stretched{machine: machine{t: t, s: fsm.New(cfg), at: 1}}
 	for i := 1; i <= 4; i++ {
 		w.apply(fsm.RegisterNode{Node: model.Node{Name: fmt.Sprint("n", i), BootID: "b", Cores: 8,

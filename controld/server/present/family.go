@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -79,7 +80,7 @@ func arrayPlace(a *jobspec.Array, f *model.Children) api.ArrayPlace {
 }
 
 // indices writes members of an array by their indices.
-func indices(a *jobspec.Array, members model.Ranges) string {
+func indices(a *jobspec.Array, members ranges.Ranges) string {
 	spans := make([]jobspec.Span, len(members))
 	for i, r := range members {
 		spans[i] = jobspec.Span{First: r.First - 1, Last: r.Last - 1}

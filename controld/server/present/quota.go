@@ -8,13 +8,14 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // BytesQuota is how many bytes of specifications the jobs of a user have in a state, and may have. binds: a
 // submission beyond that is refused.
 func BytesQuota(v *state.View, owner *model.Identity, binds bool) api.Quota {
-	used, most := v.BytesOfUser(owner.UID), int64(cmp.Or(v.Config().MaxSpecBytes, model.DefaultMaxSpecBytes))
+	used, most := v.BytesOfUser(owner.UID), int64(cmp.Or(v.Config().MaxSpecBytes, cluster.DefaultMaxSpecBytes))
 	return api.Quota{User: owner.User, Kind: "limit", Resource: api.QuotaSpecBytes, Used: used, Most: most,
 		Binds: binds && used > most, Holders: []api.Holder{},
 		Text: fmt.Sprintf("the jobs of user %s hold %s of scripts, environments and other parts of specifications, and may "+

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -17,7 +18,7 @@ import (
 type turning struct{ machine }
 
 func turns(t *testing.T) *turning {
-	w := &turning{machine{t: t, s: fsm.New(model.DefaultConfig()), at: 100}}
+	w := &turning{machine{t: t, s: fsm.New(cluster.DefaultConfig()), at: 100}}
 	n := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 64 * jobspec.GiB, Suspends: true}
 	for i := range 4 {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: string(rune('a' + i)), Healthy: true, Memory: 80 * jobspec.GiB})

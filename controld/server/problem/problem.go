@@ -15,6 +15,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/generation"
+	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
 // Invalid is a request that is malformed.
@@ -43,13 +45,13 @@ var refusals = []struct {
 	status int
 	code   string
 }{
-	{model.ErrUnsettled, http.StatusServiceUnavailable, api.CodeUnsettled},
-	{model.ErrGeneration, http.StatusMisdirectedRequest, api.CodeGeneration},
+	{generation.ErrUnsettled, http.StatusServiceUnavailable, api.CodeUnsettled},
+	{generation.ErrGeneration, http.StatusMisdirectedRequest, api.CodeGeneration},
 	{model.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNodeNotDown, http.StatusConflict, api.CodeWrongState},
-	{model.ErrNoAPIToken, http.StatusNotFound, api.CodeNotFound},
-	{model.ErrBadToken, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{trust.ErrNoAPIToken, http.StatusNotFound, api.CodeNotFound},
+	{trust.ErrBadToken, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
 	{model.ErrHeldByAdmin, http.StatusForbidden, api.CodeDenied},
@@ -65,13 +67,13 @@ var refusals = []struct {
 	{model.ErrBadInventory, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrBadReport, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrBadClass, http.StatusUnprocessableEntity, api.CodeInvalid},
-	{model.ErrNoToken, http.StatusForbidden, api.CodeDenied},
-	{model.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
-	{model.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},
-	{model.ErrKeyChange, http.StatusConflict, api.CodeWrongState},
-	{model.ErrAuthority, http.StatusConflict, api.CodeWrongState},
-	{model.ErrAuthorityPhase, http.StatusConflict, api.CodeWrongState},
-	{model.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
+	{trust.ErrNoToken, http.StatusForbidden, api.CodeDenied},
+	{trust.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
+	{trust.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},
+	{trust.ErrKeyChange, http.StatusConflict, api.CodeWrongState},
+	{trust.ErrAuthority, http.StatusConflict, api.CodeWrongState},
+	{trust.ErrAuthorityPhase, http.StatusConflict, api.CodeWrongState},
+	{trust.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
 	{model.ErrBadSwitch, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrStillPaused, http.StatusConflict, api.CodeWrongState},
 	{model.ErrConfigChanged, http.StatusConflict, api.CodeWrongState},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -24,7 +24,7 @@ type Payer struct {
 }
 
 // own returns the account of the payer's primary group.
-func (p *Payer) own() string { return model.AccountOfGroup(p.Group, p.GID) }
+func (p *Payer) own() string { return cluster.AccountOfGroup(p.Group, p.GID) }
 
 // exists reports whether the payer's own account is there, or would be created.
 func (p *Payer) exists(v *state.View) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -32,17 +33,17 @@ func chargedTo(account string) []*jobspec.Job {
 // not exist, is refused, with the accounts that its user may name. The bug "membership is not asked
 // for an account that is configured" shows here.
 func TestJobsAreChargedToAccountsOfTheirUser(t *testing.T) {
-	cfg := model.DefaultConfig()
-	cfg.Accounts = map[string]model.Account{
+	cfg := cluster.DefaultConfig()
+	cfg.Accounts = map[string]cluster.Account{
 		"vision": {Members: []string{"ann", "%vis"}},
-		"speech": {Users: map[string]model.Terms{"bob": {}}},
+		"speech": {Users: map[string]cluster.Terms{"bob": {}}},
 		"empty":  {},
 		"lead":   {Coordinators: []string{"ann"}},
 	}
 	closed := cfg
 	closed.NoNewAccounts = true
 	for name, c := range map[string]struct {
-		cfg     model.Config
+		cfg     cluster.Config
 		payer   *Payer
 		account string // that the job names
 		charged string // "" if it is refused
@@ -84,8 +85,8 @@ func TestJobsAreChargedToAccountsOfTheirUser(t *testing.T) {
 // TestTheRefusalDoesNotTellWhichAccountsExist: an account of others is refused in the same words as
 // one that does not exist.
 func TestTheRefusalDoesNotTellWhichAccountsExist(t *testing.T) {
-	cfg := model.DefaultConfig()
-	cfg.Accounts = map[string]model.Account{"hidden": {Members: []string{"ann"}}}
+	cfg := cluster.DefaultConfig()
+	cfg.Accounts = map[string]cluster.Account{"hidden": {Members: []string{"ann"}}}
 	v := fsm.New(cfg).View()
 	var texts []string
 	for _, account := range []string{"hidden", "absent"} {
@@ -99,10 +100,10 @@ func TestTheRefusalDoesNotTellWhichAccountsExist(t *testing.T) {
 
 // TestALongRefusalIsCut: a user of very many accounts is told of some.
 func TestALongRefusalIsCut(t *testing.T) {
-	cfg := model.DefaultConfig()
-	cfg.Accounts = map[string]model.Account{}
+	cfg := cluster.DefaultConfig()
+	cfg.Accounts = map[string]cluster.Account{}
 	for i := range 100 {
-		cfg.Accounts[fmt.Sprintf("a%03d", i)] = model.Account{Members: []string{"ann"}}
+		cfg.Accounts[fmt.Sprintf("a%03d", i)] = cluster.Account{Members: []string{"ann"}}
 	}
 	_, err := Accept(fsm.New(cfg).View(), model.Identity{}, payer("ann"), chargedTo("no"))
 	var p *api.Problem

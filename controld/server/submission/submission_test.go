@@ -9,11 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 func TestWhatWouldNotBeHonouredIsRefused(t *testing.T) {
-	v := fsm.New(model.DefaultConfig()).View()
+	v := fsm.New(cluster.DefaultConfig()).View()
 	owner := model.Identity{UID: 7, User: "ada"}
 	for want, change := range map[string]func(*jobspec.Job){
 		"":              func(j *jobspec.Job) { j.Groups[0].Tasks[0].User = "ada" },
@@ -38,7 +39,7 @@ func TestWhatWouldNotBeHonouredIsRefused(t *testing.T) {
 // TestPausingIsPromisedOnlyWhereNodesCan: a job that can pause is warned of while no node could pause
 // it, and refused where its queue makes it a trial-and-error job.
 func TestPausingIsPromisedOnlyWhereNodesCan(t *testing.T) {
-	cfg := model.DefaultConfig()
+	cfg := cluster.DefaultConfig()
 	quick := cfg.Queues["default"]
 	quick.DefaultClass = jobspec.TE
 	cfg.Queues["quick"] = quick
@@ -77,7 +78,7 @@ func found(v *state.View, owner model.Identity, j *jobspec.Job) error {
 // TestAllThatIsWrongIsSaidAtOnce: a job of which several things cannot be is refused with all of them,
 // and is told how much memory it asks for if it does not say so itself.
 func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
-	m := fsm.New(model.DefaultConfig())
+	m := fsm.New(cluster.DefaultConfig())
 	node := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 100 * jobspec.GiB, SharedPath: []string{"/home"}}
 	if _, err := m.Apply(1, fsm.Entry{Command: fsm.RegisterNode{Node: node}}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -71,7 +72,7 @@ func TestNodesFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := fsm.New(model.DefaultConfig())
+	s := fsm.New(cluster.DefaultConfig())
 	for i, n := range nodes {
 		out, err := s.Apply(uint64(i+1), fsm.Entry{Command: fsm.RegisterNode{Node: n}})
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/server/present"
 )
 
@@ -28,7 +30,7 @@ type controllers struct {
 const leaseMS, marginMS = 600_000, 2_000
 
 func newControllers() *controllers {
-	config := model.DefaultConfig()
+	config := cluster.DefaultConfig()
 	config.LeaseMS, config.MarginMS = leaseMS, marginMS
 	return &controllers{m: fsm.New(config), since: time.Now(), moved: make(chan struct{})}
 }
@@ -197,7 +199,7 @@ func (l *link) DropCheckpoints(context.Context, string, api.KeptCheckpoints) (*a
 
 // Generation implements noded.Controller.
 func (l *link) Generation(context.Context, string, string) (*api.Generation, error) {
-	return &api.Generation{Generation: model.Generation{}.String(), Accepted: true, Settled: true}, nil
+	return &api.Generation{Generation: generation.Generation{}.String(), Accepted: true, Settled: true}, nil
 }
 
 // AcceptGeneration implements noded.Controller.

@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -160,7 +161,7 @@ func oddParts() []*Partition {
 		{Name: "n6", State: "down", Cores: 53, Memory: 13 << 30, GPUsUsed: 1},
 	}
 	return []*Partition{
-		{Name: "long", Queue: model.Queue{MaxTime: oddTime, DefaultTime: 3661, MaxGrace: 71}, Nodes: nodes},
+		{Name: "long", Queue: cluster.Queue{MaxTime: oddTime, DefaultTime: 3661, MaxGrace: 71}, Nodes: nodes},
 		{Name: model.DefaultQueue, Nodes: nodes},
 		{Name: "empty"},
 	}

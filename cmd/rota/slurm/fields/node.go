@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
@@ -18,7 +19,7 @@ import (
 // Partition is a queue: Slurm's word for it. Every node belongs to each.
 type Partition struct {
 	Name string
-	model.Queue
+	cluster.Queue
 	Nodes []*api.Node
 }
 

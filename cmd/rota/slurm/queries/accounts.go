@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -169,7 +169,7 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 	add = func(parent string, depth int) {
 		for i := range shares.Items {
 			share := &shares.Items[i]
-			if share.Parent != parent || depth > model.MaxAccounts {
+			if share.Parent != parent || depth > cluster.MaxAccounts {
 				continue
 			}
 			all = append(all, association{cluster: cfg.ClusterName, account: share.Account, depth: depth,
@@ -193,7 +193,7 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 
 // namedUsers returns the users that the configuration of an account names, and the caller if it names
 // one of its groups.
-func namedUsers(a model.Account, me string) []string {
+func namedUsers(a cluster.Account, me string) []string {
 	names := slices.Sorted(maps.Keys(a.Users))
 	for _, member := range a.Members {
 		group, is := strings.CutPrefix(member, "%")

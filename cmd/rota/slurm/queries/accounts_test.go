@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
 // accounts is a controller with the account nlp, in which the team bert is. Ann is in both, and bob has
@@ -20,9 +20,9 @@ func accounts(t *testing.T) *rotatest.Answers {
 		Users: []api.UserShare{{User: "ann", Fairness: api.Fairness{Weight: 1, Deserved: 250, Usage: 60, Ratio: 2000}}}},
 		api.Share{Account: "nlp", Fairness: half, Users: []api.UserShare{{User: "ann", Fairness: half}}},
 		api.Share{Account: "other", Fairness: api.Fairness{Weight: 1, Ratio: -1}}))
-	a.Give("GET /v1/config", model.Config{ClusterName: "dgx", Accounts: map[string]model.Account{
+	a.Give("GET /v1/config", cluster.Config{ClusterName: "dgx", Accounts: map[string]cluster.Account{
 		"bert": {Parent: "nlp", Members: []string{"bob", "%no-such-group"}},
-		"nlp":  {Users: map[string]model.Terms{"cyd": {Weight: 3}}}}})
+		"nlp":  {Users: map[string]cluster.Terms{"cyd": {Weight: 3}}}}})
 	a.Give("GET /v1/cluster", api.Cluster{Name: "dgx"})
 	return a
 }

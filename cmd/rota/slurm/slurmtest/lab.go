@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -178,8 +179,8 @@ func Lab(t testing.TB) *rotatest.Answers {
 	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota",
 		Controllers: []api.Controller{{Name: "c1", HTTP: "c1:7070"}, {Name: "c2"}}})
-	config := model.DefaultConfig()
-	config.Queues = map[string]model.Queue{
+	config := cluster.DefaultConfig()
+	config.Queues = map[string]cluster.Queue{
 		"default": {DefaultTime: 3600},
 		"gpu":     {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
 	}

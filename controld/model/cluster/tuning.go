@@ -1,4 +1,4 @@
-package model
+package cluster
 
 // Tuning is the numbers of policy rota that a policy block can set besides those that other
 // policies have too. A field that is 0 has its default. A negative one switches the rule off.

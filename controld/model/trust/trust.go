@@ -1,8 +1,12 @@
-package model
+// Package trust has what the replicated state knows of the members of a cluster and of the tokens that
+// let machines and pipelines in. It has digests and certificates, and no secret.
+package trust
 
 import (
 	"errors"
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Trust is what the replicated state knows of the cluster's members: its id, join tokens that were
@@ -25,7 +29,7 @@ type AuthorityChange struct {
 	// certificates of the new authority and the one before; their keys are on the controllers' disks
 	Succession string         `json:"succession"`
 	Phase      AuthorityPhase `json:"phase,omitempty"`
-	Since      Instant        `json:"since"` // of Phase
+	Since      model.Instant  `json:"since"` // of Phase
 }
 
 // AuthorityPhase is how far a replacement of the authority is.
@@ -43,9 +47,9 @@ const MaxSuccession = 16 << 10
 
 // GossipKeys are the keys of the gossip that members accept. They send with the first.
 type GossipKeys struct {
-	Keys  []GossipKey `json:"keys"`
-	Phase GossipPhase `json:"phase,omitempty"` // of the change to the newest key
-	Since Instant     `json:"since"`           // of Phase
+	Keys  []GossipKey   `json:"keys"`
+	Phase GossipPhase   `json:"phase,omitempty"` // of the change to the newest key
+	Since model.Instant `json:"since"`           // of Phase
 }
 
 // GossipKey names one key of the gossip. Controllers derive it of an authority's key and Text, so that the
@@ -89,10 +93,10 @@ const JoinTokenMS = 24 * 60 * 60 * 1000
 
 // JoinToken is a token that lets one machine join.
 type JoinToken struct {
-	Digest  string  `json:"digest"` // of its secret
-	Role    string  `json:"role"`   // that the machine gets
-	By      string  `json:"by"`     // user that asked for the token
-	Expires Instant `json:"expires"`
+	Digest  string        `json:"digest"` // of its secret
+	Role    string        `json:"role"`   // that the machine gets
+	By      string        `json:"by"`     // user that asked for the token
+	Expires model.Instant `json:"expires"`
 	// of the machine that has used it
 	Name string `json:"name,omitempty"`
 	Key  string `json:"key,omitempty"` // digest of its public key
@@ -122,7 +126,7 @@ func (t *Trust) KnowsToken(digest string) bool {
 
 // TokenFor returns the index in Tokens of the token with a digest, if the machine with this name,
 // key and role may join with it now. Its error says why this token lets that machine not join.
-func (t *Trust) TokenFor(digest, role, name, key string, now Instant) (int, error) {
+func (t *Trust) TokenFor(digest, role, name, key string, now model.Instant) (int, error) {
 	i := slices.IndexFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 	switch {
 	case i < 0:

@@ -1,23 +1,25 @@
-package model
+package trust
 
 import (
 	"encoding/hex"
 	"errors"
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // APIToken is a token with which a pipeline acts for a user. The state has a digest of its secret
 // and never the secret.
 type APIToken struct {
-	ID      string     `json:"id"`
-	Name    string     `json:"name,omitempty"` // for users, such as the name of a pipeline
-	Digest  string     `json:"digest"`         // SHA-256 of the secret, in hexadecimal digits
-	User    Identity   `json:"user"`           // that it acts for
-	By      string     `json:"by"`             // user that made it
-	Scope   TokenScope `json:"scope"`
-	Created Stamp      `json:"created"`
-	Expires Stamp      `json:"expires"`
-	Revoked *Stamp     `json:"revoked,omitempty"` // nil: it is not
+	ID      string         `json:"id"`
+	Name    string         `json:"name,omitempty"` // for users, such as the name of a pipeline
+	Digest  string         `json:"digest"`         // SHA-256 of the secret, in hexadecimal digits
+	User    model.Identity `json:"user"`           // that it acts for
+	By      string         `json:"by"`             // user that made it
+	Scope   TokenScope     `json:"scope"`
+	Created model.Stamp    `json:"created"`
+	Expires model.Stamp    `json:"expires"`
+	Revoked *model.Stamp   `json:"revoked,omitempty"` // nil: it is not
 }
 
 // TokenScope says what a token is good for.

@@ -1,9 +1,11 @@
-package model
+package cluster
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Sharing says how jobs of a queue or of an account may share nodes under overload, after Gandiva
@@ -20,16 +22,9 @@ type Sharing struct {
 // an hour.
 const MaxOversubscribe = 60
 
-// SliceMS is for how long a job runs, in milliseconds, before others on its node have their turn.
-const SliceMS = 60_000
-
-// TurnMS is the longest turn in milliseconds, without the way to the pause point. Turns of all
-// nodes end together every five seconds.
-const TurnMS = SliceMS + 5_000
-
 // SharingOf returns what holds for a job: what its queue or its account allows, or an account above
 // it. Each of them can only allow more: an operator lets a queue share, or a group of users.
-func (c *Config) SharingOf(j *Job) Sharing {
+func (c *Config) SharingOf(j *model.Job) Sharing {
 	s, account := c.Queues[j.Queue].Sharing, j.Account
 	for range maxDepth + 1 {
 		a, ok := c.Accounts[account]

@@ -1,10 +1,12 @@
-package model
+package cluster
 
 import (
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // MaxLicenses bounds the kinds of licences of a cluster.
@@ -12,7 +14,7 @@ const MaxLicenses = 1000
 
 // HeldLicenses adds up the licences that attempts in progress hold, those of suspended ones included.
 // It is nil if there are none.
-func HeldLicenses(live iter.Seq[*Job]) (held map[string]int) {
+func HeldLicenses(live iter.Seq[*model.Job]) (held map[string]int) {
 	for j := range live {
 		if len(j.Spec.Licenses) > 0 && j.Live() != nil {
 			if held == nil {
@@ -25,7 +27,7 @@ func HeldLicenses(live iter.Seq[*Job]) (held map[string]int) {
 }
 
 // AddLicenses adds what one attempt of a job holds.
-func AddLicenses(held map[string]int, j *Job) {
+func AddLicenses(held map[string]int, j *model.Job) {
 	for name, n := range j.Spec.Licenses {
 		held[name] += n
 	}
@@ -33,18 +35,18 @@ func AddLicenses(held map[string]int, j *Job) {
 
 // LacksLicenses says which licences are missing for a job to start, the first by name, or nothing if
 // none are.
-func (c *Config) LacksLicenses(j *Job, held map[string]int) Reason {
+func (c *Config) LacksLicenses(j *model.Job, held map[string]int) model.Reason {
 	for _, name := range slices.Sorted(maps.Keys(j.Spec.Licenses)) {
 		switch n, all := j.Spec.Licenses[name], c.Licenses[name]; {
 		case all == 0:
-			return Reason{Code: ReasonLicenses, Text: "the cluster has no licence " + name}
+			return model.Reason{Code: model.ReasonLicenses, Text: "the cluster has no licence " + name}
 		case n > all:
-			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s, and the cluster has %d", n,
-				name, all)}
+			return model.Reason{Code: model.ReasonLicenses, Text: fmt.Sprintf(
+				"it asks for %d of licence %s, and the cluster has %d", n, name, all)}
 		case held[name]+n > all:
-			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s; %d of %d are free", n, name,
-				max(0, all-held[name]), all)}
+			return model.Reason{Code: model.ReasonLicenses, Text: fmt.Sprintf(
+				"it asks for %d of licence %s; %d of %d are free", n, name, max(0, all-held[name]), all)}
 		}
 	}
-	return Reason{}
+	return model.Reason{}
 }

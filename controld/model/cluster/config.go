@@ -1,4 +1,7 @@
-package model
+// Package cluster has what an administrator sets for the whole cluster: queues, accounts, limits, the
+// policy and its tunables. The log replicates it; [github.com/rota-hpc/rota/controld/config] reads it
+// from cluster.hcl.
+package cluster
 
 import (
 	"cmp"
@@ -7,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -92,6 +96,14 @@ type Queue struct {
 	Sharing
 }
 
+// TimeLimit returns the limit of a group: its own, its job's, or the queue's.
+func (q *Queue) TimeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class) jobspec.Seconds {
+	if class == jobspec.TE {
+		return cmp.Or(g.TimeLimit, spec.TimeLimit, q.TEMaxTime)
+	}
+	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
+}
+
 // Policy is what sched needs to know besides the state.
 type Policy struct {
 	Name           string `json:"name,omitempty"`       // which of the policies that sched knows; "": the default one
@@ -148,18 +160,18 @@ type Policy struct {
 // NewPolicy is the scheduling policy of a new cluster.
 const NewPolicy = "rota"
 
-// ClusterPolicies are the scheduling policies that a cluster may be given. The simulator has more, to
+// Policies are the scheduling policies that a cluster may be given. The simulator has more, to
 // compare with.
-var ClusterPolicies = []string{"rota", "fairshare", "standard", "fitgpp", "backfill", "fifo"}
+var Policies = []string{"rota", "fairshare", "standard", "fitgpp", "backfill", "fifo"}
 
 // MayRun refuses a policy that belongs to the simulator to a cluster that has another one; have is ""
 // for a new cluster. A cluster that an earlier version gave such a policy keeps it.
 func MayRun(policy, have string) error {
-	if policy == "" || policy == have || slices.Contains(ClusterPolicies, policy) {
+	if policy == "" || policy == have || slices.Contains(Policies, policy) {
 		return nil
 	}
 	return fmt.Errorf("policy %q is only for comparisons in the simulator (rota sim --policy %s): a cluster may run %s",
-		policy, policy, strings.Join(ClusterPolicies, ", "))
+		policy, policy, strings.Join(Policies, ", "))
 }
 
 // InitialConfig returns the configuration that the log of every cluster starts from: the defaults
@@ -191,7 +203,7 @@ func DefaultConfig() Config {
 // empty name for "default", and an unknown name for itself.
 func (c *Config) QueueName(name string) string {
 	if _, is := c.Queues[name]; is || name == "" {
-		return cmp.Or(name, DefaultQueue)
+		return cmp.Or(name, model.DefaultQueue)
 	}
 	for queue, q := range c.Queues {
 		if slices.Contains(q.Aliases, name) {
@@ -236,10 +248,10 @@ const SmallCluster = 2
 
 // WaitsIfLost reports whether an attempt that begins now waits for its nodes if they are lost, in a
 // cluster of so many nodes. See [Attempt.Waits].
-func (c *Config) WaitsIfLost(j *Job, nodes int) bool {
+func (c *Config) WaitsIfLost(j *model.Job, nodes int) bool {
 	rule := cmp.Or(j.Spec.OnNodeLost, c.Queues[j.Queue].OnNodeLost)
 	return rule == jobspec.NodeLossWait || rule == 0 && nodes <= SmallCluster
 }
 
 // LeaseSpan is how long after its node was last heard of a worker may still run.
-func (c *Config) LeaseSpan() Instant { return Instant(c.LeaseMS + c.MarginMS) }
+func (c *Config) LeaseSpan() model.Instant { return model.Instant(c.LeaseMS + c.MarginMS) }

@@ -1,4 +1,6 @@
-package model
+// Package generation numbers the lives of a cluster. Each recovery from one survivor and each restore
+// of a backup begins a new life. The nodes have to accept it before jobs start.
+package generation
 
 import (
 	"cmp"
@@ -7,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Generation numbers the lives of a cluster. A new cluster has generation 0. rota-controld recover and
@@ -56,20 +60,20 @@ func (g Generation) Outranks(old Generation) bool { return g.Number > old.Number
 // Recovery says how the present generation of a cluster began. A *Recovery never changes once it is
 // stored. Its zero value is that of generation 0.
 type Recovery struct {
-	Generation Generation `json:"generation"`
-	Means      string     `json:"means"`      // [MeansRecover] or [MeansRestore]
-	Controller string     `json:"controller"` // that became a cluster of one
-	Raised     Stamp      `json:"raised"`
+	Generation Generation  `json:"generation"`
+	Means      string      `json:"means"`      // [MeansRecover] or [MeansRestore]
+	Controller string      `json:"controller"` // that became a cluster of one
+	Raised     model.Stamp `json:"raised"`
 	// Before is the last job id that was given before. Later ids begin [IDGap] after it, since
 	// others may have been given by controllers that are gone.
-	Before JobID `json:"before"`
+	Before model.JobID `json:"before"`
 	// Settled is when a majority of the nodes had accepted the generation and reported their
 	// attempts. While it is 0, jobs can neither be submitted nor changed nor started.
-	Settled Instant `json:"settled,omitempty"`
+	Settled model.Instant `json:"settled,omitempty"`
 	// OldJobsAt is when jobs from before may start: at Settled if every node had reported, else when
 	// the leases of the others have ended.
-	OldJobsAt Instant  `json:"old_jobs_at,omitempty"`
-	Accepted  []string `json:"accepted,omitempty"` // names of nodes, in order
+	OldJobsAt model.Instant `json:"old_jobs_at,omitempty"`
+	Accepted  []string      `json:"accepted,omitempty"` // names of nodes, in order
 	// Ran are attempts that nodes have reported and the state does not know, by job.
 	Ran []RanAttempt `json:"ran,omitempty"`
 	// Unknown counts the jobs that nodes have reported and the state does not know.
@@ -78,9 +82,9 @@ type Recovery struct {
 
 // RanAttempt is the highest attempt of a job that nodes know of.
 type RanAttempt struct {
-	Job     JobID  `json:"job"`
-	Attempt int    `json:"attempt"`
-	Node    string `json:"node"` // that reported it
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	Node    string      `json:"node"` // that reported it
 }
 
 // How a generation began.
@@ -107,15 +111,15 @@ func (r *Recovery) Accepts(node string) bool {
 
 // RanOf returns the highest attempt of a job that nodes have reported; its Attempt is 0 if the
 // state knew of all.
-func (r *Recovery) RanOf(id JobID) RanAttempt {
+func (r *Recovery) RanOf(id model.JobID) RanAttempt {
 	if i, ok := r.find(id); ok {
 		return r.Ran[i]
 	}
 	return RanAttempt{}
 }
 
-func (r *Recovery) find(id JobID) (int, bool) {
-	return slices.BinarySearchFunc(r.Ran, id, func(a RanAttempt, id JobID) int { return cmp.Compare(a.Job, id) })
+func (r *Recovery) find(id model.JobID) (int, bool) {
+	return slices.BinarySearchFunc(r.Ran, id, func(a RanAttempt, id model.JobID) int { return cmp.Compare(a.Job, id) })
 }
 
 // WithRan returns a copy of r that knows of an attempt.
@@ -134,7 +138,7 @@ func (r *Recovery) WithRan(a RanAttempt) *Recovery {
 
 // Newer reports whether a job id may have been given by controllers that are gone: the state knows
 // nothing of it.
-func (r *Recovery) Newer(id JobID) bool {
+func (r *Recovery) Newer(id model.JobID) bool {
 	return r.Generation.Number > 0 && id > r.Before && id <= r.Before+IDGap
 }
 
@@ -145,7 +149,7 @@ func Majority(n int) int { return n/2 + 1 }
 func (r *Recovery) Check() error {
 	if !r.Generation.Valid() || r.Means != MeansRecover && r.Means != MeansRestore || !slices.IsSorted(r.Accepted) ||
 		!slices.IsSortedFunc(r.Ran, func(a, b RanAttempt) int { return cmp.Compare(a.Job, b.Job) }) {
-		return fmt.Errorf("generation %s: %w", r.Generation, ErrSnapshot)
+		return fmt.Errorf("generation %s: %w", r.Generation, model.ErrSnapshot)
 	}
 	return nil
 }

@@ -1,4 +1,6 @@
-package model
+// Package ranges has sets of numbers that are stored and written as ranges, such as the indices 0-9,12
+// of an array.
+package ranges
 
 import (
 	"fmt"

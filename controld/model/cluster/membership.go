@@ -1,19 +1,20 @@
-package model
+package cluster
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // CreatedAccount is an account that the configuration did not name when the first job of a Unix
 // group was submitted. It stands at the top of the tree, with a weight of 1 and without a quota.
 type CreatedAccount struct {
-	Name    string `json:"name"`
-	By      string `json:"by"` // user that submitted the job
-	Created Stamp  `json:"created"`
+	Name    string      `json:"name"`
+	By      string      `json:"by"` // user that submitted the job
+	Created model.Stamp `json:"created"`
 }
 
 // AccountOfGroup returns the name of the account of a Unix group. A group without a name, or with
