@@ -16,9 +16,10 @@ VULNCHECK    := bin/govulncheck
 VULNCHECK_VERSION := v1.9.0
 NFPM         := bin/nfpm
 NFPM_VERSION := v2.45.2
-# What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance.
-PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static
-TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
+# What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance,
+# and the command module.
+PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static environment-modules
+TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox modulecmd
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages repo release test-packages test-installed test-torch criu build test check same lint demo test-browser race chaos prove vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean

@@ -55,6 +55,33 @@ func ValidVariable(name string) bool {
 	return name != ""
 }
 
+// ShellFunction returns the name of the function that an environment variable holds. Bash passes an
+// exported function on as BASH_FUNC_NAME%%; versions before 4.4 wrote BASH_FUNC_NAME(). The second
+// result is false for other variables.
+func ShellFunction(variable string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(variable, "BASH_FUNC_")
+	if !ok {
+		return "", false
+	}
+	plain := strings.TrimSuffix(strings.TrimSuffix(name, "%%"), "()")
+	if plain == name || plain == "" || len(plain) > 255 {
+		return "", false
+	}
+	for i := range len(plain) {
+		if c := plain[i]; c <= ' ' || c > '~' || strings.IndexByte("=%()", c) >= 0 {
+			return "", false
+		}
+	}
+	return plain, true
+}
+
+// ValidExport reports whether a variable of this name can be copied from the submit host. It is a
+// variable of programs, or an exported function of bash.
+func ValidExport(name string) bool {
+	_, function := ShellFunction(name)
+	return function || ValidVariable(name)
+}
+
 // ValidParameter reports whether name can name a parameter of an array: at most 63 small letters,
 // digits and underscores, with a letter in front.
 func ValidParameter(name string) bool { return parameterName.MatchString(name) }

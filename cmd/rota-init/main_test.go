@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -188,7 +189,7 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"no-such-command", 127, "no-such-command: command not found in PATH"},
+		{"no-such-command", 127, "no-such-command: command not found in PATH (/bin)"},
 		{"/no/such/file", 127, "/no/such/file: no such file or directory"},
 		{"/etc/passwd", 126, "/etc/passwd: permission denied"}, {"/", 126, "/: permission denied"},
 	} {
@@ -200,6 +201,24 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 		})
 		if !r.done || r.result.Code != c.code || said != "rota-init: rank 0: "+c.says+"\n" {
 			t.Errorf("%s: %+v, want %d; the user reads %q", c.command, r.result, c.code, said)
+		}
+	}
+}
+
+// TestACommandThatIsNotFound notices a message without the PATH that was searched, and the advice to
+// export PATH where the job already has its own.
+func TestACommandThatIsNotFound(t *testing.T) {
+	const advice = "; your shell's PATH is not copied: export = [\"PATH\"] in a job file and --export PATH of rota run " +
+		"copy it"
+	const own = launch.BinDir + ":" + launch.DefaultPath
+	for path, says := range map[string]string{
+		"": "command not found: PATH is empty", "/v/bin:/bin": "command not found in PATH (/v/bin:/bin)",
+		launch.DefaultPath: "command not found in PATH (" + launch.DefaultPath + ")" + advice,
+		own:                "command not found in PATH (" + own + ")" + advice,
+	} {
+		_, err := lookPath("no-such-command", []string{"PATH=" + path}, "/")
+		if err == nil || reasonOf(err) != says || !errors.Is(err, exec.ErrNotFound) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -257,14 +257,33 @@ func interpreterOf(path string) string {
 }
 
 func reasonOf(err error) string {
-	if errors.Is(err, exec.ErrNotFound) {
-		return "command not found in PATH"
+	if missing := (*notInPath)(nil); errors.As(err, &missing) {
+		return missing.Error()
 	}
 	var e *os.PathError
 	if errors.As(err, &e) {
 		return e.Err.Error()
 	}
 	return err.Error()
+}
+
+// notInPath is the error for a command that no directory of PATH has.
+type notInPath struct{ path string }
+
+func (e *notInPath) Unwrap() error { return exec.ErrNotFound }
+
+// Error says which PATH was searched and, if that is the one that jobs have by themselves, how a job
+// gets another.
+func (e *notInPath) Error() string {
+	if e.path == "" {
+		return "command not found: PATH is empty"
+	}
+	text := fmt.Sprintf("command not found in PATH (%s)", e.path)
+	dirs := slices.DeleteFunc(strings.Split(e.path, ":"), func(dir string) bool { return dir == launch.BinDir })
+	if strings.Join(dirs, ":") == launch.DefaultPath {
+		text += "; your shell's PATH is not copied: export = [\"PATH\"] in a job file and --export PATH of rota run copy it"
+	}
+	return text
 }
 
 // lookPath finds a command as a shell does, in the PATH of the rank and not of this process.
@@ -275,7 +294,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	if path, ok := lastValue(env, "PATH"); ok {
 		return searchPath(name, path, dir)
 	}
-	return "", exec.ErrNotFound
+	return "", &notInPath{}
 }
 
 // lastValue returns the value of a variable, and whether there is one. The last one wins.
@@ -289,7 +308,7 @@ func lastValue(env []string, name string) (string, bool) {
 }
 
 func searchPath(name, path, dir string) (string, error) {
-	err := exec.ErrNotFound
+	var err error = &notInPath{path}
 	for _, d := range strings.Split(path, ":") {
 		if d == "" {
 			d = dir

@@ -76,8 +76,8 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 				"array holds as many"),
 		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
 		hclfile.Named("export").
-			With("none", "names of variables to copy from the submit side. `*` and `?` stand for parts of a name, and "+
-				"copy no secrets; a `*` alone copies the usual variables"),
+			With("an active environment", "names of variables to copy from the submit side. `*` and `?` stand for parts of a "+
+				"name, and copy no secrets; a `*` alone copies the usual variables, paths and functions"),
 		hclfile.Named("description").With("", "free text, at most 4 KiB"),
 		hclfile.Named("comment").
 			With("", "text that lists of jobs show, at most 1 KiB; `rota update --comment` changes it"),

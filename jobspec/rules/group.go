@@ -379,7 +379,7 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 }
 
 func (c *checker) secretVariable(where string, t *jobspec.Task, name string, taken map[string]bool) {
-	c.variableName(where, name)
+	c.variableName(where, name, jobspec.ValidVariable)
 	if _, both := t.Env[name]; both {
 		c.add(jobspec.CodeDuplicate, where, "set it once", "%s is set in env as well", name)
 	}

@@ -110,7 +110,7 @@ func (c *checker) jobTexts(j *jobspec.Job) {
 	}
 	c.meta("meta", j.Meta)
 	c.export(j.Export)
-	c.env("export_env", j.ExportEnv)
+	c.env("export_env", j.ExportEnv, jobspec.ValidExport)
 	c.absolute("workdir", j.Workdir)
 	c.absolute("submit_dir", j.SubmitDir)
 }
@@ -411,28 +411,29 @@ func (c *checker) export(globs []string) {
 	c.atMost("export", len(globs), jobspec.MaxExport, "patterns")
 	for i, glob := range globs {
 		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
-		if !jobspec.ValidVariable(plain) {
+		if !jobspec.ValidExport(plain) {
 			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it",
 				"%q is not a pattern of variable names", glob)
 		}
 	}
 }
 
-func (c *checker) env(path string, env map[string]string) {
+// env checks variables whose names are valid.
+func (c *checker) env(path string, env map[string]string, valid func(name string) bool) {
 	total := 0
 	for _, key := range sortedKeys(env) {
 		total += len(key) + len(env[key]) + 2
 		where := path + "." + key
-		c.variableName(where, key)
+		c.variableName(where, key, valid)
 		c.plainText(where, env[key])
 	}
 	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
 }
 
 // variableName refuses a name that a variable of a task cannot have.
-func (c *checker) variableName(where, name string) {
+func (c *checker) variableName(where, name string, valid func(name string) bool) {
 	switch {
-	case !jobspec.ValidVariable(name):
+	case !valid(name):
 		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
 			"%q cannot name a variable", name)
 	case strings.HasPrefix(name, "ROTA_"):

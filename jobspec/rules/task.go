@@ -21,7 +21,7 @@ func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	}
 	c.signal(where+".kill_signal", t.KillSignal)
 	c.duration(where+".kill_timeout", t.KillTimeout)
-	c.env(where+".env", t.Env)
+	c.env(where+".env", t.Env, jobspec.ValidVariable)
 	c.mounts(where+".mounts", t.Mounts)
 	c.log(c.partPath(where, ".log"), t.Log)
 	c.progress(where+".progress", t.Progress)

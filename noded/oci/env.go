@@ -14,8 +14,6 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // environment returns what every rank of the worker has in common, sorted. Later sources win: login
 // defaults, what the job exports from the submit host, Rota's and Slurm's variables, the task's own
 // env. Of ROTA_* only ROTA_ADDR can be overridden, because tools
@@ -23,7 +21,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 func (in taskInput) environment() []string {
 	env := map[string]string{
 		"HOME": cmp.Or(in.Owner.Home, "/tmp"), "USER": in.Owner.User, "LOGNAME": in.Owner.User,
-		"SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
+		"SHELL": "/bin/bash", "PATH": launch.DefaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
 		"ROTA_ADDR": "unix:" + launch.APISocket, // a job may have another one, with a token
 	}
 	for _, source := range []map[string]string{
@@ -52,7 +50,7 @@ func withCommands(path string) string {
 	if path != "" {
 		dirs = strings.Split(path, ":")
 	}
-	system := strings.Split(defaultPath, ":")
+	system := strings.Split(launch.DefaultPath, ":")
 	at := slices.IndexFunc(dirs, func(dir string) bool { return slices.Contains(system, dir) })
 	if at < 0 {
 		at = len(dirs)
@@ -247,8 +245,8 @@ func (in taskInput) usesMPS() bool {
 	return g != nil && in.Node.MPS.Pipes != ""
 }
 
-// mpsVariables have CUDA compute by way of MPS on as many of the GPU's multiprocessors, and with as
-// much of its memory, as the task's part of the GPU is. The GPU is named by its UUID, because its
+// mpsVariables have CUDA compute by way of MPS. The task gets as many of the GPU's multiprocessors, and
+// as much of its memory, as its part of the GPU is. The GPU is named by its UUID, because its
 // number in the container may be another one than that of the service. Percents are whole ones,
 // rounded up.
 func (in taskInput) mpsVariables() map[string]string {

@@ -284,10 +284,10 @@ func TestCommandsOfJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := "PATH=" + cmp.Or(own, defaultPath)
+			want := "PATH=" + cmp.Or(own, launch.DefaultPath)
 			if path != "" {
 				want = map[string]string{
-					"":              "PATH=/run/rota/bin:" + defaultPath,
+					"":              "PATH=/run/rota/bin:" + launch.DefaultPath,
 					"/opt/bin:/bin": "PATH=/opt/bin:/run/rota/bin:/bin",
 				}[own]
 				above := slices.IndexFunc(mounts, func(m specs.Mount) bool { return m.Destination == launch.Dir })

@@ -61,7 +61,7 @@ func (in taskInput) spec() (*specs.Spec, error) {
 		Process: &specs.Process{
 			Args:            []string{launch.InitFile},
 			Cwd:             "/",
-			Env:             []string{"PATH=" + defaultPath},
+			Env:             []string{"PATH=" + launch.DefaultPath},
 			User:            specs.User{UID: in.Owner.UID, GID: in.Owner.GID, AdditionalGids: in.Owner.GIDs},
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,

@@ -3,6 +3,7 @@ package input
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,71 +15,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// WarnOfExports warns about requested environment variables that the job does not get. Those are
-// values that are not UTF-8 and possible secrets. A star also leaves out unusual variables and
-// shell functions.
-func WarnOfExports(env *command.Env, req *Submission) {
-	star := slices.Contains(req.Job.Export, "*")
-	var secrets, unusual, functions, other []string
-	for _, entry := range env.Environ() {
-		name, value, _ := strings.Cut(entry, "=")
-		if function, is := strings.CutPrefix(name, "BASH_FUNC_"); is && star {
-			functions = append(functions, strings.TrimRight(function, "%()"))
-			continue
-		}
-		if !jobspec.ValidVariable(name) {
-			continue
-		}
-		switch rule := exportOf(req.Job.Export, name, value); {
-		case rule == copied && !utf8.ValidString(value):
-			other = append(other, name)
-		case rule == asSecret:
-			secrets = append(secrets, name)
-		case rule == notUsual:
-			unusual = append(unusual, name)
-		}
-	}
-	var warnings script.Problems
-	leftOut := func(names []string, before, after, hint string) {
-		if len(names) > 0 {
-			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-				Text: "leaves out " + before + listed(names) + after, Hint: hint})
-		}
-	}
-	for _, names := range [][]string{secrets, unusual, functions, other} {
-		slices.Sort(names)
-	}
-	leftOut(other, "", ": values must be UTF-8", "set it in the script")
-	leftOut(secrets, "", ": what may be a secret is only copied if named", named(req, secrets))
-	leftOut(unusual, "", ": it copies the usual variables, and others if named", named(req, unusual))
-	leftOut(functions, "shell functions: ", "", "load the file that defines them in the script")
-	req.warn(env, warnings)
-}
-
-// maxListed is how many names a warning lists.
-const maxListed = 12
-
-func listed(names []string) string {
-	text := show.Clean(strings.Join(names[:min(len(names), maxListed)], ", "))
-	if more := len(names) - maxListed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// named says how to name variables that are to be copied all the same.
-func named(req *Submission, names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	if req.IsScript {
-		return "name those that the job needs, as in --export=ALL," + show.Clean(names[0])
-	}
-	return "name those that the job needs in export, as in " + show.Clean(names[0])
-}
-
-// SetOrigin sets the submit directory, the submit host, and the exported variables of a job.
-func SetOrigin(env *command.Env, job *jobspec.Job) error {
+// SetOrigin sets the submit directory, the submit host, and the exported variables of a job. A job
+// without export gets the variables of an environment that is active here. It prints what the job
+// takes over by itself, and warns of variables that the job asks for and does not get.
+func SetOrigin(env *command.Env, req *Submission) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
@@ -87,25 +27,108 @@ func SetOrigin(env *command.Env, job *jobspec.Job) error {
 	if err != nil {
 		return fmt.Errorf("find the host name: %w", err)
 	}
+	job := req.Job
 	job.SubmitDir, job.SubmitHost = dir, host
 	job.Workdir = cmp.Or(job.Workdir, dir)
-	job.ExportEnv = exported(job.Export, env.Environ())
+	globs, asked := job.Export, job.Export != nil
+	if !asked {
+		globs = takeActive(env, req)
+	}
+	found := exportsOf(globs, env.Environ(), programText(job), existing)
+	job.ExportEnv = found.variables
+	if asked {
+		warnOfExports(env, req, found)
+	}
 	return nil
 }
 
-// exported returns the variables that a job gets: see [exportOf]. Values that are not UTF-8 are left
-// out, because they would change on the way.
-func exported(globs, environ []string) map[string]string {
-	var out map[string]string
+// exports are the variables of the submitting shell, divided by what becomes of them.
+type exports struct {
+	variables map[string]string // those that the job gets
+	secrets   []string          // names that may hold secrets
+	unusual   []string          // names that a star does not copy
+	broken    []string          // names whose values are not UTF-8, which would change on the way
+}
+
+// exportsOf divides the variables of the shell by the names and patterns of a job. A variable that a
+// star leaves out is listed only if the text of the job's programs names it.
+func exportsOf(globs, environ []string, text string, existing func(paths []string) map[string]bool) exports {
+	var out exports
+	copies := func(name, value string) {
+		if !utf8.ValidString(value) {
+			if asksFor(globs, name) || namedIn(text, name) {
+				out.broken = append(out.broken, name)
+			}
+			return
+		}
+		if out.variables == nil {
+			out.variables = make(map[string]string)
+		}
+		out.variables[name] = value
+	}
+	unusual := map[string]string{}
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || !jobspec.ValidVariable(name) || exportOf(globs, name, value) != copied || !utf8.ValidString(value) {
+		if !ok || !jobspec.ValidVariable(name) && !slices.Contains(globs, name) {
 			continue
 		}
-		if out == nil {
-			out = make(map[string]string)
+		switch exportOf(globs, name, value) {
+		case copied:
+			copies(name, value)
+		case asSecret:
+			if asksFor(globs, name) || namedIn(text, name) {
+				out.secrets = append(out.secrets, name)
+			}
+		case notUsual:
+			unusual[name] = value
+		case notAsked, otherwise:
 		}
-		out[name] = value
+	}
+	there := existing(pathsIn(slices.Collect(maps.Values(unusual))))
+	for name, value := range unusual {
+		if slices.ContainsFunc(pathsIn([]string{value}), func(p string) bool { return there[p] }) {
+			copies(name, value)
+		} else if namedIn(text, name) {
+			out.unusual = append(out.unusual, name)
+		}
+	}
+	for name, body := range functionsFor(globs, environ, text) {
+		if holdsSecret(body) {
+			out.secrets = append(out.secrets, name)
+		} else {
+			copies(name, body)
+		}
+	}
+	for _, names := range [][]string{out.secrets, out.unusual, out.broken} {
+		slices.Sort(names)
 	}
 	return out
+}
+
+// warnOfExports warns of variables that the job asks for and does not get.
+func warnOfExports(env *command.Env, req *Submission, found exports) {
+	var warnings script.Problems
+	leftOut := func(names []string, why, hint string) {
+		if len(names) > 0 {
+			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
+				Text: "leaves out " + show.Clean(strings.Join(names, ", ")) + ": " + why, Hint: hint})
+		}
+	}
+	leftOut(found.broken, "values must be UTF-8", "set it in the script")
+	leftOut(found.secrets, "what may be a secret is only copied if named", named(req, found.secrets))
+	leftOut(found.unusual, "it copies the usual variables and paths, and others if named", named(req, found.unusual))
+	req.warn(env, warnings)
+}
+
+// named says how to name variables that are to be copied all the same.
+func named(req *Submission, names []string) string {
+	switch {
+	case len(names) == 0:
+		return ""
+	case req.IsScript:
+		return "name those that the job needs, as in --export=ALL," + show.Clean(strings.Join(names, ","))
+	case req.IsCommand:
+		return "name those that the job needs, as in --export '*," + show.Clean(strings.Join(names, ",")) + "'"
+	}
+	return "name those that the job needs in export, as in " + show.Clean(strings.Join(names, ", "))
 }

@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// exported returns the variables that a job whose programs name no variable gets.
+func exported(globs, environ []string) map[string]string {
+	return exportsOf(globs, environ, "", existing).variables
+}
+
 // TestSecretsAreNotExported: --export=ALL, the default of sbatch, must not leak a user's tokens,
 // passwords and keys into the log, the history and their backups.
 func TestSecretsAreNotExported(t *testing.T) {
@@ -16,8 +21,11 @@ func TestSecretsAreNotExported(t *testing.T) {
 		"RAY_ADDRESS=https://me:hunter2@example.org/x", "MLFLOW_X=eyJhbGciOi.eyJzdWIiOiIxMjM0.x", "OMP_X=sk-0123456789abcdef"}
 	usual := []string{"PATH=/bin", "HOME=/home/u", "LC_ALL=C", "CONDA_PREFIX=/c", "OMP_NUM_THREADS=4", "NCCL_DEBUG=INFO",
 		"LD_LIBRARY_PATH=/l", "LOADEDMODULES=a:b", "HF_HOME=/h", "TOKENIZERS_PARALLELISM=false", "WANDB_MODE=offline",
-		"PYTHONPATH=/p", "http_proxy_not=1"}
-	others := []string{"LR=0.1", "SSH_CONNECTION=1 2", "PWD=/x", "XDG_RUNTIME_DIR=/run", "SLURM_JOB_ID=1", "ROTA_ADDR=x"}
+		"PYTHONPATH=/p", "BASH_ENV=/no/such/init", "FPATH=/no", "MODULES_CMD=/m", "_ModuleTable001_=x", "WORK=/etc",
+		"SCRATCH=/etc/passwd", "PROJECT=/", "DATASETS=/no/such:/etc", "AWS_CA_BUNDLE=/etc/passwd", "http_proxy_not=1"}
+	secrets = append(secrets, "DEPLOY_KEY_FILE=/etc/passwd", "MY_SECRETS=/etc") // paths, and secrets all the same
+	others := []string{"LR=0.1", "DATA=/no/such/directory", "WHERE=etc", "BASHPID=3", "TTY=/dev/null", "OLDPWD=/etc",
+		"SSH_CONNECTION=1 2", "PWD=/x", "XDG_RUNTIME_DIR=/run", "SLURM_JOB_ID=1", "ROTA_ADDR=x"}
 	environ := append(append(append([]string{}, secrets...), usual...), others...)
 
 	got := exported([]string{"*"}, environ)
@@ -40,7 +48,8 @@ func TestSecretsAreNotExported(t *testing.T) {
 		}
 	}
 	pattern := exported([]string{"W*", "?R", "SLURM_*", "HF*", "DB_*"}, environ)
-	if len(pattern) != 3 || pattern["WANDB_MODE"] == "" || pattern["LR"] == "" || pattern["HF_HOME"] == "" {
+	if len(pattern) != 5 || pattern["WANDB_MODE"] == "" || pattern["LR"] == "" || pattern["HF_HOME"] == "" ||
+		pattern["WORK"] == "" || pattern["WHERE"] == "" {
 		t.Errorf("patterns copy %v", pattern)
 	}
 	if got := exported(nil, environ); got != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Variables of the submitting shell that a job gets stay in the log, in the history and in their
-// copies for good. So a star copies only what programs on clusters are usually steered by, and
-// nothing that may be a secret.
+// copies for good. So a star copies only variables that programs on clusters are usually steered by,
+// paths of files, and shell functions that the job calls. It copies nothing that may be a secret.
 
 // usualVariables are the variables that --export=ALL and a star copy, by name or pattern.
 // docs/environment.md lists them.
@@ -17,7 +17,7 @@ var usualVariables = strings.Fields(`
 	SBATCH_* HOME USER LOGNAME SHELL EDITOR PAGER TZ LANG LANGUAGE LC_*
 	PATH MANPATH INFOPATH CPATH LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD LD_RUN_PATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
 	PKG_CONFIG_PATH CMAKE_PREFIX_PATH ACLOCAL_PATH CC CXX FC F77 CFLAGS CXXFLAGS FFLAGS FCFLAGS LDFLAGS
-	MODULEPATH MODULEPATH_* MODULESHOME MODULE_VERSION LOADEDMODULES _LMFILES_ LMOD_* __LMOD_* SPACK_* EASYBUILD_* EBROOT*
+	BASH_ENV FPATH MODULE* LOADEDMODULES _LMFILES_ __MODULES_* LMOD_* __LMOD_* _ModuleTable* SPACK_* EASYBUILD_* EBROOT*
 	EBVERSION* EBDEVEL*
 	PYTHON* VIRTUAL_ENV VIRTUAL_ENV_PROMPT CONDA_* MAMBA_* PYENV_* PIXI_* UV_* POETRY_ACTIVE JULIA_* R_LIBS* R_HOME
 	PERL5LIB JAVA_HOME GOPATH GOROOT
@@ -33,8 +33,8 @@ var usualVariables = strings.Fields(`
 var sessionVariables = strings.Fields(`
 	_ PWD OLDPWD SHLVL HOSTNAME HOSTTYPE MACHTYPE OSTYPE TERM TERM_* COLORTERM COLUMNS LINES PS1 PS2 PROMPT_* HIST* INPUTRC
 	MAIL MAILCHECK LS_COL* LSCOL* LESS* DISPLAY WAYLAND_* WINDOWID XAUTHORITY XDG_* DBUS_* DESKTOP_* GDM* GNOME_* GTK_*
-	KDE_* QT_* XMODIFIERS SESSION_MANAGER SSH_* GPG_* TMUX* STY VTE_* KONSOLE_* VSCODE_* BASH* ZSH* FPATH SUDO_* TMPDIR TMP
-	TEMP INVOCATION_ID JOURNAL_STREAM which_declare SLURM_* ROTA_* BASH_FUNC_*
+	KDE_* QT_* XMODIFIERS SESSION_MANAGER SSH_* GPG_* TMUX* STY VTE_* KONSOLE_* VSCODE_* BASH* ZSH* SUDO_* TMPDIR TMP
+	TEMP INVOCATION_ID JOURNAL_STREAM which_declare SLURM_* ROTA_*
 `)
 
 // secretWords are the parts of names, in capitals, by which a variable is taken for a secret.
@@ -55,7 +55,7 @@ const (
 	notAsked  exportRule = iota
 	copied               // to the job
 	asSecret             // a star or pattern asked for it, and it may be a secret
-	notUsual             // a star asked for it, and it is not among those that a star copies
+	notUsual             // a star asked for it, and it is not usual: a star copies it if it is a path
 	otherwise            // a star asked for it, and a job gets its own or none
 )
 
@@ -74,17 +74,25 @@ func exportOf(globs []string, name, value string) exportRule {
 		return matchesAny([]string{g}, name)
 	})
 	own := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "ROTA_")
+	usual := matchesAny(usualVariables, name)
 	switch {
 	case !star && (!pattern || own):
 		return notAsked
-	case own, !pattern && matchesAny(sessionVariables, name):
+	case own:
+		return otherwise
+	case !pattern && !usual && matchesAny(sessionVariables, name):
 		return otherwise
 	case isSecret(name, value):
 		return asSecret
-	case pattern || matchesAny(usualVariables, name):
+	case pattern || usual:
 		return copied
 	}
 	return notUsual
+}
+
+// asksFor reports whether a name or a pattern, other than a star, asks for a variable.
+func asksFor(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool { return g != "*" && matchesAny([]string{g}, name) })
 }
 
 func matchesAny(globs []string, name string) bool {

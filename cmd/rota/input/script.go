@@ -32,6 +32,8 @@ type Submission struct {
 	IsScript bool
 	AsJSON   bool // whether -o asks for JSON
 
+	IsCommand bool // a command line of rota run, without a file
+
 	say   func(script.Problem)          // prints a warning; nil: as rota does
 	again func(nodes int) script.Result // reads it for a number of nodes; nil: it says how many itself
 }
@@ -100,8 +102,7 @@ func finish(env *command.Env, req *Submission) error {
 	if err := req.check(env); err != nil {
 		return err
 	}
-	WarnOfExports(env, req)
-	if err := SetOrigin(env, req.Job); err != nil {
+	if err := SetOrigin(env, req); err != nil {
 		return err
 	}
 	if len(req.Result.Variables) > 0 {
@@ -310,6 +311,13 @@ func IsScript(name string) bool {
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, peekBytes))
 	return err == nil && looksLikeScript(name, src)
+}
+
+// note prints a line about a job that is no warning.
+func (s *Submission) note(env *command.Env, format string, args ...any) {
+	if !s.Result.Quiet && !s.AsJSON {
+		env.Notef(format, args...)
+	}
 }
 
 // warn prints the warnings about a job.

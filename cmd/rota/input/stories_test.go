@@ -43,31 +43,36 @@ func sent(t *testing.T, a *rotatest.Answers) *jobspec.Job {
 const script = "#!/bin/sh\n#SBATCH -J small\ntrue\n"
 
 // TestExport notices a variable that a job gets without a request, and a requested one that it does
-// not get. It also notices a variable that is left out in silence.
+// not get. It also notices silence about a left-out variable that the script names, and a warning about
+// any other.
 func TestExport(t *testing.T) {
 	environ := []string{"not a name=1", "PATH=/bin", "LAB=1", "HF_TOKEN=hf_secret", "WANDB_MODE=off\xff",
-		"SLURM_JOB_ID=3", "PWD=/x",
-		"BASH_FUNC_module%%=() { :; }"}
+		"SLURM_JOB_ID=3", "PWD=/x", "MORE=1", "AWS_TOKEN=x"}
 	secret := "--export leaves out HF_TOKEN: what may be a secret is only copied if named"
-	unusual := "--export leaves out LAB: it copies the usual variables, and others if named"
+	both := "--export leaves out LAB, MORE: it copies the usual variables and paths, and others if named"
+	unusual := "--export leaves out LAB: it copies the usual variables and paths, and others if named"
+	const names, mentions = script + "echo $LAB ${HF_TOKEN} $MORE\npython -c 'os.environ[\"WANDB_MODE\"]'\n", script
 	for _, c := range []struct {
-		flag string
-		want string
-		says []string
+		flag, script string
+		want         string
+		says         []string
 	}{
-		{"--export=NONE", "map[]", nil},
-		{"--export=NIL", "map[]", nil},
-		{"--export=ALL", "map[PATH:/bin]", []string{secret, unusual, "leaves out shell functions: module",
-			"leaves out WANDB_MODE: values must be UTF-8", "name those that the job needs, as in --export=ALL,HF_TOKEN"}},
-		{"--export=ALL,LAB", "map[LAB:1 PATH:/bin]", []string{secret, "shell functions", "UTF-8"}},
-		{"--export=ALL,HF_TOKEN,LAB", "map[HF_TOKEN:hf_secret LAB:1 PATH:/bin]", []string{"shell functions", "UTF-8"}},
-		{"--export=LAB", "map[LAB:1]", nil},
-		{"--export=WANDB_MODE", "map[]", []string{"UTF-8"}},
-		{"--export=NOSUCH", "map[]", nil},
-		{"", "map[PATH:/bin]", []string{secret, unusual, "shell functions", "UTF-8"}}, // as sbatch does
+		{"--export=NONE", names, "map[]", nil},
+		{"--export=NIL", names, "map[]", nil},
+		{"--export=ALL", names, "map[PATH:/bin]", []string{secret, both, "leaves out WANDB_MODE: values must be UTF-8",
+			"name those that the job needs, as in --export=ALL,HF_TOKEN", "as in --export=ALL,LAB,MORE"}},
+		{"--export=ALL", mentions + "# LAB HF_TOKEN\nLAB=2; echo $LAB\n", "map[PATH:/bin]", nil},
+		{"--export=ALL", mentions + "LAB=${LAB:-2}\n", "map[PATH:/bin]", []string{unusual}},
+		{"--export=ALL,LAB", names, "map[LAB:1 PATH:/bin]", []string{secret, "UTF-8", "leaves out MORE:"}},
+		{"--export=ALL,HF_TOKEN,LAB,MORE", names, "map[HF_TOKEN:hf_secret LAB:1 MORE:1 PATH:/bin]", []string{"UTF-8"}},
+		{"--export=LAB", names, "map[LAB:1]", nil},
+		{"--export=WANDB_MODE", mentions, "map[]", []string{"UTF-8"}},
+		{"--export=NOSUCH", names, "map[]", nil},
+		{"", names, "map[PATH:/bin]", []string{secret, both, "UTF-8"}}, // as sbatch does
+		{"", mentions, "map[PATH:/bin]", nil},
 	} {
 		a := takesJobs(t)
-		s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script, Env: environ}
+		s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: c.script, Env: environ}
 		args := []string{"submit", "-"}
 		if c.flag != "" {
 			args = append(args, c.flag)
@@ -128,18 +133,23 @@ func TestVariablesOfFlags(t *testing.T) {
 	}
 }
 
-// TestManyVariablesAreLeftOut notices a warning that fills the screen.
-func TestManyVariablesAreLeftOut(t *testing.T) {
+// TestAllVariablesOfTheScriptAreSaid notices a variable that the job's commands name, and that is left
+// out without a word because there are many.
+func TestAllVariablesOfTheScriptAreSaid(t *testing.T) {
 	a := takesJobs(t)
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
+	command := "\"sh\", \"-c\", \"echo"
+	var names []string
 	for i := range 15 {
-		s.Env = append(s.Env, fmt.Sprintf("LAB_%02d=1", i))
+		names = append(names, fmt.Sprintf("LAB_%02d", i))
+		command += " $" + names[i]
+		s.Env = append(s.Env, names[i]+"=1", fmt.Sprintf("OTHER_%02d=1", i))
 	}
-	s.Stdin = "job \"x\" {\n  export = [\"*\"]\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n"
+	s.Stdin = "job \"x\" {\n  export = [\"*\"]\n  task \"t\" {\n    command = [" + command + "\"]\n  }\n}\n"
 	got := s.Run("submit", "-")
-	if got.Code != 0 || !strings.Contains(got.Stderr, "leaves out LAB_00, LAB_01,") ||
-		!strings.Contains(got.Stderr, ", LAB_11 and 3 more: it copies the usual variables, and others if named") ||
-		!strings.Contains(got.Stderr, "name those that the job needs in export, as in LAB_00") {
+	if all := strings.Join(names, ", "); got.Code != 0 || !strings.Contains(got.Stderr, "leaves out "+all+": it copies") ||
+		!strings.Contains(got.Stderr, "name those that the job needs in export, as in "+all) ||
+		strings.Contains(got.Stderr, "OTHER") {
 		t.Errorf("%+v", got)
 	}
 }

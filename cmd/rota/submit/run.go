@@ -72,8 +72,8 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if group.Count, group.MaxWorkersPerNode, err = workersOf(c); err != nil {
 		return nil, err
 	}
-	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")),
-		Workdir: c.String("workdir"), Groups: []jobspec.Group{group}}
+	job := &jobspec.Job{Name: jobName(words[0]), Export: exportOf(c), Workdir: c.String("workdir"),
+		Groups: []jobspec.Group{group}}
 	if job.Workdir, err = command.AbsolutePath(job.Workdir); err != nil {
 		return nil, err
 	}
@@ -81,15 +81,26 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if err := override(job, c); err != nil {
 		return nil, err
 	}
-	req := &input.Submission{Job: job, Shown: c.Command.HelpName}
-	input.WarnOfExports(env, req)
+	req := &input.Submission{Job: job, Shown: c.Command.HelpName, IsCommand: true}
 	workdir := job.Workdir
-	if err := input.SetOrigin(env, job); err != nil {
+	if err := input.SetOrigin(env, req); err != nil {
 		return nil, err
 	}
 	input.WarnOfPaths(env, req)
 	job.Workdir = workdir // without one it runs where it was submitted, if the node has that
 	return job, nil
+}
+
+// exportOf returns the names and patterns of --export. Without the flag it is nil: the job gets the
+// variables of an active environment. NONE and an empty text ask for no variables.
+func exportOf(c *cli.Context) []string {
+	if !c.IsSet("export") {
+		return nil
+	}
+	if text := c.String("export"); text != "" && !strings.EqualFold(text, "NONE") {
+		return command.SplitList(text)
+	}
+	return []string{}
 }
 
 // workersOf returns how many workers a command runs in, and how many of them may share a node; 0 for

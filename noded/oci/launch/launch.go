@@ -21,6 +21,9 @@ const (
 	GPUsDir       = Dir + "/gpus"       // where processes declare what they use of simulated GPUs
 )
 
+// DefaultPath is the PATH of a job that brings none of its own. [BinDir] is added where a node has it.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
 // Without it, as when the runc command runs the bundle, rota-init handles only the signals it
 // receives, and gives its result as an exit code.
