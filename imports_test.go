@@ -554,8 +554,8 @@ var rules = map[string]rule{
 	"noded/shim": {
 		ours: []string{
 			"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch",
-			"noded/shim/jobsocket", "noded/shim/lifecycle", "noded/shim/oom", "noded/shim/output", "noded/shim/session",
-			"noded/shim/userfiles",
+			"noded/shim/criu", "noded/shim/jobsocket", "noded/shim/keyring", "noded/shim/lifecycle", "noded/shim/oom",
+			"noded/shim/output", "noded/shim/session", "noded/shim/userfiles",
 		},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
@@ -563,6 +563,10 @@ var rules = map[string]rule{
 		},
 		why: "it outlives the node daemon and shares only the protocols with it and with rota-init",
 	},
+	"noded/shim/criu": {ours: []string{"noded/container", "noded/shim/keyring"},
+		third: []string{"github.com/opencontainers/runc", "golang.org/x/sys"},
+		why:   "it saves and restores processes, and knows neither orders nor tasks"},
+	"noded/shim/keyring": {third: []string{"golang.org/x/sys"}, why: "it asks the kernel for keyrings"},
 	"noded/shim/jobsocket": {ours: []string{"noded/container"},
 		why: "it hears the processes of a job and decides nothing"},
 	"noded/shim/lifecycle": {ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, pure: true,

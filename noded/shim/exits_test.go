@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -58,11 +57,12 @@ func TestTheRecordOfASingleTask(t *testing.T) {
 		"before its lease": {container.Exit{Code: 2, Own: true}, true, func(s *supervisor) { s.expired = true },
 			container.Exit{Code: 2, Own: true}},
 		"its memory is lost": {failed, true, func(s *supervisor) {
-			s.memory.lost, s.saving.lost, s.isHungUp = "m", "s",
-				true
+			s.memory.lost, s.image.phase, s.image.why, s.isHungUp = "m", lost, "s", true
 		},
 			container.Exit{Code: 3, Why: "m"}},
-		"its image is lost": {failed, true, func(s *supervisor) { s.saving.lost, s.isHungUp = "s", true },
+		"its image is lost": {failed, true, func(s *supervisor) {
+			s.image.phase, s.image.why, s.isHungUp = lost, "s", true
+		},
 			container.Exit{Code: 3, Why: "s"}},
 		"hung up": {failed, true, func(s *supervisor) { s.isHungUp = true },
 			container.Exit{Code: 3, Why: "its terminal was closed: nothing was attached to it for 7s"}},
@@ -70,12 +70,12 @@ func TestTheRecordOfASingleTask(t *testing.T) {
 			container.Exit{Signal: 1, Why: "its terminal was closed: nothing was attached to it for 7s"}},
 		"hung up, and it ended well": {container.Exit{}, true, func(s *supervisor) { s.isHungUp = true }, container.Exit{}},
 		"saved": {container.Exit{Signal: 9, OOM: true, Own: true, Killed: "k"}, true,
-			func(s *supervisor) { s.saving.whole = true }, container.Exit{Signal: 9, Saved: true}},
+			func(s *supervisor) { s.image.phase = saved }, container.Exit{Signal: 9, Saved: true}},
 		"saved at the end of its lease": {container.Exit{Signal: 9, Own: true}, true, func(s *supervisor) {
-			s.saving.whole, s.expired = true, true
+			s.image.phase, s.expired = saved, true
 		}, container.Exit{Signal: 9, Saved: true, Lease: true}},
 		"not restored": {container.Exit{Signal: 9}, false, func(s *supervisor) {
-			s.restoring.err, s.memory.lost = errors.New("no image"), "m"
+			s.image.phase, s.image.why, s.memory.lost = unrestored, "no image", "m"
 		}, container.Exit{Signal: 9, Unbegun: true, NotRestored: true, Why: "no image"}},
 	} {
 		one := &task{TaskState: lifecycle.TaskState{State: container.Exited, Executed: c.executed, Exit: c.exit}}

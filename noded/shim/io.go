@@ -37,7 +37,7 @@ func (sup *supervisor) execute(e container.Exec) (*session.Session, error) {
 		return nil, session.ErrEnded
 	case s.Ordered%2 == 1 || s.Done != s.Ordered:
 		return nil, errors.New("it is suspended: no process runs in it until it goes on")
-	case sup.saving.busy:
+	case sup.image.phase == saving:
 		return nil, errors.New("it is being saved")
 	case sup.io.Processes() >= maxExecs:
 		return nil, fmt.Errorf("%d processes were started in it already, as many as can be at a time", maxExecs)

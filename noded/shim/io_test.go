@@ -35,7 +35,7 @@ func TestWhatKeepsAProcessFromBeingStarted(t *testing.T) {
 		"it has paused":              {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 1, 1 }, "", "suspended"},
 		"it is to go on":             {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 2, 1 }, "", "suspended"},
 		"it goes on":                 {func(s *supervisor) { s.switching.Ordered, s.switching.Done = 2, 2 }, "", passes},
-		"it is being saved":          {func(s *supervisor) { s.saving.busy = true }, "", "being saved"},
+		"it is being saved":          {func(s *supervisor) { s.image.phase = saving }, "", "being saved"},
 		"there are as many as fit":   {func(s *supervisor) { addSessions(s, maxExecs) }, "", "64 processes"},
 		"there is room for one more": {func(s *supervisor) { addSessions(s, maxExecs-1) }, "", passes},
 	} {

@@ -55,7 +55,7 @@ func (l *listener) all() string {
 func orderly(t *testing.T, ready int) (*supervisor, []*listener) {
 	t.Helper()
 	sup := &supervisor{state: container.Running, job: jobsocket.New(), io: session.NewServer(container.Settings{}),
-		memory: newGPUMemory(), saving: newSaving(), tasks: []*task{{TaskState: lifecycle.TaskState{State: container.Exited},
+		memory: newGPUMemory(), image: newImage(nil), tasks: []*task{{TaskState: lifecycle.TaskState{State: container.Exited},
 			container: &runcContainer{}}}}
 	sup.memory.abandon() // no driver is called
 	var list []*listener
@@ -129,7 +129,9 @@ func TestWhichSwitchIsCarriedOut(t *testing.T) {
 		{"again while it is being saved", container.Running, 1, 1, true, "", 1, 0},
 	} {
 		sup, _ := orderly(t, 0)
-		sup.state, sup.saving.busy = c.state, c.saving
+		if sup.state = c.state; c.saving {
+			sup.image.phase = saving
+		}
 		sup.switching.Ordered, sup.switching.Problem = c.before, "old"
 		err := sup.switchTo(container.SwitchOrder{Number: c.number})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

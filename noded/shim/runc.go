@@ -27,6 +27,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/shim/criu"
+	"github.com/rota-hpc/rota/noded/shim/keyring"
 	"github.com/rota-hpc/rota/noded/shim/oom"
 	"github.com/rota-hpc/rota/noded/shim/output"
 	"github.com/rota-hpc/rota/noded/shim/session"
@@ -109,12 +111,12 @@ func prepareContainer(dir, name, ipc string) (*runcContainer, *specs.Spec, error
 		}
 	}
 	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec,
-		NoNewKeyring: !keyringsAllowed()})
+		NoNewKeyring: !keyring.Allowed()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("container spec: %w", err)
 	}
 	adaptToMachine(config)
-	config.Labels = append(config.Labels, "org.criu.config="+configOfCriu(dir))
+	config.Labels = append(config.Labels, "org.criu.config="+criu.ConfigPath(container.StateDir(dir)))
 	state := container.StateDir(dir)
 	if err := os.RemoveAll(state); err != nil { // left by a shim that was killed while it created the same container
 		return nil, nil, fmt.Errorf("clear container state: %w", err)

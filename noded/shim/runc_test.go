@@ -321,24 +321,3 @@ func TestExitCodeOfADetached(t *testing.T) {
 		t.Errorf("one that never was: %+v", e)
 	}
 }
-
-// TestWhatCriuComplainsOf notices a reason that is none.
-func TestWhatCriuComplainsOf(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "dump.log")
-	check(t, os.WriteFile(log, []byte("(00.029) Dumping processes\n"+
-		"(00.030) Error (criu/util.c:1533): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted\n"+
-		"(00.143) Error (criu/sk-inet.c:191): inet: Connected TCP socket, consider using --tcp-established option.\n"+
-		"(00.144) Error (criu/cr-dump.c:1681): Dump files (pid: 30500) failed with -1\n"), 0o600))
-	other := errors.New("exit status 1")
-	if got := complaint(log, other); got != "inet: Connected TCP socket, consider using --tcp-established option." {
-		t.Errorf("got %q", got)
-	}
-	check(t, os.WriteFile(log, []byte("(00.029) Error (x): "+strings.Repeat("x", 2*complaintMax)+"\n"), 0o600))
-	if got := complaint(log, other); len(got) != complaintMax {
-		t.Errorf("%d bytes", len(got))
-	}
-	check(t, os.Remove(log))
-	if got := complaint(log, other); got != other.Error() {
-		t.Errorf("without a log: %q", got)
-	}
-}

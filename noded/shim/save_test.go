@@ -7,10 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/shim/criu"
 	"github.com/rota-hpc/rota/noded/shim/jobsocket"
 	"github.com/rota-hpc/rota/noded/shim/session"
 )
@@ -32,8 +31,7 @@ func idle(t *testing.T, list ...program) *supervisor {
 	s, err := container.ReadSettings(w.dir)
 	check(t, err)
 	sup := &supervisor{dir: w.dir, settings: s, tasks: tasksOf(w.dir, s), state: container.Running, job: jobsocket.New(),
-		io: session.NewServer(s), memory: newGPUMemory(), saving: newSaving(),
-		restoring: restoring{over: make(chan error, 1)}}
+		io: session.NewServer(s), memory: newGPUMemory(), image: newImage(nil)}
 	for _, one := range sup.tasks {
 		one.State = container.Running
 		one.container, err = newRestored(one.dir, one.name)
@@ -60,7 +58,7 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 	needsRoot(t)
 	sup := idle(t)
 	fresh := func() {
-		sup.state, sup.saving, sup.shared, sup.switching = container.Running, newSaving(), nil, switching{}
+		sup.state, sup.image, sup.shared, sup.switching = container.Running, newImage(nil), nil, switching{}
 		sup.job, sup.io, sup.memory = jobsocket.New(), session.NewServer(sup.settings), newGPUMemory()
 	}
 	for name, c := range map[string]struct {
@@ -69,12 +67,14 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 		same bool   // it is being done already
 	}{
 		"nothing":                {func() {}, "", false},
-		"another was made":       {func() { sup.saving.Dir = "/other" }, "", false},
+		"another was made":       {func() { sup.image.save.Dir = "/other" }, "", false},
 		"it has not begun":       {func() { sup.state = container.Created }, "does not run", false},
-		"the same order":         {func() { sup.saving.Dir, sup.saving.busy = "/none/1", true }, "", true},
-		"the same, and was made": {func() { sup.saving.Dir = "/none/1" }, "", true},
-		"another is being made": {func() { sup.saving.Dir, sup.saving.busy = "/other", true }, "being saved into /other",
-			false},
+		"the same order":         {func() { sup.image.save.Dir, sup.image.phase = "/none/1", saving }, "", true},
+		"the same, and was made": {func() { sup.image.save.Dir = "/none/1" }, "", true},
+		"another is being made": {func() { sup.image.save.Dir, sup.image.phase = "/other", saving },
+			"being saved into /other", false},
+		"another is whole":   {func() { sup.image.save.Dir, sup.image.phase = "/other", saved }, "of no use any more", false},
+		"it is lost":         {func() { sup.image.phase = lost }, "of no use any more", false},
 		"several tasks":      {func() { sup.shared = &sharedResources{} }, "several tasks", false},
 		"the job's socket":   {func() { sup.job.Add(nil) }, "connection to its job socket", false},
 		"a terminal":         {func() { sup.io.Own = session.New(false, nil) }, "it has a terminal", false},
@@ -84,18 +84,18 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 	} {
 		fresh()
 		c.edit()
-		before := sup.saving.busy
+		before := sup.image.phase == saving
 		err := sup.save(container.SaveOrder{Dir: "/none/1", WithinMS: patient})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if begun := sup.saving.busy && !before; begun != (c.says == "" && !c.same) {
+		if begun := sup.image.phase == saving && !before; begun != (c.says == "" && !c.same) {
 			t.Errorf("%s: it is being saved: %t", name, begun)
 		} else if begun {
-			if s := &sup.saving; s.Dir != "/none/1" || s.Problem != "" {
-				t.Errorf("%s: %+v", name, s.Saving)
+			if s := sup.image.save; s.Dir != "/none/1" || s.Problem != "" {
+				t.Errorf("%s: %+v", name, s)
 			}
-			if err := <-sup.saving.over; err == nil || !strings.Contains(err.Error(), "it cannot be saved") {
+			if err := <-sup.image.over; err == nil || !strings.Contains(err.Error(), "it cannot be saved") {
 				t.Errorf("%s: without a place for it: %v", name, err)
 			}
 		}
@@ -104,7 +104,7 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 		fresh()
 		sup.switching.order.Number = number
 		check(t, sup.save(container.SaveOrder{Dir: "/none/1", WithinMS: patient}))
-		if <-sup.saving.over; sup.switching.stops != paused {
+		if <-sup.image.over; sup.switching.stops != paused {
 			t.Errorf("after order %d processes that have paused are told to stop: %t", number, sup.switching.stops)
 		}
 	}
@@ -115,30 +115,29 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 func TestWhatBecomesOfASavedWorker(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
-		whole  bool
-		lost   bool
+		phase  imagePhase
 		killed bool
 	}{
-		"whole":      {nil, true, false, false},
-		"a refusal":  {errors.New("a TCP connection"), false, false, false},
-		"it hung":    {errHangs, false, true, true},
-		"unfinished": {fmt.Errorf("%w: no room", errUnfinished), false, true, false},
+		"whole":      {nil, saved, false},
+		"a refusal":  {errors.New("a TCP connection"), alive, false},
+		"it hung":    {criu.ErrHangs, lost, true},
+		"unfinished": {fmt.Errorf("%w: no room", criu.ErrUnfinished), lost, false},
 	} {
 		for _, ended := range []bool{false, true} {
 			sup := idle(t)
-			one, s := sup.tasks[0], &sup.saving
-			s.busy = true
+			one, m := sup.tasks[0], &sup.image
+			m.phase = saving
 			if ended {
 				one.container.giveUp()
 				sup.taskEnded(one)
-				if one.State != container.Running || s.ended != one {
+				if one.State != container.Running || m.held != one {
 					t.Errorf("%s: its end counts before it is known whether it was saved: %s", name, one.State)
 				}
 			}
-			sup.saved(c.err)
-			if s.busy || s.whole != c.whole || (s.Problem != "") != (c.err != nil) || (s.lost != "") != c.lost ||
-				c.lost && s.lost != c.err.Error() {
-				t.Errorf("%s: %+v", name, s)
+			sup.criuEnded(c.err)
+			if m.phase != c.phase || (m.save.Problem != "") != (c.err != nil) || m.held != nil ||
+				c.phase == lost && m.why != c.err.Error() {
+				t.Errorf("%s: %+v", name, m)
 			}
 			if sup.NoMoreStarts != c.killed || !ended && one.container.hasEnded() != c.killed {
 				t.Errorf("%s: it is killed: %t", name, sup.NoMoreStarts)
@@ -154,24 +153,27 @@ func TestWhatBecomesOfASavedWorker(t *testing.T) {
 func TestWhenAWorkerIsRestored(t *testing.T) {
 	image := &container.Restore{Dir: "/none/1"}
 	for name, c := range map[string]struct {
-		image              *container.Restore
-		begun, noMoreStart bool
-		state              container.State
-		busy               bool
+		image       *container.Restore
+		phase       imagePhase
+		noMoreStart bool
+		state       container.State
+		busy        bool
 	}{
-		"no image":   {nil, false, false, container.Running, false},
-		"an image":   {image, false, false, container.Created, true},
-		"once":       {image, true, false, container.Created, false},
-		"too late":   {image, false, true, container.Created, false},
-		"both":       {image, true, true, container.Created, false},
-		"also later": {nil, true, true, container.Running, false},
+		"no image":   {nil, alive, false, container.Running, false},
+		"an image":   {image, awaited, false, container.Created, true},
+		"once":       {image, restoring, false, container.Created, false},
+		"restored":   {image, alive, false, container.Created, false},
+		"too late":   {image, awaited, true, container.Created, false},
+		"both":       {image, unrestored, true, container.Created, false},
+		"also later": {nil, alive, true, container.Running, false},
 	} {
 		sup := idle(t)
 		sup.state, sup.settings.Restore = container.Created, c.image
-		sup.restoring.begun, sup.NoMoreStarts = c.begun, c.noMoreStart
+		sup.image.phase, sup.NoMoreStarts = c.phase, c.noMoreStart
 		sup.startOrRestore()
-		if sup.state != c.state || sup.restoring.busy != c.busy || sup.tasks[0].container.restoring != c.busy {
-			t.Errorf("%s: %s, restoring %t", name, sup.state, sup.restoring.busy)
+		if sup.state != c.state || sup.tasks[0].container.restoring != c.busy ||
+			sup.image.phase != c.phase.after(startOrdered) && c.busy {
+			t.Errorf("%s: %s, in phase %d", name, sup.state, sup.image.phase)
 		}
 		if !c.busy {
 			continue
@@ -179,12 +181,12 @@ func TestWhenAWorkerIsRestored(t *testing.T) {
 		one := sup.tasks[0]
 		one.State = container.Created
 		sup.taskEnded(one)
-		if sup.restoring.ended != one || one.State != container.Created {
+		if sup.image.held != one || one.State != container.Created {
 			t.Errorf("%s: its end counts before it is known whether it was restored", name)
 		}
-		sup.restored(<-sup.restoring.over)
+		sup.criuEnded(<-sup.image.over)
 		e := sup.exitRecord()
-		if sup.restoring.busy || !sup.NoMoreStarts || sup.state == container.Running || !e.NotRestored ||
+		if sup.image.phase != unrestored || !sup.NoMoreStarts || sup.state == container.Running || !e.NotRestored ||
 			!strings.Contains(e.Why, "/none/1") {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -337,8 +339,8 @@ func TestACriuThatCannotSave(t *testing.T) {
 // has mounted inside of a directory of its job.
 func TestAMountOfTheMachineInAContainer(t *testing.T) {
 	dir := openTempDir(t)
-	inside := filepath.Join(dir, "a b")
-	check(t, os.Mkdir(inside, 0o755))
+	inside, images := filepath.Join(dir, "a b"), filepath.Join(dir, "images")
+	check(t, errors.Join(os.Mkdir(inside, 0o755), os.Mkdir(images, 0o700)))
 	for _, mounted := range []bool{false, true} {
 		if mounted {
 			check(t, unix.Mount("tmpfs", inside, "tmpfs", 0, "size=64k"))
@@ -349,79 +351,12 @@ func TestAMountOfTheMachineInAContainer(t *testing.T) {
 		w := live(t, nil, p).start()
 		w.says("", "ready")
 		c := w.loaded(w.order(container.Order{Op: container.OpStatus}).Pid)
-		err := c.checkMounts()
-		if (err != nil) != mounted || mounted && !strings.Contains(err.Error(), "file system at /mnt/a b, inside") {
+		err := c.save(t.Context(), container.SaveOrder{Dir: filepath.Join(images, "1"), Criu: container.Criu{Path: "/none"}})
+		if err == nil || strings.Contains(err.Error(), "file system at /mnt/a b, inside") != mounted {
 			t.Errorf("mounted %t: %v", mounted, err)
 		}
 		w.order(container.Order{Op: container.OpKill})
 		w.end()
-	}
-	if err := (&runcContainer{pid: 1 << 30}).checkMounts(); err == nil {
-		t.Error("a container that is gone shows no file system")
-	}
-}
-
-// TestAProcessThatMayNotWrite notices a process of the group of CRIU that goes on to write, and another that may not.
-func TestAProcessThatMayNotWrite(t *testing.T) {
-	start := func(group bool) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 100 & echo $!; wait")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
-		return cmd
-	}
-	limits := func(pid string) string {
-		b, err := os.ReadFile("/proc/" + pid + "/limits")
-		check(t, err)
-		for line := range strings.Lines(string(b)) {
-			if rest, ok := strings.CutPrefix(line, "Max file size"); ok {
-				return strings.Fields(rest)[0]
-			}
-		}
-		return ""
-	}
-	for _, group := range []bool{true, false} {
-		cmd := start(group)
-		out, err := cmd.StdoutPipe()
-		check(t, err)
-		check(t, cmd.Start())
-		var child string
-		_, err = fmt.Fscan(out, &child)
-		check(t, err)
-		of := cmd.Process.Pid
-		if !group {
-			of = 1 << 30
-		}
-		forbidWriting(of)
-		for _, pid := range []string{fmt.Sprint(of), child} {
-			if !group {
-				pid = child
-			}
-			if got := limits(pid); (got == "0") != group {
-				t.Errorf("in the group %t: process %s may write %s bytes", group, pid, got)
-			}
-		}
-		var number int
-		_, err = fmt.Sscan(child, &number)
-		check(t, errors.Join(err, unix.Kill(number, unix.SIGKILL), cmd.Process.Kill()))
-		_ = cmd.Wait() // it was killed
-	}
-}
-
-// TestComplaints reads logs of CRIU's. What a job may have written into one is not passed on as it is.
-func TestComplaints(t *testing.T) {
-	other := errors.New("exit status 1")
-	long := strings.Repeat("y", complaintMax)
-	const at = "(00.1) Error (criu/x.c:1): "
-	for text, want := range map[string]string{
-		"": other.Error(), "(00.1) Warn (criu/x.c:1): no\n": other.Error(), at + "no room\n": "no room",
-		"(00.1) Error (without an end\n": "without an end", at + "tun: Unable to create tun: no\n" + at + "a\x1bb\n": "a?b",
-		at + "not a tun: Unable to create tun\n": "not a tun: Unable to create tun", at + "caf\xe9\n": "caf?",
-		at + long + "\n": long,
-	} {
-		log := filepath.Join(t.TempDir(), "dump.log")
-		check(t, os.WriteFile(log, []byte(text), 0o600))
-		if got := complaint(log, other); got != want {
-			t.Errorf("%q: %q, not %q", text, got, want)
-		}
 	}
 }
 

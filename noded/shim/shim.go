@@ -2,9 +2,9 @@
 // container, or one for each of its tasks, with runc's libcontainer (runc.go), and is the parent of
 // their first processes. It starts and stops the tasks (supervisor.go), and stops the worker when its
 // lease ends (lease.go). Last it leaves an exit record, from which the node daemon makes the worker's
-// report. It is the only package that imports runc.
+// report.
 //
-// Rooms below it have what needs no container of libcontainer's:
+// It holds what needs the loop of the supervisor. These rooms below it do not:
 //
 //	lifecycle  which tasks start and stop, and how the worker ends: a pure function
 //	output     files of the output, and the scan for log policies and progress
@@ -12,6 +12,8 @@
 //	jobsocket  processes of the job that take part in pausing
 //	oom        processes that the kernel has killed for memory
 //	userfiles  directories and secrets that the job's user may read
+//	criu       the images of processes, and the helper that makes them; it imports runc too
+//	keyring    session keyrings of containers
 package shim
 
 import (
@@ -29,6 +31,7 @@ import (
 
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu/cuda"
+	"github.com/rota-hpc/rota/noded/shim/criu"
 )
 
 // orderFD is the descriptor of the socket that a shim is started with.
@@ -44,8 +47,8 @@ func Reexec() {
 	runtime.LockOSThread()
 	switch {
 	case len(os.Args) <= 1:
-	case os.Args[0] == criuName:
-		fmt.Fprintf(os.Stderr, "rota-shim: start %s: %v\n", os.Getenv(criuEnv), becomeCriu())
+	case os.Args[0] == criu.Name:
+		fmt.Fprintf(os.Stderr, "rota-shim: start %s: %v\n", os.Getenv(criu.Env), criu.Become())
 		os.Exit(1)
 	case os.Args[1] == "init":
 		libcontainer.Init()
@@ -55,9 +58,9 @@ func Reexec() {
 			os.Exit(1)
 		}
 		os.Exit(0)
-	case os.Args[1] == saveHelper:
-		if err := serveSave(os.Args[2:]); err != nil {
-			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", saveHelper, err)
+	case os.Args[1] == criu.SaveHelper:
+		if err := criu.ServeSave(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", criu.SaveHelper, err)
 			os.Exit(1)
 		}
 		os.Exit(0)

@@ -2,7 +2,6 @@ package shim
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,8 +39,7 @@ type supervisor struct {
 	io        *session.Server
 	switching switching
 	memory    gpuMemory
-	saving    saving
-	restoring restoring
+	image     image
 	killAt    <-chan time.Time
 	trimming  atomic.Bool // the progress files are being trimmed
 	allEnded  atomic.Bool // no task runs any more
@@ -89,7 +87,7 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 		Phase: lifecycle.Phase{Success: settings.Success}, dir: order.Dir, settings: settings,
 		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: jobsocket.New(),
 		io:     session.NewServer(settings),
-		memory: newGPUMemory(), saving: newSaving(), restoring: restoring{over: make(chan error, 1)},
+		memory: newGPUMemory(), image: newImage(settings.Restore),
 	}
 	if settings.Restore != nil && settings.Several() {
 		return nil, errors.New("a worker of several tasks cannot go on from an image: CRIU restores one container")
@@ -256,10 +254,8 @@ func (sup *supervisor) run() error {
 			sup.killAll()
 		case t := <-sup.overdue:
 			_ = t.container.kill() // it may have ended by itself
-		case err := <-sup.saving.over:
-			sup.saved(err)
-		case err := <-sup.restoring.over:
-			sup.restored(err)
+		case err := <-sup.image.over:
+			sup.criuEnded(err)
 		case t := <-sup.ended:
 			sup.taskEnded(t)
 		}
@@ -270,10 +266,8 @@ func (sup *supervisor) run() error {
 // taskEnded notes the end of a task.
 func (sup *supervisor) taskEnded(t *task) {
 	switch {
-	case sup.saving.busy:
-		sup.saving.ended = t // first it must be known whether it was saved
-	case sup.restoring.busy:
-		sup.restoring.ended = t // or whether it was restored
+	case sup.image.phase.atWork():
+		sup.image.held = t // first it must be known whether CRIU has ended it
 	case t.State == container.Created && sup.NoMoreStarts:
 		// it was killed before its start: finish records that it never ran
 	default:
@@ -320,7 +314,7 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 
 func (sup *supervisor) answer() container.Answer {
 	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching,
-		Save: sup.saving.Saving, Extern: sup.io.Extern.Spent()}
+		Save: sup.image.save, Extern: sup.io.Extern.Spent()}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -370,7 +364,7 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 // signalTasks asks the worker to stop: it signals the tasks that the sidecars are there for. The
 // sidecars follow when these have ended.
 func (sup *supervisor) signalTasks(which func(*task) unix.Signal, to string) error {
-	sup.saving.cancel()
+	sup.image.cancel()
 	sup.Stopping = sup.shared != nil
 	sup.noteAsked()
 	var errs []error
@@ -429,7 +423,7 @@ func (sup *supervisor) killAll() {
 	sup.NoMoreStarts = true
 	sup.noteAsked()
 	sup.memory.abandon()
-	sup.saving.cancel()
+	sup.image.cancel()
 	for _, t := range sup.tasks {
 		if t.State != container.Exited {
 			_ = t.container.kill() // it may have ended by itself
@@ -504,16 +498,19 @@ func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].Exit
 		e.Unbegun = !sup.tasks[0].Executed
-		e.Why = cmp.Or(sup.memory.lost, sup.saving.lost)
+		e.Why = sup.memory.lost
+		if e.Why == "" && sup.image.phase == lost {
+			e.Why = sup.image.why
+		}
 		if e.Why == "" && (e.Code != 0 || e.Signal != 0) {
 			e.Why = sup.hungUpFor()
 		}
-		if sup.saving.whole {
+		if sup.image.phase == saved {
 			e.Saved, e.OOM, e.Own, e.Killed = true, false, false, ""
 		}
 		e.Lease = sup.expired && !e.Own
-		if err := sup.restoring.err; err != nil {
-			e.NotRestored, e.Why = true, err.Error()
+		if sup.image.phase == unrestored {
+			e.NotRestored, e.Why = true, sup.image.why
 		}
 		return e
 	}

@@ -41,7 +41,7 @@ func (sup *supervisor) switchTo(o container.SwitchOrder) error {
 		return errors.New("the worker does not run")
 	case o.Number <= s.Ordered:
 		return nil
-	case sup.saving.busy:
+	case sup.image.phase == saving:
 		return errors.New("the worker is being saved")
 	case o.Pause():
 		sup.begin(o)

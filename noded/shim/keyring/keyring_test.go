@@ -1,4 +1,4 @@
-package shim
+package keyring
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestTheProbeLeavesTheKeyring(t *testing.T) {
 		return id
 	}
 	before := session()
-	if !keyringsAllowed() {
+	if !Allowed() {
 		t.Error("keyrings work, and are not used")
 	}
 	if after := session(); after != before {

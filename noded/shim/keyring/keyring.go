@@ -1,4 +1,5 @@
-package shim
+// Package keyring gives containers session keyrings of their own.
+package keyring
 
 import (
 	"errors"
@@ -8,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keyringsAllowed reports whether a container can have a session keyring of its own. The filters of
+// Allowed reports whether a container can have a session keyring of its own. The filters of
 // system calls that Docker and systemd-nspawn have for their containers refuse that, and a node daemon
 // inside of one runs jobs without: the same filter keeps them from every keyring, as it is theirs too.
-var keyringsAllowed = sync.OnceValue(func() bool {
+var Allowed = sync.OnceValue(func() bool {
 	err := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends, and its keyring with it
-		err <- joinNewKeyring()
+		err <- Join()
 	}()
 	return !refused(<-err)
 })
 
-// joinNewKeyring gives this thread a session keyring of its own, and does with it what a container's
+// Join gives this thread a session keyring of its own, and does with it what a container's
 // first process does.
-func joinNewKeyring() error {
+func Join() error {
 	ring, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if err != nil {
 		return err
