@@ -300,10 +300,18 @@ var rules = map[string]rule{
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {
+		ours: []string{"consensus/boltfile", "consensus/durable", "consensus/entry", "consensus/logcache", "consensus/mark"},
 		third: []string{"github.com/hashicorp/raft", "github.com/hashicorp/raft-boltdb", "github.com/hashicorp/go-hclog",
 			"go.etcd.io/bbolt", "github.com/klauspost/compress"},
 		why: "it replicates bytes and knows nothing of jobs",
 	},
+	"consensus/entry": {third: []string{"github.com/hashicorp/raft", "github.com/klauspost/compress"},
+		why: "the content of an entry is bytes, and knows no member"},
+	"consensus/boltfile": {why: "it reads a file and knows no entry"},
+	"consensus/durable":  {why: "it writes files and knows no format"},
+	"consensus/logcache": {third: []string{"github.com/hashicorp/raft"},
+		why: "it keeps entries, whatever log they are in"},
+	"consensus/mark": {ours: []string{"consensus/entry"}, why: "how far a member has come is five numbers"},
 	"consensus/powertest": {third: []string{"golang.org/x/sys"},
 		why: "it cuts the power of disks for tests, whatever is on them"},
 	"consensus/consensustest": {
@@ -427,6 +435,7 @@ var rules = map[string]rule{
 	},
 	"controld": {
 		ours: []string{
+			"consensus/durable",
 			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/member", "controld/api",
 			"controld/api/pki",
 			"controld/api/identity",
@@ -645,7 +654,7 @@ var technologies = []struct {
 	in   []string
 	why  string
 }{
-	{"github.com/hashicorp/raft", []string{"consensus"}, "replication is behind consensus"},
+	{"github.com/hashicorp/raft", []string{"consensus", "consensus/..."}, "replication is behind consensus"},
 	{"github.com/hashicorp/raft-boltdb", []string{"consensus"}, "the log's storage is behind consensus"},
 	{"github.com/hashicorp/memberlist", []string{"controld/member"}, "gossip is behind member"},
 	{"github.com/hashicorp/hcl/v2", []string{"jobspec/hclfile", "jobspec/hclfile/...", "jobspec/jobfile"},

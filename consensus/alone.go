@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/durable"
 )
 
 // NewAlone makes dir, which must be missing or empty, the directory of a cluster with one member.
@@ -110,5 +111,5 @@ func SwapDirs(dir, fresh, aside string) error {
 	if err := os.Rename(fresh, dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"github.com/klauspost/compress/zstd"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // Archive is the directory of a member that does not run, or a copy of it, open for reading only.
@@ -262,7 +263,7 @@ func (a *Archive) Entries(s Start, each func(index uint64, proposals [][]byte) e
 		if l.Type != raft.LogCommand {
 			continue
 		}
-		proposals, err := decodeGroup(l.Data)
+		proposals, err := entry.Decode(l.Data)
 		if err != nil {
 			return fmt.Errorf("%s: entry %d of %d: %w: %w", filepath.Join(a.dir, logFile), i, a.last, ErrCorrupt, err)
 		}

@@ -1,27 +1,29 @@
 package consensus
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // entries returns a log as a leader makes it, from one entry after first on.
-func entries(c chain, first uint64, contents ...string) []*raft.Log {
+func entries(c entry.Chain, first uint64, contents ...string) []*raft.Log {
 	var logs []*raft.Log
 	for i, text := range contents {
 		l := &raft.Log{Index: first + uint64(i), Term: 4, Type: raft.LogCommand,
-			Data: new(packer).encode([][]byte{[]byte(text)})}
-		c.add(l)
+			Data: new(entry.Packer).Encode([][]byte{[]byte(text)})}
+		c.Add(l)
 		logs = append(logs, l)
 	}
 	return logs
 }
 
 // follow returns the chain of a follower that takes the logs, and the first that it refuses.
-func follow(c chain, logs []*raft.Log) (chain, uint64) {
+func follow(c entry.Chain, logs []*raft.Log) (entry.Chain, uint64) {
 	for _, l := range logs {
-		if !c.add(l) {
+		if !c.Add(l) {
 			return c, l.Index
 		}
 	}
@@ -29,11 +31,11 @@ func follow(c chain, logs []*raft.Log) (chain, uint64) {
 }
 
 func TestAnEntryBelongsBehindOneLog(t *testing.T) {
-	empty := chain{known: true}
+	empty := entry.Chain{Known: true}
 	leader := entries(empty, 1, "a", "b", "c", "d")
 	behind, refused := follow(empty, leader)
-	if refused != 0 || behind.index != 4 {
-		t.Fatalf("a follower of the same log refuses entry %d, at %d", refused, behind.index)
+	if refused != 0 || behind.Index != 4 {
+		t.Fatalf("a follower of the same log refuses entry %d, at %d", refused, behind.Index)
 	}
 	for name, other := range map[string][]*raft.Log{
 		"content": entries(empty, 1, "a", "x", "c"),
@@ -61,21 +63,34 @@ func TestAnEntryBelongsBehindOneLog(t *testing.T) {
 
 // A member that has the entries before in its snapshot only begins anew, and its followers take that.
 func TestAChainBeginsAnewBehindASnapshot(t *testing.T) {
-	leader := entries(chain{}, 7, "g", "h", "i")
-	whole, _ := follow(chain{known: true}, entries(chain{known: true}, 1, "a", "b", "c", "d", "e", "f"))
-	for name, c := range map[string]chain{"with the entries before": whole, "with a snapshot too": {},
-		"that is empty": {known: true}} {
-		if c, refused := follow(c, leader); refused != 0 || c.index != 9 {
+	leader := entries(entry.Chain{}, 7, "g", "h", "i")
+	whole, _ := follow(entry.Chain{Known: true}, entries(entry.Chain{Known: true}, 1, "a", "b", "c", "d", "e", "f"))
+	for name, c := range map[string]entry.Chain{"with the entries before": whole, "with a snapshot too": {},
+		"that is empty": {Known: true}} {
+		if c, refused := follow(c, leader); refused != 0 || c.Index != 9 {
 			t.Errorf("a follower %s refuses entry %d", name, refused)
 		}
 	}
-	later := entries(chain{known: true}, 1, "a", "b", "c", "d", "e", "f", "g", "h")[7:]
+	later := entries(entry.Chain{Known: true}, 1, "a", "b", "c", "d", "e", "f", "g", "h")[7:]
 	if _, refused := follow(whole, later); refused != 0 { // a gap, behind a snapshot
 		t.Error("a follower whose log has a gap refuses the entry behind it")
 	}
 	c, _ := follow(whole, leader[:1])
-	other := entries(chain{}, 7, "G", "h")
+	other := entries(entry.Chain{}, 7, "G", "h")
 	if _, refused := follow(c, other[1:]); refused != 8 {
 		t.Error("another entry 7 is not noticed")
 	}
+}
+
+// emptyLog returns the guard of an empty log.
+func emptyLog(t *testing.T) *guard {
+	t.Helper()
+	d, err := openDirectory(filepath.Join(t.TempDir(), "raft"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.close() })
+	return &guard{store: d.log, promises: d.promises, applied: func() uint64 { return 0 },
+		differs: func(l *raft.Log) { t.Errorf("entry %d does not follow", l.Index) },
+		fail:    func(op string, err error) { t.Errorf("%s: %v", op, err) }, stall: never}
 }

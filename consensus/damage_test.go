@@ -17,6 +17,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/mark"
 	"go.etcd.io/bbolt"
 )
 
@@ -144,7 +146,7 @@ func onADisk(t *testing.T) (g *guard, failures *[]string, call func(f func()) (r
 	var mu sync.Mutex
 	failures = new([]string)
 	g = &guard{store: d.log, promises: d.promises, applied: func() uint64 { return 1 }, stall: never,
-		chain: chain{known: true}, fail: func(op string, err error) {
+		chain: entry.Chain{Known: true}, fail: func(op string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			*failures = append(*failures, op+": "+err.Error())
@@ -217,15 +219,15 @@ func TestAfterAWriteThatFailedNothingIsWritten(t *testing.T) {
 	}
 
 	g, failures, call = onADisk(t)
-	logs := entries(chain{known: true}, 1, "a", "b", "c")
+	logs := entries(entry.Chain{Known: true}, 1, "a", "b", "c")
 	if !call(func() { _ = g.StoreLogs(logs) }) || g.promises.lastCommit() != 1 || g.promises.now().Last != 3 ||
-		g.chain.index != 3 {
+		g.chain.Index != 3 {
 		t.Errorf("it has promised %v, commit %d, %v", g.promises.now(), g.promises.lastCommit(), *failures)
 	}
 	if !call(func() { _ = g.StoreLogs(nil) }) || g.promises.now().Last != 3 {
 		t.Error("no entries are a failure")
 	}
-	wrong := &raft.Log{Index: 4, Term: 4, Type: raft.LogNoop, Extensions: make([]byte, linkSize)}
+	wrong := &raft.Log{Index: 4, Term: 4, Type: raft.LogNoop, Extensions: make([]byte, entry.LinkSize)}
 	if call(func() { _ = g.StoreLog(wrong) }) || !g.dead.Load() || strings.Join(*failures, " ") != "differs" {
 		t.Errorf("an entry that does not follow: %q", *failures)
 	}
@@ -307,7 +309,7 @@ func TestAStreamThatEndsClosesItsConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.greet = &greeter{self: "n1#a", known: newWitness(), behind: func(raft.ServerID, mark) error { return nil },
+	s.greet = &greeter{self: "n1#a", known: newWitness(), behind: func(raft.ServerID, mark.Mark) error { return nil },
 		others: func(raft.ServerID, string) {}}
 	accepted := make(chan net.Conn, 2)
 	go func() {

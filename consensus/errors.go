@@ -3,12 +3,14 @@ package consensus
 import (
 	"errors"
 	"fmt"
+
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // Errors of a directory, an address or a call. Errors wrap these; compare with errors.Is.
 var (
 	ErrNotWritable  = errors.New("directory is not writable")
-	ErrNewer        = errors.New("written by a newer version of rota")
+	ErrNewer        = entry.ErrNewer
 	ErrLocked       = errors.New("in use by another process")
 	ErrCorrupt      = errors.New("corrupt")
 	ErrPortInUse    = errors.New("address is already in use")

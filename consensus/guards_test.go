@@ -18,6 +18,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // The tests here ask each guard on both sides of its bound, and with each of its conditions turned
@@ -25,7 +27,7 @@ import (
 
 // bare is a node of which only the channels are there.
 func bare() *Node {
-	return &Node{proposals: make(chan *proposal, groupCountMax), changed: make(chan struct{}),
+	return &Node{proposals: make(chan *proposal, entry.GroupCountMax), changed: make(chan struct{}),
 		stopping: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan error, 1)}
 }
 
@@ -200,11 +202,11 @@ func TestHowProposalsAreGathered(t *testing.T) {
 		want   int
 	}{
 		"one": {[]int{1}, -1, 0, 1}, "all that wait": {[]int{1, 1, 1}, -1, 0, 3},
-		"half": {[]int{groupBytesMax / 2, groupBytesMax/2 - 1, 1, 1}, -1, 0, 3},
-		"full": {[]int{groupBytesMax, 1}, -1, 0, 1}, "nearly full": {[]int{groupBytesMax - 1, 1, 1}, -1, 0, 2},
+		"half": {[]int{entry.GroupBytesMax / 2, entry.GroupBytesMax/2 - 1, 1, 1}, -1, 0, 3},
+		"full": {[]int{entry.GroupBytesMax, 1}, -1, 0, 1}, "nearly full": {[]int{entry.GroupBytesMax - 1, 1, 1}, -1, 0, 2},
 		"withdrawn": {[]int{1, 1, 1}, 1, 0, 2}, "the first withdrawn": {[]int{1, 1}, 0, 0, 1},
 		"more are likely, and do not come": {[]int{1, 1}, -1, 5, 2},
-		"too many":                         {make([]int, groupCountMax+1), -1, 0, groupCountMax},
+		"too many":                         {make([]int, entry.GroupCountMax+1), -1, 0, entry.GroupCountMax},
 	} {
 		n := bare()
 		var first *proposal
@@ -461,7 +463,7 @@ func TestWhatAnswersShow(t *testing.T) {
 		resp := new(raft.RequestVoteResponse)
 		_ = a.RequestVote(id, addr, &raft.RequestVoteRequest{Term: 7}, resp)
 		n := next(&raft.RequestPreVoteResponse{Granted: c.granted}, c.err)
-		if want := (mark{Term: 7, Vote: 7}); (a.known.of(id) == want) != c.seen || (n == 0) != c.silent ||
+		if want := (mark.Mark{Term: 7, Vote: 7}); (a.known.of(id) == want) != c.seen || (n == 0) != c.silent ||
 			c.silent && resp.Granted {
 			t.Errorf("a vote, %s: it is at %v, asked %d", name, a.known.of(id), n)
 		}
@@ -536,11 +538,12 @@ func TestWhatTheLogSaysOfPromises(t *testing.T) {
 	for name, c := range map[string]struct {
 		cut     []byte
 		entries int
-		want    mark
+		want    mark.Mark
 		bad     bool
-	}{"nothing": {nil, 0, mark{}, false}, "entries": {nil, 2, mark{LastTerm: 4, Last: 2}, false},
-		"a cut": {cut, 2, mark{LastTerm: 9, Last: 50}, false}, "a cut alone": {cut, 0, mark{LastTerm: 9, Last: 50}, false},
-		"a short cut": {cut[:15], 2, mark{LastTerm: 4, Last: 2}, false}} {
+	}{"nothing": {nil, 0, mark.Mark{}, false}, "entries": {nil, 2, mark.Mark{LastTerm: 4, Last: 2}, false},
+		"a cut":       {cut, 2, mark.Mark{LastTerm: 9, Last: 50}, false},
+		"a cut alone": {cut, 0, mark.Mark{LastTerm: 9, Last: 50}, false},
+		"a short cut": {cut[:15], 2, mark.Mark{LastTerm: 4, Last: 2}, false}} {
 		d, err := openDirectory(filepath.Join(t.TempDir(), "raft"), "")
 		if err != nil {
 			t.Fatal(err)
@@ -550,7 +553,7 @@ func TestWhatTheLogSaysOfPromises(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := d.log.StoreLogs(entries(chain{known: true}, 1, []string{"a", "b"}[:c.entries]...)); err != nil {
+		if err := d.log.StoreLogs(entries(entry.Chain{Known: true}, 1, []string{"a", "b"}[:c.entries]...)); err != nil {
 			t.Fatal(err)
 		}
 		p, err := readPromises(d.path, d.log)
@@ -665,17 +668,17 @@ func TestWhatAWitnessRemembers(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("nothing has changed, and it is written")
 	}
-	w.note("n2#b", mark{Term: 3})
+	w.note("n2#b", mark.Mark{Term: 3})
 	w.save(dir)
 	os.Remove(file + "-")
 	again := newWitness()
-	if again.load(dir); again.of("n2#b") != (mark{Term: 3}) {
+	if again.load(dir); again.of("n2#b") != (mark.Mark{Term: 3}) {
 		t.Errorf("after a restart: %v", again.of("n2#b"))
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	w.note("n2#b", mark{Term: 2}) // no news
+	w.note("n2#b", mark.Mark{Term: 2}) // no news
 	w.save(dir)
 	if _, err := os.Stat(file); err == nil {
 		t.Error("what was known is written again")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // To the library a member is its name and the id of its log, which is made with the log and kept in
@@ -61,7 +62,7 @@ func memberOf(id raft.ServerID, addr raft.ServerAddress) Member {
 type hello struct {
 	From raft.ServerID `json:"from"`
 	To   raft.ServerID `json:"to"`             // the member that the caller wants; in an answer, the caller
-	Seen mark          `json:"seen"`           // how far the receiver has come, as far as the sender knows
+	Seen mark.Mark     `json:"seen"`           // how far the receiver has come, as far as the sender knows
 	Time string        `json:"time"`           // the sender's timeouts
 	Sick string        `json:"sick,omitempty"` // why the sender takes no part
 }
@@ -75,7 +76,7 @@ type greeter struct {
 	known *witness
 	// behind is told how far a peer has seen this member come. An error says that this member has
 	// forgotten some of it.
-	behind func(peer raft.ServerID, seen mark) error
+	behind func(peer raft.ServerID, seen mark.Mark) error
 	time   string                                // this member's timeouts
 	others func(peer raft.ServerID, time string) // told of a peer that has other ones
 }

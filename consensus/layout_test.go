@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
-	"hash/fnv"
 	"io"
 	"net"
 	"os"
@@ -17,89 +16,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/klauspost/compress/s2"
+	"github.com/rota-hpc/rota/consensus/durable"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // The tests here write down bytes and bounds that another version of a member relies on. They use
 // literals on purpose: a constant that changes changes the layout.
-
-// TestSumsOfEntries: members of two versions must find the same sums, or one of them stops.
-func TestSumsOfEntries(t *testing.T) {
-	var got []string
-	c := chain{known: true}
-	for i, l := range []*raft.Log{
-		{Type: raft.LogCommand, Data: new(packer).encode([][]byte{[]byte("a")})},
-		{Type: raft.LogCommand, Data: []byte{1, 2, 3, 4, 5}}, // as long as a header
-		{Type: raft.LogCommand, Data: []byte{1, 2, 3, 4}},
-		{Type: raft.LogNoop, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}},
-		{Type: raft.LogConfiguration},
-	} {
-		l.Index, l.Term = uint64(i+1), 3
-		if !c.add(l) {
-			t.Fatalf("entry %d does not follow", l.Index)
-		}
-		got = append(got, hex.EncodeToString(l.Extensions))
-	}
-	const want = "00e97112c2de3d6e7c 008426baf0a7737094 00245b32ded6f6e6b0 006c48221aebd95eaf 0091ab4fd51fcdc597"
-	if text := strings.Join(got, " "); text != want {
-		t.Errorf("the sums are\n%s, want\n%s", text, want)
-	}
-}
-
-// TestWhereAChainGoesOn: at the end of the log, anew behind a snapshot, and from the begin of an empty log.
-func TestWhereAChainGoesOn(t *testing.T) {
-	link := func(c chain, index uint64) (anew byte, after chain) {
-		l := &raft.Log{Index: index, Term: 1, Type: raft.LogNoop}
-		if !c.add(l) {
-			t.Fatalf("entry %d is refused", index)
-		}
-		return l.Extensions[0], c
-	}
-	for name, c := range map[string]struct {
-		from  chain
-		index uint64
-		anew  byte
-	}{
-		"an empty log": {chain{known: true}, 1, 0}, "a log that is known": {chain{index: 4, sum: 9, known: true}, 5, 0},
-		"a gap": {chain{index: 4, sum: 9, known: true}, 6, 1}, "a snapshot": {chain{}, 1, 1},
-		"an entry twice": {chain{index: 4, sum: 9, known: true}, 4, 1},
-	} {
-		anew, after := link(c.from, c.index)
-		if anew != c.anew || after.index != c.index || !after.known {
-			t.Errorf("behind %s: anew %d, then at %+v", name, anew, after)
-		}
-	}
-	g := cacheOver(t).guard
-	g.chain = chain{known: true}
-	logs := entries(g.chain, 1, "a", "b", "c")
-	if err := g.StoreLogs(logs); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.store.StoreLog(&raft.Log{Index: 4, Term: 4}); err != nil { // of a version without links
-		t.Fatal(err)
-	}
-	sum := func(l *raft.Log) uint64 { return binary.BigEndian.Uint64(l.Extensions[1:]) }
-	for index, want := range map[uint64]chain{0: {known: true}, 2: {index: 2, sum: sum(logs[1]), known: true}, 4: {},
-		9: {}} {
-		if got := g.chainAt(index); got != want {
-			t.Errorf("the chain up to entry %d: %+v, want %+v", index, got, want)
-		}
-	}
-	other := *logs[1]
-	other.Extensions = bytes.Repeat([]byte{7}, linkSize)
-	later := other
-	later.Term++
-	for name, c := range map[string]struct {
-		logs []*raft.Log
-		want *raft.Log
-	}{"the same": {logs, nil}, "another second": {[]*raft.Log{logs[0], &other, logs[2]}, &other},
-		"of another term": {[]*raft.Log{&later}, nil}, "beyond the log": {[]*raft.Log{{Index: 5}, &other}, nil},
-		"none": {nil, nil}} {
-		if got, same := g.sameEntries(c.logs); got != c.want || same != (c.want == nil) {
-			t.Errorf("%s: %v, same %t", name, got, same)
-		}
-	}
-}
 
 // TestBytesOfARecord reads and writes a record byte by byte.
 func TestBytesOfARecord(t *testing.T) {
@@ -113,11 +36,11 @@ func TestBytesOfARecord(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, forgotten := recorded(t, path, id, mark{Term: 3, Vote: 2, LastTerm: 5, Last: 40})
+	p, forgotten := recorded(t, path, id, mark.Mark{Term: 3, Vote: 2, LastTerm: 5, Last: 40})
 	if forgotten != nil || !p.recorded || p.lastCommit() != 39 {
 		t.Errorf("recorded %t, forgotten %v, commit %d", p.recorded, forgotten, p.lastCommit())
 	}
-	p.raise(mark{Term: 4})
+	p.raise(mark.Mark{Term: 4})
 	binary.BigEndian.PutUint64(text[16:], 4)
 	binary.BigEndian.PutUint32(text[56:], crc32.Checksum(text[:56], crc32.MakeTable(crc32.Castagnoli)))
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text) {
@@ -126,7 +49,7 @@ func TestBytesOfARecord(t *testing.T) {
 	if got := hex.EncodeToString(p.cutValue()); got != "00000000000000050000000000000028" {
 		t.Errorf("the end of the log before it is cut: %s", got)
 	}
-	m := mark{Term: 6, Vote: 5, LastTerm: 4, Last: 70}
+	m := mark.Mark{Term: 6, Vote: 5, LastTerm: 4, Last: 70}
 	if got := m.String(); got != "entry 70 of term 4, term 6, vote in term 5" {
 		t.Errorf("a mark is written as %q", got)
 	}
@@ -134,7 +57,7 @@ func TestBytesOfARecord(t *testing.T) {
 	if p.record.Close() != nil {
 		t.Fatal("the record does not close")
 	}
-	p.raise(mark{Term: 5})
+	p.raise(mark.Mark{Term: 5})
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) || p.record != nil {
 		t.Errorf("a record that was not written is left: %v", err)
 	}
@@ -228,55 +151,6 @@ func (s *sink) Close() error { s.closed = true; return s.err }
 
 func (s *sink) Cancel() error { s.cancelled = true; return nil }
 
-// TestBoundsOfAnEntry: of how many bytes it is compressed, and what its numbers may claim.
-func TestBoundsOfAnEntry(t *testing.T) {
-	for size, format := range map[int]byte{2048 - 8: groupPlain, 2048 - 7: groupCompressed} { // 5 + 1 + 2 beside it
-		if b := new(packer).encode([][]byte{bytes.Repeat([]byte("x"), size)}); b[0] != format {
-			t.Errorf("a proposal of %d bytes has format %d", size, b[0])
-		}
-	}
-	sealed := func(format byte, body []byte) []byte {
-		b := binary.LittleEndian.AppendUint32([]byte{format}, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-		return append(b, body...)
-	}
-	claims := func(size int) []byte { return binary.AppendUvarint(nil, uint64(size)) }
-	const most = 1<<20 + 32<<20 + 10*4097
-	for name, c := range map[string]struct {
-		entry []byte
-		count int
-		want  string // of the error
-	}{
-		"empty proposals":         {sealed(1, []byte{3, 0, 0, 0}), 3, ""},
-		"more than there is room": {sealed(1, []byte{4, 0, 0, 0}), 0, "number of proposals"},
-		"bytes behind them":       {sealed(1, []byte{1, 0, 0}), 0, "1 bytes after the last"},
-		"a proposal to the end":   {sealed(1, []byte{1, 2, 7, 7}), 1, ""},
-		"a proposal too long":     {sealed(1, []byte{1, 3, 7, 7}), 0, "length of proposal 0"},
-		"no number":               {sealed(1, nil), 0, "number of proposals"},
-		"a number too long":       {sealed(1, bytes.Repeat([]byte{0xff}, 11)), 0, "number of proposals"},
-		"no header":               {[]byte{1, 0, 0, 0}, 0, "4 bytes are too few"},
-		"a header alone":          {sealed(1, nil), 0, "number of proposals"},
-		"format 0":                {sealed(0, []byte{1, 0}), 0, "checksum"},
-		"format 3":                {sealed(3, []byte{1, 0}), 0, "entry format 3"},
-		"compressed":              {sealed(2, s2.Encode(nil, []byte{1, 0})), 1, ""},
-		"the most bytes":          {sealed(2, claims(most)), 0, "compressed part: s2"},
-		"more than the most":      {sealed(2, claims(most+1)), 0, "length of the compressed part"},
-	} {
-		got, err := decodeGroup(c.entry)
-		if len(got) != c.count || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %d proposals, %v, want %q", name, len(got), err, c.want)
-		}
-	}
-	var k packer
-	one := k.encode([][]byte{[]byte("one")})
-	kept := bytes.Clone(one)
-	if k.encode([][]byte{[]byte("two")}); !bytes.Equal(one, kept) || k.plain == nil {
-		t.Errorf("the next entry changes the one before: %q", one)
-	}
-	if k.encode([][]byte{make([]byte, 4<<20+4096)}); k.plain != nil || k.compressed != nil {
-		t.Errorf("it keeps %d and %d bytes of a large entry", cap(k.plain), cap(k.compressed))
-	}
-}
-
 // TestBoundsOfProposals are 32 MiB for one, and 1 MiB for a group of several.
 func TestBoundsOfProposals(t *testing.T) {
 	n := silentCluster(t, 3)
@@ -309,66 +183,6 @@ func TestBoundsOfProposals(t *testing.T) {
 	}
 }
 
-// meta is a header page of a log file, behind its page header.
-func meta(magic, version, pageSize uint32, pages, txid uint64) []byte {
-	le := binary.LittleEndian
-	b := make([]byte, 16+64)
-	le.PutUint32(b[16:], magic)
-	le.PutUint32(b[20:], version)
-	le.PutUint32(b[24:], pageSize)
-	le.PutUint64(b[56:], pages)
-	le.PutUint64(b[64:], txid)
-	sum := fnv.New64a()
-	sum.Write(b[16 : 16+56])
-	le.PutUint64(b[72:], sum.Sum64())
-	return b
-}
-
-// TestHeadersOfALog: the later one that is whole counts, wherever the second one lies.
-func TestHeadersOfALog(t *testing.T) {
-	const magic = 0xED0CDAED
-	for size := uint32(512); size <= 1<<16; size *= 2 {
-		page := func(txid uint64) []byte { return meta(magic, 2, size, 10+txid, txid) }
-		torn := append(page(9)[:79:79], ^page(9)[79])
-		for name, c := range map[string]struct {
-			first, second []byte
-			want          uint64 // 0: none is whole
-		}{
-			"the second is later": {page(3), page(4), 4}, "the first is later": {page(5), page(4), 5},
-			"the first is torn": {torn, page(4), 4}, "the second is torn": {page(3), torn, 3},
-			"both are torn": {torn, torn, 0}, "no second": {page(3), nil, 3},
-			"another magic":            {meta(magic+1, 2, size, 1, 9), page(4), 4},
-			"another version":          {meta(magic, 3, size, 1, 9), page(4), 4},
-			"a second of another size": {page(3), meta(magic, 2, 2*size, 1, 9), 3},
-		} {
-			file := make([]byte, int(size)+80)
-			copy(file, c.first)
-			if file = append(file[:size], c.second...); size < 80 {
-				t.Fatal("pages overlap")
-			}
-			m, ok := newestMeta(bytes.NewReader(file))
-			if ok != (c.want > 0) || m.txid != c.want || ok && (m.pages != 10+c.want || m.pageSize != uint64(size)) {
-				t.Errorf("pages of %d bytes, %s: %+v, %t", size, name, m, ok)
-			}
-		}
-	}
-	path := filepath.Join(t.TempDir(), "log.bolt")
-	file := append(meta(magic, 2, 512, 3, 1), make([]byte, 3*512)...)[:3*512]
-	for size, want := range map[int]string{3 * 512: "", 3*512 - 1: "cut short: 1535 bytes of 1536", 70: "neither"} {
-		if err := os.WriteFile(path, file[:size], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := checkLog(path)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) ||
-			errors.Is(err, ErrCorrupt) != (want != "") {
-			t.Errorf("a file of %d bytes: %v, want %q", size, err, want)
-		}
-	}
-	if err := checkLog(path + "-"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a missing log: %v", err)
-	}
-}
-
 // TestFilesAreWholeOrNotThere: what cannot be written leaves nothing behind, and an error.
 func TestFilesAreWholeOrNotThere(t *testing.T) {
 	dir := t.TempDir()
@@ -376,7 +190,7 @@ func TestFilesAreWholeOrNotThere(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(busy, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if WriteDurably(busy, []byte("x")) == nil || WriteDurably(filepath.Join(dir, "none", "x"), nil) == nil {
+	if durable.Write(busy, []byte("x")) == nil || durable.Write(filepath.Join(dir, "none", "x"), nil) == nil {
 		t.Error("what cannot be written is no error")
 	}
 	left, err := os.ReadDir(dir)
@@ -540,6 +354,40 @@ func TestTheLibraryIsToldOurTiming(t *testing.T) {
 	for state, want := range map[int64]bool{1<<20 - 1: true, 1 << 20: false} {
 		if got := (&adapter{every: 1, entries: 1, stateSize: state}).snapshotDue(); got != want {
 			t.Errorf("a state of %d bytes is written again at once: %t", state, got)
+		}
+	}
+}
+
+// TestTheEntriesOfALog: its chain up to an entry, and which of the leader's entries it has.
+func TestTheEntriesOfALog(t *testing.T) {
+	g := emptyLog(t)
+	g.chain = entry.Chain{Known: true}
+	logs := entries(g.chain, 1, "a", "b", "c")
+	if err := g.StoreLogs(logs); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.store.StoreLog(&raft.Log{Index: 4, Term: 4}); err != nil { // of a version without links
+		t.Fatal(err)
+	}
+	sum := func(l *raft.Log) uint64 { return binary.BigEndian.Uint64(l.Extensions[1:]) }
+	for index, want := range map[uint64]entry.Chain{0: {Known: true}, 2: {Index: 2, Sum: sum(logs[1]), Known: true}, 4: {},
+		9: {}} {
+		if got := g.chainAt(index); got != want {
+			t.Errorf("the chain up to entry %d: %+v, want %+v", index, got, want)
+		}
+	}
+	other := *logs[1]
+	other.Extensions = bytes.Repeat([]byte{7}, entry.LinkSize)
+	later := other
+	later.Term++
+	for name, c := range map[string]struct {
+		logs []*raft.Log
+		want *raft.Log
+	}{"the same": {logs, nil}, "another second": {[]*raft.Log{logs[0], &other, logs[2]}, &other},
+		"of another term": {[]*raft.Log{&later}, nil}, "beyond the log": {[]*raft.Log{{Index: 5}, &other}, nil},
+		"none": {nil, nil}} {
+		if got, same := g.sameEntries(c.logs); got != c.want || same != (c.want == nil) {
+			t.Errorf("%s: %v, same %t", name, got, same)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/klauspost/compress/zstd"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // adapter drives a Machine from the library's callbacks, which come one at a time on one goroutine.
@@ -61,7 +62,7 @@ const partCount = 16
 func (a *adapter) carryOut(l *raft.Log) []any {
 	f := a.inFlight(l)
 	if f == nil {
-		proposals, err := decodeGroup(l.Data)
+		proposals, err := entry.Decode(l.Data)
 		if err != nil {
 			a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
 			runtime.Goexit() // whatever follows must not be applied without it

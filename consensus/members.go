@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // Members returns the voters in the newest configuration that this member has.
@@ -72,9 +73,9 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 }
 
 // behind stops this member if it has forgotten how far a peer has seen it come.
-func (n *Node) behind(peer raft.ServerID, seen mark) error {
+func (n *Node) behind(peer raft.ServerID, seen mark.Mark) error {
 	own := n.dir.promises.now()
-	if own.covers(seen) {
+	if own.Covers(seen) {
 		return nil
 	}
 	e := &LogError{Dir: n.cfg.Dir, Kind: ErrRolledBack, Text: fmt.Sprintf("%s has seen it at %s, and it is at %s",

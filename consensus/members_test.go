@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // counting is a machine without a state.
@@ -62,15 +63,15 @@ func TestWhichLogOfALeaderIsRefused(t *testing.T) {
 			return &raft.AppendEntriesRequest{Term: n.Term(), Entries: []*raft.Log{own}}
 		}, false},
 		"another entry": {func(n *Node, own *raft.Log) any {
-			own.Extensions = make([]byte, linkSize)
+			own.Extensions = make([]byte, entry.LinkSize)
 			return &raft.AppendEntriesRequest{Term: n.Term(), Entries: []*raft.Log{own}}
 		}, true},
 		"another entry of an earlier leader": {func(n *Node, own *raft.Log) any {
-			own.Extensions = make([]byte, linkSize)
+			own.Extensions = make([]byte, entry.LinkSize)
 			return &raft.AppendEntriesRequest{Term: n.Term() - 1, Entries: []*raft.Log{own}}
 		}, false},
 		"an entry of a later term": {func(n *Node, own *raft.Log) any {
-			own.Term, own.Extensions = own.Term+1, make([]byte, linkSize)
+			own.Term, own.Extensions = own.Term+1, make([]byte, entry.LinkSize)
 			return &raft.AppendEntriesRequest{Term: n.Term() + 1, Entries: []*raft.Log{own}}
 		}, false},
 		"a vote": {func(n *Node, _ *raft.Log) any { return &raft.RequestVoteRequest{Term: n.Term()} }, false},

@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/logcache"
 )
 
 // Limits of a node.
@@ -89,7 +91,7 @@ func Open(cfg Config, m Machine) (*Node, error) {
 func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n := &Node{
 		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name), known: newWitness(),
-		proposals: make(chan *proposal, groupCountMax),
+		proposals: make(chan *proposal, entry.GroupCountMax),
 		verifies:  make(chan chan error),
 		elected:   make(chan bool, 16),
 		observed:  make(chan raft.Observation, 16),
@@ -164,7 +166,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 		debug.SetPanicOnFault(true)
 		end, _ := n.guard.LastIndex()
 		n.guard.chain = n.guard.chainAt(end)
-		n.raft, err = raft.NewRaft(config, n.machine, &logCache{guard: n.guard}, n.guard, snapshots, trans)
+		n.raft, err = raft.NewRaft(config, n.machine, &logcache.Cache{LogStore: n.guard}, n.guard, snapshots, trans)
 	}()
 	if err := <-done; err != nil {
 		return n.startError(err)
@@ -195,7 +197,7 @@ func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c.ElectionTimeout = n.cfg.Election
 	c.LeaderLeaseTimeout = n.cfg.LeaderLease
 	c.CommitTimeout = commitInterval
-	c.MaxAppendEntries = entriesPerAppend
+	c.MaxAppendEntries = logcache.EntriesPerAppend
 	c.TrailingLogs = trailingMax
 	c.SnapshotInterval = never
 	c.SnapshotThreshold = math.MaxUint64

@@ -5,47 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/rota-hpc/rota/consensus/durable"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
-
-// mark is how far a member has come. It only grows while a member keeps its log. A smaller mark
-// shows that the log is an older copy, and that the member has forgotten votes or entries.
-type mark struct {
-	Term     uint64 `json:"term,omitempty"`       // that it has entered
-	Vote     uint64 `json:"vote,omitempty"`       // last term in which it has voted
-	LastTerm uint64 `json:"last_term,omitempty"`  // of the last entry that it has had
-	Last     uint64 `json:"last_index,omitempty"` // index of that entry
-}
-
-// covers reports whether a member at m can have been at o.
-func (m mark) covers(o mark) bool {
-	return m.Term >= o.Term && m.Vote >= o.Vote && !before(m.LastTerm, m.Last, o.LastTerm, o.Last)
-}
-
-// raised returns the least mark that covers m and o.
-func (m mark) raised(o mark) mark {
-	m.Term, m.Vote = max(m.Term, o.Term), max(m.Vote, o.Vote)
-	if before(m.LastTerm, m.Last, o.LastTerm, o.Last) {
-		m.LastTerm, m.Last = o.LastTerm, o.Last
-	}
-	return m
-}
-
-// before orders ends of logs as elections do.
-func before(termA, indexA, termB, indexB uint64) bool {
-	return termA < termB || termA == termB && indexA < indexB
-}
-
-// String implements fmt.Stringer, for logs and errors.
-func (m mark) String() string {
-	return fmt.Sprintf("entry %d of term %d, term %d, vote in term %d", m.Last, m.LastTerm, m.Term, m.Vote)
-}
 
 // promises are what this member must not forget, because others count on it. A copy is kept in a
 // file outside the member's directory. A copy of the directory that is put back does not bring that
@@ -57,7 +25,7 @@ type promises struct {
 	recorded bool
 
 	mu        sync.Mutex
-	made      mark
+	made      mark.Mark
 	committed uint64   // an entry that was committed; later ones may have been too
 	record    *os.File // nil: none is kept
 }
@@ -105,20 +73,20 @@ func readPromises(dir string, log *raftboltdb.BoltStore) (*promises, error) {
 }
 
 // now returns how far this member has come.
-func (p *promises) now() mark {
+func (p *promises) now() mark.Mark {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.made
 }
 
 // entry notes that the log has had this entry.
-func (p *promises) entry(term, index uint64) { p.raise(mark{LastTerm: term, Last: index}) }
+func (p *promises) entry(term, index uint64) { p.raise(mark.Mark{LastTerm: term, Last: index}) }
 
 // raise notes what is on disk now. It returns before anything is answered that counts on it.
-func (p *promises) raise(m mark) {
+func (p *promises) raise(m mark.Mark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if made := p.made.raised(m); made != p.made {
+	if made := p.made.Raised(m); made != p.made {
 		p.made = made
 		p.save()
 	}
@@ -146,13 +114,13 @@ func (p *promises) cutValue() []byte {
 
 // openRecord opens the copy of the promises and compares. It returns what the log has forgotten, nil
 // if nothing.
-func (p *promises) openRecord(path string) (forgotten *mark, err error) {
+func (p *promises) openRecord(path string) (forgotten *mark.Mark, err error) {
 	p.record, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record of what this member has acknowledged: %w", err)
 	}
 	kept, committed, ok := p.load()
-	if ok && !p.made.covers(kept) {
+	if ok && !p.made.Covers(kept) {
 		return &kept, nil
 	}
 	p.recorded = ok
@@ -165,18 +133,13 @@ func (p *promises) openRecord(path string) (forgotten *mark, err error) {
 	return nil, nil
 }
 
-// recordSize is that of a record: id, five numbers, checksum.
-const recordSize = 16 + 5*8 + crc32.Size
-
 // load reads the record, if it is of this log.
-func (p *promises) load() (m mark, committed uint64, ok bool) {
-	b := make([]byte, recordSize)
-	if _, err := p.record.ReadAt(b, 0); err != nil || string(b[:16]) != p.log ||
-		binary.BigEndian.Uint32(b[recordSize-crc32.Size:]) != crc32.Checksum(b[:recordSize-crc32.Size], castagnoli) {
-		return mark{}, 0, false
+func (p *promises) load() (m mark.Mark, committed uint64, ok bool) {
+	b := make([]byte, mark.RecordSize)
+	if _, err := p.record.ReadAt(b, 0); err != nil {
+		return mark.Mark{}, 0, false
 	}
-	number := func(i int) uint64 { return binary.BigEndian.Uint64(b[16+8*i:]) }
-	return mark{Term: number(0), Vote: number(1), LastTerm: number(2), Last: number(3)}, number(4), true
+	return mark.Read(b, p.log)
 }
 
 // save writes the record, and removes one that it cannot write: an old one is no proof. It is called
@@ -185,12 +148,7 @@ func (p *promises) save() {
 	if p.record == nil {
 		return
 	}
-	b := append(make([]byte, 0, recordSize), p.log...)
-	for _, v := range []uint64{p.made.Term, p.made.Vote, p.made.LastTerm, p.made.Last, p.committed} {
-		b = binary.BigEndian.AppendUint64(b, v)
-	}
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if _, err := p.record.WriteAt(b, 0); err != nil {
+	if _, err := p.record.WriteAt(p.made.Record(p.log, p.committed), 0); err != nil {
 		os.Remove(p.record.Name())
 		p.record.Close()
 		p.record = nil
@@ -245,7 +203,7 @@ func markRefused(e *LogError) error {
 			if err != nil {
 				return err
 			}
-			return WriteDurably(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
+			return durable.Write(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
 		}
 	}
 	return fmt.Errorf("no kind of refusal: %w", e.Kind)

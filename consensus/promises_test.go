@@ -11,36 +11,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
-func TestMarks(t *testing.T) {
-	m := mark{Term: 5, Vote: 4, LastTerm: 3, Last: 20}
-	for _, test := range []struct {
-		o      mark
-		covers bool
-		raised mark
-	}{
-		{mark{}, true, m},
-		{m, true, m},
-		{mark{Term: 6}, false, mark{6, 4, 3, 20}},
-		{mark{Vote: 5}, false, mark{5, 5, 3, 20}},
-		{mark{LastTerm: 3, Last: 21}, false, mark{5, 4, 3, 21}},
-		{mark{LastTerm: 4, Last: 1}, false, mark{5, 4, 4, 1}},
-		{mark{LastTerm: 2, Last: 99}, true, m},
-		{mark{Term: 4, Vote: 3, LastTerm: 3, Last: 19}, true, m},
-		{mark{Term: 9, Vote: 9, LastTerm: 2, Last: 99}, false, mark{9, 9, 3, 20}},
-	} {
-		if got := m.covers(test.o); got != test.covers {
-			t.Errorf("%v covers %v: %t", m, test.o, got)
-		}
-		if got := m.raised(test.o); got != test.raised {
-			t.Errorf("%v raised by %v: %v", m, test.o, got)
-		}
-	}
-}
-
 // recorded returns promises of a log with this record, and what they have forgotten.
-func recorded(t *testing.T, path, log string, made mark) (*promises, *mark) {
+func recorded(t *testing.T, path, log string, made mark.Mark) (*promises, *mark.Mark) {
 	t.Helper()
 	p := &promises{log: log, made: made}
 	forgotten, err := p.openRecord(path)
@@ -54,19 +30,21 @@ func recorded(t *testing.T, path, log string, made mark) (*promises, *mark) {
 func TestARecordShowsWhatALogHasForgotten(t *testing.T) {
 	const id, other = "0123456789abcdef", "fedcba9876543210"
 	path := filepath.Join(t.TempDir(), "record")
-	p, forgotten := recorded(t, path, id, mark{Term: 1})
+	p, forgotten := recorded(t, path, id, mark.Mark{Term: 1})
 	if p.recorded || forgotten != nil {
 		t.Errorf("without a record: recorded %t, forgotten %v", p.recorded, forgotten)
 	}
 	p.commit(7)
-	p.raise(mark{Term: 2, Vote: 2})
+	p.raise(mark.Mark{Term: 2, Vote: 2})
 	p.entry(2, 9)
 	p.commit(8) // is saved with the next
-	all := mark{2, 2, 2, 9}
+	all := mark.Mark{Term: 2, Vote: 2, LastTerm: 2, Last: 9}
 	if got := p.now(); got != all {
 		t.Errorf("it has promised %v", got)
 	}
-	for _, made := range []mark{all, {3, 2, 2, 9}, {2, 2, 3, 1}} {
+	for _, made := range []mark.Mark{
+		all, {Term: 3, Vote: 2, LastTerm: 2, Last: 9}, {Term: 2, Vote: 2, LastTerm: 3, Last: 1},
+	} {
 		if p, forgotten := recorded(t, path+"-", id, made); p.recorded || forgotten != nil {
 			t.Errorf("beside another file: %v", forgotten)
 		}
@@ -76,24 +54,27 @@ func TestARecordShowsWhatALogHasForgotten(t *testing.T) {
 		}
 		os.Remove(path + "-")
 	}
-	for _, made := range []mark{{}, {1, 2, 2, 9}, {2, 1, 2, 9}, {2, 2, 2, 8}, {2, 2, 1, 99}} {
+	for _, made := range []mark.Mark{
+		{}, {Term: 1, Vote: 2, LastTerm: 2, Last: 9}, {Term: 2, Vote: 1, LastTerm: 2, Last: 9},
+		{Term: 2, Vote: 2, LastTerm: 2, Last: 8}, {Term: 2, Vote: 2, LastTerm: 1, Last: 99},
+	} {
 		copyFile(t, path, path+"-")
 		if p, forgotten := recorded(t, path+"-", id, made); p.recorded || forgotten == nil || *forgotten != all {
 			t.Errorf("a log at %v: recorded %t, forgotten %v", made, p.recorded, forgotten)
 		}
 	}
 	copyFile(t, path, path+"-")
-	if p, forgotten := recorded(t, path+"-", other, mark{}); p.recorded || forgotten != nil {
+	if p, forgotten := recorded(t, path+"-", other, mark.Mark{}); p.recorded || forgotten != nil {
 		t.Errorf("another log: recorded %t, forgotten %v", p.recorded, forgotten)
 	}
-	for _, i := range []int{0, 20, recordSize - 1} { // damaged
+	for _, i := range []int{0, 20, mark.RecordSize - 1} { // damaged
 		copyFile(t, path, path+"-")
 		b, _ := os.ReadFile(path + "-")
 		b[i] ^= 1
 		if err := os.WriteFile(path+"-", b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if p, forgotten := recorded(t, path+"-", id, mark{}); p.recorded || forgotten != nil {
+		if p, forgotten := recorded(t, path+"-", id, mark.Mark{}); p.recorded || forgotten != nil {
 			t.Errorf("byte %d of it is damaged: recorded %t, forgotten %v", i, p.recorded, forgotten)
 		}
 	}
@@ -119,7 +100,7 @@ func TestPromisesAreReadFromTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		return d, &guard{store: d.log, promises: d.promises, applied: func() uint64 { return 2 }, stall: never,
-			chain: chain{known: true}, fail: func(op string, err error) { t.Errorf("%s: %v", op, err) },
+			chain: entry.Chain{Known: true}, fail: func(op string, err error) { t.Errorf("%s: %v", op, err) },
 			differs: func(l *raft.Log) { t.Errorf("entry %d does not follow", l.Index) },
 			beyond:  func(uint64) { t.Error("beyond") }}
 	}
@@ -129,7 +110,7 @@ func TestPromisesAreReadFromTheLog(t *testing.T) {
 	}
 	id := d.promises.log
 	for _, err := range []error{g.SetUint64(termKey, 3), g.SetUint64(voteKey, 2), g.SetUint64([]byte("other"), 99),
-		g.StoreLogs(entries(chain{known: true}, 1, "a", "b", "c", "d")), g.DeleteRange(1, 1)} {
+		g.StoreLogs(entries(entry.Chain{Known: true}, 1, "a", "b", "c", "d")), g.DeleteRange(1, 1)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,11 +121,11 @@ func TestPromisesAreReadFromTheLog(t *testing.T) {
 	if err := g.DeleteRange(3, 4); err != nil {
 		t.Fatal(err)
 	}
-	want := mark{Term: 3, Vote: 2, LastTerm: 4, Last: 4}
+	want := mark.Mark{Term: 3, Vote: 2, LastTerm: 4, Last: 4}
 	if got := d.promises.now(); got != want {
 		t.Errorf("it has promised %v", got)
 	}
-	if g.chain.index != 2 || !g.chain.known {
+	if g.chain.Index != 2 || !g.chain.Known {
 		t.Errorf("the chain ends at %+v", g.chain)
 	}
 	if err := d.close(); err != nil {
@@ -168,13 +149,13 @@ func TestCommittedEntriesAreNotReplaced(t *testing.T) {
 		}
 		var refused uint64
 		g := &guard{store: d.log, promises: d.promises, applied: func() uint64 { return test.applied }, stall: never,
-			chain: chain{known: true}, fail: func(op string, err error) { t.Errorf("%s: %v", op, err) },
+			chain: entry.Chain{Known: true}, fail: func(op string, err error) { t.Errorf("%s: %v", op, err) },
 			beyond: func(first uint64) { refused = first }}
 		d.promises.commit(test.recorded)
 		done := make(chan struct{})
 		go func() { // ends with what it refuses
 			defer close(done)
-			_ = g.StoreLogs(entries(chain{known: true}, 1, "a", "b", "c", "d"))
+			_ = g.StoreLogs(entries(entry.Chain{Known: true}, 1, "a", "b", "c", "d"))
 			_ = g.DeleteRange(test.first, 4)
 		}()
 		<-done
@@ -200,9 +181,9 @@ func shake(t *testing.T, to raft.ServerID, a, b *greeter) (caller, called error)
 }
 
 func TestHello(t *testing.T) {
-	judge := func(own mark) func(raft.ServerID, mark) error {
-		return func(_ raft.ServerID, seen mark) error {
-			if own.covers(seen) {
+	judge := func(own mark.Mark) func(raft.ServerID, mark.Mark) error {
+		return func(_ raft.ServerID, seen mark.Mark) error {
+			if own.Covers(seen) {
 				return nil
 			}
 			return ErrRolledBack
@@ -211,8 +192,8 @@ func TestHello(t *testing.T) {
 	var warned []raft.ServerID
 	make2 := func() (a, b *greeter) {
 		others := func(peer raft.ServerID, _ string) { warned = append(warned, peer) }
-		a = &greeter{self: "n1#a", known: newWitness(), behind: judge(mark{Term: 5}), others: others}
-		b = &greeter{self: "n2#b", known: newWitness(), behind: judge(mark{Term: 5}), others: others}
+		a = &greeter{self: "n1#a", known: newWitness(), behind: judge(mark.Mark{Term: 5}), others: others}
+		b = &greeter{self: "n2#b", known: newWitness(), behind: judge(mark.Mark{Term: 5}), others: others}
 		return a, b
 	}
 	a, b := make2()
@@ -228,18 +209,18 @@ func TestHello(t *testing.T) {
 		t.Errorf("two that agree: %v, %v", caller, called)
 	}
 	a, b = make2()
-	a.known.note("n2#b", mark{Term: 6})
+	a.known.note("n2#b", mark.Mark{Term: 6})
 	if caller, called := shake(t, "n2#b", a, b); caller == nil || !strings.Contains(caller.Error(), "takes no part") ||
 		!errors.Is(called, ErrRolledBack) || a.known.hasMet("n2#b") || b.known.hasMet("n1#a") {
 		t.Errorf("one that is behind is called: %v, %v", caller, called)
 	}
 	a, b = make2()
-	b.known.note("n1#a", mark{Term: 6})
+	b.known.note("n1#a", mark.Mark{Term: 6})
 	if caller, called := shake(t, "n2#b", a, b); !errors.Is(caller, ErrRolledBack) || called != nil {
 		t.Errorf("one that is behind calls: %v, %v", caller, called)
 	}
 	a, b = make2()
-	a.known.note("n2#old", mark{Term: 6}) // of the log that was lost
+	a.known.note("n2#old", mark.Mark{Term: 6}) // of the log that was lost
 	var other *otherLogError
 	caller, called := shake(t, "n2#old", a, b)
 	if !errors.As(caller, &other) || !errors.As(called, &other) || a.known.hasMet("n2#b") || b.known.hasMet("n1#a") {
@@ -272,15 +253,15 @@ func TestWhatMessagesShow(t *testing.T) {
 	log := func(term, index uint64) *raft.Log { return &raft.Log{Term: term, Index: index} }
 	for _, test := range []struct {
 		a    raft.AppendEntriesRequest
-		want mark
+		want mark.Mark
 	}{
-		{raft.AppendEntriesRequest{Term: 4}, mark{Term: 4}},
-		{raft.AppendEntriesRequest{Term: 4, PrevLogTerm: 2, PrevLogEntry: 8}, mark{Term: 4, LastTerm: 2, Last: 8}},
+		{raft.AppendEntriesRequest{Term: 4}, mark.Mark{Term: 4}},
+		{raft.AppendEntriesRequest{Term: 4, PrevLogTerm: 2, PrevLogEntry: 8}, mark.Mark{Term: 4, LastTerm: 2, Last: 8}},
 		{raft.AppendEntriesRequest{Term: 4, PrevLogTerm: 2, PrevLogEntry: 8, Entries: []*raft.Log{log(3, 9), log(4, 10)}},
-			mark{Term: 4, LastTerm: 4, Last: 10}},
+			mark.Mark{Term: 4, LastTerm: 4, Last: 10}},
 	} {
 		w := newWitness()
-		if w.noteAppend(id, &test.a); w.of(id) != test.want || w.of("n3#c") != (mark{}) {
+		if w.noteAppend(id, &test.a); w.of(id) != test.want || w.of("n3#c") != (mark.Mark{}) {
 			t.Errorf("%+v shows %v", test.a, w.of(id))
 		}
 	}
@@ -299,7 +280,7 @@ func TestWhatMessagesShow(t *testing.T) {
 	}
 	vote := &raft.RequestVoteRequest{RPCHeader: header, Term: 7, LastLogTerm: 6, LastLogIndex: 5}
 	if passed, answer := ask(vote); !passed || answer != nil ||
-		trans.known.of(id) != (mark{Term: 7, LastTerm: 6, Last: 5}) {
+		trans.known.of(id) != (mark.Mark{Term: 7, LastTerm: 6, Last: 5}) {
 		t.Errorf("a vote is asked for: passed %t, answer %v, %v", passed, answer, trans.known.of(id))
 	}
 	silent = true

@@ -9,19 +9,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// Limits of a group. Proposals that arrive while an entry is on its way go together in the next. A
+// How long a group gathers. Proposals that arrive while an entry is on its way go together in the next. A
 // lone caller waits for one fsync, and many callers share it.
 const (
-	groupCountMax = 4096
-	groupBytesMax = 1 << 20
-	groupYields   = 2
-	groupWait     = time.Millisecond
-
-	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one
-	// request.
-	ProposalMax = 32 << 20
+	groupYields = 2
+	groupWait   = time.Millisecond
 )
 
 // States of a proposal.
@@ -73,8 +68,8 @@ func (f *batch) answer(from int, results []any, index uint64) {
 // not take effect), ErrTooLarge, ErrStopped. If ctx ended before data went out, the error is its
 // cause.
 func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
-	if len(data) > ProposalMax {
-		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), ProposalMax)
+	if len(data) > entry.ProposalMax {
+		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), entry.ProposalMax)
 	}
 	if !n.IsLeader() {
 		return nil, 0, n.refusal()
@@ -129,12 +124,12 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 // sendProposals gathers waiting proposals into entries, one on its way at a time.
 func (n *Node) sendProposals() {
 	callers := 0 // when the first of the last entry was answered: its own and those that were waiting by then
-	var entries packer
+	var entries entry.Packer
 	for {
 		select {
 		case p := <-n.proposals:
 			if group := n.collectGroup(p, callers*3/4); len(group) > 0 {
-				f := &batch{data: entries.encode(contents(group)), group: group}
+				f := &batch{data: entries.Encode(contents(group)), group: group}
 				n.inFlight.Store(f)
 				n.complete(f, n.raft.Apply(f.data, 0))
 				callers = len(group) + int(f.waiting.Load())
@@ -157,7 +152,7 @@ func (n *Node) collectGroup(first *proposal, enough int) []*proposal {
 			group = append(group, p)
 			size += len(p.data)
 		}
-		if len(group) == groupCountMax || size >= groupBytesMax {
+		if len(group) == entry.GroupCountMax || size >= entry.GroupBytesMax {
 			return group
 		}
 		if p = n.waitingProposal(); p == nil && len(group) < enough {

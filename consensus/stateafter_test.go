@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/rota-hpc/rota/consensus/entry"
 )
 
 // The tests here ask for the state that a member is in after something went wrong, or ended, or began anew.
@@ -193,7 +194,7 @@ func TestADamagedEntryIsNotApplied(t *testing.T) {
 		fail: func(o string, err error) { op, failure = o, err }}
 	goesOn := false
 	done := make(chan struct{})
-	good := new(packer).encode([][]byte{[]byte("a"), []byte("b")})
+	good := new(entry.Packer).Encode([][]byte{[]byte("a"), []byte("b")})
 	go func() {
 		defer close(done)
 		results := a.ApplyBatch([]*raft.Log{{Index: 1, Type: raft.LogNoop}, {Index: 2, Type: raft.LogCommand, Data: good}})

@@ -16,6 +16,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/rota-hpc/rota/consensus/durable"
+	"github.com/rota-hpc/rota/consensus/entry"
+	"github.com/rota-hpc/rota/consensus/mark"
 	"go.etcd.io/bbolt"
 )
 
@@ -183,7 +186,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(above)
+	return durable.SyncDir(above)
 }
 
 // notWritable explains err.
@@ -192,7 +195,7 @@ func notWritable(dir string, err error) error {
 		dir, ErrNotWritable, err)
 }
 
-// lockWait is how long another process may hold a directory: the lock of a killed daemon ends only
+// lockWait is how long another process may hold a directory. The lock of a killed daemon ends only
 // when the kernel has taken its memory back.
 const lockWait = 2 * time.Second
 
@@ -251,7 +254,7 @@ func createLog(path string) error {
 	if err != nil {
 		return fmt.Errorf("make log %s: %w", path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // openLog opens the log at path for reading and writing.
@@ -279,15 +282,6 @@ func corrupt(path string, err error) error {
 		"it again; else restore a copy)", path, ErrCorrupt, err)
 }
 
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // snapshots are the library's, with the names that it leaves to chance made durable: once a snapshot
 // is there the log is shortened.
 type snapshots struct {
@@ -302,7 +296,7 @@ func openSnapshots(dir string, p *promises, log hclog.Logger) (*snapshots, error
 	if err != nil {
 		return nil, err
 	}
-	return &snapshots{store, filepath.Join(dir, snapshotsDir), p}, syncDir(dir)
+	return &snapshots{store, filepath.Join(dir, snapshotsDir), p}, durable.SyncDir(dir)
 }
 
 // Create implements raft.SnapshotStore.
@@ -327,7 +321,7 @@ func (s *snapshotSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := durable.SyncDir(s.dir); err != nil {
 		return err
 	}
 	s.done()
@@ -345,7 +339,7 @@ type guard struct {
 	applied  func() uint64              // last entry that the machine has, which is committed
 	beyond   func(first uint64)         // called if the leader wants to replace committed entries, from first on
 	differs  func(*raft.Log)            // called with an entry that does not belong behind the log
-	chain    chain                      // of the last entry
+	chain    entry.Chain                // of the last entry
 	fail     func(op string, err error) // called once, by the first that fails
 	stall    time.Duration              // how long a write may take
 
@@ -473,9 +467,9 @@ func (g *guard) SetUint64(key []byte, value uint64) error {
 	g.write("write the term", func() error { return g.store.SetUint64(key, value) })
 	switch string(key) {
 	case string(termKey):
-		g.promises.raise(mark{Term: value})
+		g.promises.raise(mark.Mark{Term: value})
 	case string(voteKey):
-		g.promises.raise(mark{Vote: value})
+		g.promises.raise(mark.Mark{Vote: value})
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/logcache"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // Limits of the connections between members.
@@ -55,7 +57,7 @@ func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.Serv
 func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse,
 ) error {
-	shorten(args)
+	logcache.Shorten(args)
 	begun := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
 	switch {
@@ -91,7 +93,7 @@ func (t serialTransport) RequestVote(id raft.ServerID, addr raft.ServerAddress, 
 	}
 	err := t.NetworkTransport.RequestVote(id, t.at(id, addr), args, resp)
 	if err == nil && resp.Granted {
-		t.known.note(id, mark{Term: args.Term, Vote: args.Term})
+		t.known.note(id, mark.Mark{Term: args.Term, Vote: args.Term})
 	}
 	return err
 }
@@ -133,7 +135,7 @@ func (t serialTransport) take(rpc raft.RPC) (passed bool) {
 	case *raft.AppendEntriesRequest:
 		t.known.noteAppend(raft.ServerID(c.ID), c)
 	case *raft.RequestVoteRequest: // its vote for itself may be on its way to its disk
-		t.known.note(raft.ServerID(c.ID), mark{Term: c.Term, LastTerm: c.LastLogTerm, Last: c.LastLogIndex})
+		t.known.note(raft.ServerID(c.ID), mark.Mark{Term: c.Term, LastTerm: c.LastLogTerm, Last: c.LastLogIndex})
 	}
 	return !t.silent() || !refuseVotes(rpc)
 }
@@ -205,7 +207,7 @@ func newPipeline(p raft.AppendPipeline, succeeded func(*raft.AppendEntriesReques
 // AppendEntries implements raft.AppendPipeline.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) (raft.AppendFuture, error) {
-	shorten(args)
+	logcache.Shorten(args)
 	return p.AppendPipeline.AppendEntries(args, resp)
 }
 

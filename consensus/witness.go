@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rota-hpc/rota/consensus/mark"
 )
 
 // witness remembers what this member knows of the others: how far each has come by its own words,
 // and which log answers under each name.
 type witness struct {
 	mu      sync.Mutex
-	seen    map[raft.ServerID]mark
+	seen    map[raft.ServerID]mark.Mark
 	met     map[raft.ServerID]bool   // since this member's start
 	other   map[string]raft.ServerID // by name: what answers instead of the log that the cluster knows
 	changed bool                     // seen, since it was saved
@@ -23,22 +24,22 @@ type witness struct {
 }
 
 func newWitness() *witness {
-	return &witness{seen: map[raft.ServerID]mark{}, met: map[raft.ServerID]bool{}, other: map[string]raft.ServerID{},
+	return &witness{seen: map[raft.ServerID]mark.Mark{}, met: map[raft.ServerID]bool{}, other: map[string]raft.ServerID{},
 		news: make(chan struct{}, 1)}
 }
 
 // of returns how far a member is known to have come.
-func (w *witness) of(id raft.ServerID) mark {
+func (w *witness) of(id raft.ServerID) mark.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen[id]
 }
 
 // note notes that a member has shown by a message that it has come this far, on its disk.
-func (w *witness) note(id raft.ServerID, m mark) {
+func (w *witness) note(id raft.ServerID, m mark.Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := w.seen[id].raised(m); now != w.seen[id] {
+	if now := w.seen[id].Raised(m); now != w.seen[id] {
 		w.seen[id], w.changed = now, true
 	}
 }
@@ -46,7 +47,7 @@ func (w *witness) note(id raft.ServerID, m mark) {
 // noteAppend notes what the success of a request to append entries shows: the log agrees up to its
 // last entry.
 func (w *witness) noteAppend(id raft.ServerID, a *raft.AppendEntriesRequest) {
-	m := mark{Term: a.Term, LastTerm: a.PrevLogTerm, Last: a.PrevLogEntry}
+	m := mark.Mark{Term: a.Term, LastTerm: a.PrevLogTerm, Last: a.PrevLogEntry}
 	if n := len(a.Entries); n > 0 {
 		m.LastTerm, m.Last = a.Entries[n-1].Term, a.Entries[n-1].Index
 	}
@@ -107,7 +108,7 @@ func (w *witness) load(dir string) {
 	if err != nil {
 		return
 	}
-	kept := map[raft.ServerID]mark{}
+	kept := map[raft.ServerID]mark.Mark{}
 	if json.Unmarshal(b, &kept) == nil {
 		maps.Copy(w.seen, kept)
 	}

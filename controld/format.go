@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/consensus/durable"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
@@ -31,7 +31,7 @@ func checkDataFormat(dir string) error {
 			"directory, then move the directory away and start again with an empty one", dir, found, state.DataFormat)
 	}
 	// A log on disk whose format was lost in a power cut would never be read again.
-	if err := consensus.WriteDurably(file, []byte(state.DataFormat+"\n")); err != nil {
+	if err := durable.Write(file, []byte(state.DataFormat+"\n")); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil

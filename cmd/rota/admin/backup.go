@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/consensus/durable"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/backup"
 )
@@ -82,15 +83,7 @@ func saveBackup(ctx context.Context, client *api.Client, req api.BackupRequest, 
 	if err != nil {
 		return m, err
 	}
-	return m, syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return m, durable.SyncDir(filepath.Dir(path))
 }
 
 // passphrase reads a passphrase from a file, or twice from the terminal.

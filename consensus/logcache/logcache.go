@@ -1,4 +1,5 @@
-package consensus
+// Package logcache keeps the newest entries of the log in memory, bounded by their bytes.
+package logcache
 
 import (
 	"sync"
@@ -11,14 +12,14 @@ import (
 const (
 	logsCached       = 64       // entries kept for followers that are nearly up to date
 	logsCachedBytes  = 16 << 20 // and bytes of them; a larger entry is read from the disk
-	entriesPerAppend = 64       // in one request to a follower
+	EntriesPerAppend = 64       // in one request to a follower
 	bytesPerAppend   = 4 << 20  // and bytes of them, unless the first entry alone has more
 )
 
-// logCache keeps the newest entries in memory. It takes the place of the library's, which counts
-// entries only.
-type logCache struct {
-	*guard
+// Cache keeps the newest entries of a log in memory. It takes the place of the library's, which counts
+// entries only. It is safe for concurrent use if the log is.
+type Cache struct {
+	raft.LogStore // below the cache
 
 	mu    sync.Mutex
 	kept  []*raft.Log // in order of their indexes, without gaps
@@ -26,15 +27,15 @@ type logCache struct {
 }
 
 // GetLog implements raft.LogStore.
-func (c *logCache) GetLog(index uint64, log *raft.Log) error {
+func (c *Cache) GetLog(index uint64, log *raft.Log) error {
 	if l := c.cached(index); l != nil {
 		*log = *l
 		return nil
 	}
-	return c.guard.GetLog(index, log)
+	return c.LogStore.GetLog(index, log)
 }
 
-func (c *logCache) cached(index uint64) *raft.Log {
+func (c *Cache) cached(index uint64) *raft.Log {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.kept) == 0 || index < c.kept[0].Index || index > c.kept[len(c.kept)-1].Index {
@@ -44,11 +45,11 @@ func (c *logCache) cached(index uint64) *raft.Log {
 }
 
 // StoreLog implements raft.LogStore.
-func (c *logCache) StoreLog(log *raft.Log) error { return c.StoreLogs([]*raft.Log{log}) }
+func (c *Cache) StoreLog(log *raft.Log) error { return c.StoreLogs([]*raft.Log{log}) }
 
 // StoreLogs implements raft.LogStore.
-func (c *logCache) StoreLogs(logs []*raft.Log) error {
-	if err := c.guard.StoreLogs(logs); err != nil {
+func (c *Cache) StoreLogs(logs []*raft.Log) error {
+	if err := c.LogStore.StoreLogs(logs); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -69,16 +70,16 @@ func (c *logCache) StoreLogs(logs []*raft.Log) error {
 }
 
 // DeleteRange implements raft.LogStore.
-func (c *logCache) DeleteRange(first, last uint64) error {
+func (c *Cache) DeleteRange(first, last uint64) error {
 	c.mu.Lock()
 	c.kept, c.bytes = nil, 0
 	c.mu.Unlock()
-	return c.guard.DeleteRange(first, last)
+	return c.LogStore.DeleteRange(first, last)
 }
 
-// shorten leaves as many entries in a request as it may have bytes. The library goes on behind the
+// Shorten leaves as many entries in a request as it may have bytes. The library goes on behind the
 // last one.
-func shorten(a *raft.AppendEntriesRequest) {
+func Shorten(a *raft.AppendEntriesRequest) {
 	size := 0
 	for i, l := range a.Entries {
 		if size += len(l.Data); size > bytesPerAppend && i > 0 {

@@ -1,27 +1,13 @@
-package consensus
+package logcache
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/raft"
 )
 
-// cacheOver returns a cache over an empty log.
-func cacheOver(t *testing.T) *logCache {
-	t.Helper()
-	d, err := openDirectory(filepath.Join(t.TempDir(), "raft"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.close() })
-	return &logCache{guard: &guard{store: d.log, promises: d.promises, applied: func() uint64 { return 0 },
-		differs: func(l *raft.Log) { t.Errorf("entry %d does not follow", l.Index) },
-		fail:    func(op string, err error) { t.Errorf("%s: %v", op, err) }, stall: never}}
-}
-
 // store appends an entry of some size.
-func (c *logCache) store(t *testing.T, index uint64, size int) {
+func (c *Cache) store(t *testing.T, index uint64, size int) {
 	t.Helper()
 	if err := c.StoreLog(&raft.Log{Index: index, Term: 1, Type: raft.LogNoop, Data: make([]byte, size)}); err != nil {
 		t.Fatal(err)
@@ -29,7 +15,7 @@ func (c *logCache) store(t *testing.T, index uint64, size int) {
 }
 
 func TestTheLogInMemoryIsBounded(t *testing.T) {
-	c := cacheOver(t)
+	c := &Cache{LogStore: raft.NewInmemStore()}
 	for i := range uint64(logsCached + 3) {
 		c.store(t, i+1, 1)
 	}
@@ -75,7 +61,7 @@ func TestARequestIsBounded(t *testing.T) {
 		for _, size := range test.sizes {
 			a.Entries = append(a.Entries, &raft.Log{Data: make([]byte, size)})
 		}
-		if shorten(a); len(a.Entries) != test.want {
+		if Shorten(a); len(a.Entries) != test.want {
 			t.Errorf("of entries of %v bytes %d are sent, want %d", test.sizes, len(a.Entries), test.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package consensus
+package entry
 
 import (
 	"bytes"
@@ -18,11 +18,11 @@ func alike(n int) [][]byte {
 }
 
 func TestGroupsAreReadAsWritten(t *testing.T) {
-	var entries packer // one for all: what it keeps of an entry must not show in the next
+	var entries Packer // one for all: what it keeps of an entry must not show in the next
 	for _, group := range [][][]byte{
 		{nil}, {[]byte("one")}, alike(2), alike(64), {bytes.Repeat([]byte("x"), ProposalMax)},
 	} {
-		got, err := decodeGroup(entries.encode(group))
+		got, err := Decode(entries.Encode(group))
 		if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", group) {
 			t.Fatalf("%d proposals: %d came back, %v", len(group), len(got), err)
 		}
@@ -31,39 +31,39 @@ func TestGroupsAreReadAsWritten(t *testing.T) {
 
 func TestAlikeProposalsShareTheirText(t *testing.T) {
 	group := alike(64)
-	if text, entry := bytes.Join(group, nil), new(packer).encode(group); len(entry) > len(text)/2 {
+	if text, entry := bytes.Join(group, nil), new(Packer).Encode(group); len(entry) > len(text)/2 {
 		t.Errorf("%d bytes of %d are left", len(entry), len(text))
 	}
-	if lone := new(packer).encode(alike(1)); lone[0] != groupPlain {
+	if lone := new(Packer).Encode(alike(1)); lone[0] != plainFormat {
 		t.Errorf("a short entry has format %d", lone[0])
 	}
 }
 
 func TestADamagedGroupIsRefused(t *testing.T) {
 	for _, count := range []int{2, 64} { // plain and compressed
-		entry := new(packer).encode(alike(count))
+		entry := new(Packer).Encode(alike(count))
 		for i := 1; i < len(entry); i++ { // the format byte comes before the checksum
 			entry[i] ^= 0x10
-			if _, err := decodeGroup(entry); !errors.Is(err, errGroup) {
+			if _, err := Decode(entry); !errors.Is(err, ErrDamaged) {
 				t.Fatalf("%d proposals, byte %d flipped: %v", count, i, err)
 			}
 			entry[i] ^= 0x10
 		}
 	}
-	if _, err := decodeGroup(append([]byte{groupCompressed + 1}, make([]byte, 8)...)); !errors.Is(err, ErrNewer) {
+	if _, err := Decode(append([]byte{compressedFormat + 1}, make([]byte, 8)...)); !errors.Is(err, ErrNewer) {
 		t.Errorf("a format that is not known yet: %v", err)
 	}
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	f.Add(new(packer).encode(alike(3)))
-	f.Add(new(packer).encode(alike(64)))
+	f.Add(new(Packer).Encode(alike(3)))
+	f.Add(new(Packer).Encode(alike(64)))
 	f.Fuzz(func(t *testing.T, entry []byte) {
-		group, err := decodeGroup(entry)
+		group, err := Decode(entry)
 		if err != nil {
 			return
 		}
-		again, err := decodeGroup(new(packer).encode(group))
+		again, err := Decode(new(Packer).Encode(group))
 		if err != nil || len(again) != len(group) {
 			t.Fatalf("%d proposals, then %d: %v", len(group), len(again), err)
 		}
