@@ -32,7 +32,7 @@ func TestImage(t *testing.T) {
 	check(t, err)
 	n.root = root
 	n.mutate = func(in *oci.Input) {
-		in.Spec.Groups[0].Tasks[0].Mounts = []jobspec.Mount{{Source: n.shared, Target: "/mine", ReadOnly: true}}
+		in.Alloc.Spec.Groups[0].Tasks[0].Mounts = []jobspec.Mount{{Source: n.shared, Target: "/mine", ReadOnly: true}}
 	}
 	exit, out := n.run(one, "#!/bin/sh\nls /\ncat /mine/data\ntouch /bin/x || echo read-only\ntouch /mine/x || "+
 		"echo no\nexit 2")

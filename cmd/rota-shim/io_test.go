@@ -445,7 +445,7 @@ func TestAWorkerIsHungUpWithoutAReader(t *testing.T) {
 		t.Errorf("never attached: %+v", s)
 	}
 	two := container.ID{Job: 2, Attempt: 1}
-	n.mutate = func(in *oci.Input) { in.Spec.Groups[0].Tasks[0].KillTimeout = 1 }
+	n.mutate = func(in *oci.Input) { in.Alloc.Spec.Groups[0].Tasks[0].KillTimeout = 1 }
 	n.started(two, "echo ready; exec sleep 1000")
 	w := n.attach(t, two, 0)
 	w.until("ready")

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
@@ -236,29 +237,23 @@ func (n *node) await(id container.ID) container.Status {
 
 func (n *node) input(id container.ID, script string) oci.Input {
 	return oci.Input{
-		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
-		Owner: model.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
-		Spec: &jobspec.Job{Name: "test", Workdir: n.shared,
-			Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
-				Name: "main", Script: script,
-				Resources: jobspec.Resources{Cores: 1, Memory: 256 * jobspec.MiB, Shm: 16 * jobspec.MiB,
-					Tmp: 16 * jobspec.MiB},
-			}}}}},
+		Alloc: api.Alloc{
+			Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
+			Owner: model.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
+			Spec: &jobspec.Job{Name: "test", Workdir: n.shared,
+				Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
+					Name: "main", Script: script,
+					Resources: jobspec.Resources{Cores: 1, Memory: 256 * jobspec.MiB, Shm: 16 * jobspec.MiB,
+						Tmp: 16 * jobspec.MiB},
+				}}}}},
+		},
 		Node: oci.Node{
 			Name: "n1", SharedPaths: []string{n.shared}, RunDir: container.RunDir(n.shims.Path(id)),
 			Progress: container.ProgressPath(n.shims.Path(id)),
 			InitPath: filepath.Join(binaries, "rota-init"), CgroupPath: cgroupRoot + "/" + id.String(),
-			Root: root(n.root),
+			Root: n.root,
 		},
 	}
-}
-
-func root(r container.Root) oci.Root {
-	out := oci.Root{Path: r.Path}
-	for _, b := range r.Binds {
-		out.Binds = append(out.Binds, oci.Bind(b))
-	}
-	return out
 }
 
 // bundle writes the bundle of a container that runs script.
@@ -267,7 +262,7 @@ func (n *node) bundle(id container.ID, script string) string {
 	in := n.input(id, script)
 	user := container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}
 	if n.asRoot {
-		in.Owner.UID, in.Owner.GID, in.Owner.GIDs = 0, 0, nil
+		in.Alloc.Owner.UID, in.Alloc.Owner.GID, in.Alloc.Owner.GIDs = 0, 0, nil
 		user = container.User{}
 	}
 	if n.mutate != nil {
@@ -283,7 +278,7 @@ func (n *node) bundle(id container.ID, script string) string {
 	plan.Ranks[0].Terminal = n.terminal
 	dir := n.shims.Path(id)
 	check(n.t, container.WriteBundle(dir, container.Bundle{
-		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
+		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Alloc.Spec.Groups[0].Tasks[0].Script}},
 		Settings: container.Settings{
 			ID: id, User: user, Cgroup: in.Node.CgroupPath, Restore: n.restore,
 			Tasks: []container.Task{{

@@ -36,7 +36,7 @@ func want(t *testing.T, out string, lines ...string) {
 
 // task changes the task of every bundle that is made from now on.
 func (n *node) task(f func(*jobspec.Task)) {
-	n.mutate = func(in *oci.Input) { f(&in.Spec.Groups[0].Tasks[0]) }
+	n.mutate = func(in *oci.Input) { f(&in.Alloc.Spec.Groups[0].Tasks[0]) }
 }
 
 func TestIsolation(t *testing.T) {
@@ -126,8 +126,8 @@ func TestDeviceFence(t *testing.T) {
 		for i := range 4 {
 			in.Node.GPUs = append(in.Node.GPUs, model.GPU{UUID: fmt.Sprint("GPU-", i), Minor: i})
 		}
-		in.GPUs = []int{2}
-		in.Owner.UID, in.Owner.GID = 0, 0
+		in.Alloc.GPUs = []int{2}
+		in.Alloc.Owner.UID, in.Alloc.Owner.GID = 0, 0
 	}
 	dir := n.bundle(one, `
 ls /dev | grep nvidia

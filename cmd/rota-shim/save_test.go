@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"golang.org/x/sys/unix"
 
@@ -93,7 +94,7 @@ while True:
 // holding has bundles from now on hold so much memory.
 func (n *node) holding(size int64) {
 	n.mutate = func(in *oci.Input) {
-		t := &in.Spec.Groups[0].Tasks[0]
+		t := &in.Alloc.Spec.Groups[0].Tasks[0]
 		t.Resources.Memory = jobspec.Bytes(size) + 256*jobspec.MiB
 		t.Env = map[string]string{"HELD": strconv.FormatInt(size, 10)}
 	}

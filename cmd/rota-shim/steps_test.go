@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
@@ -20,8 +21,8 @@ func (n *node) place(t *testing.T, id container.ID, script string) oci.Input {
 	t.Helper()
 	dir := n.shims.Path(id)
 	in := n.input(id, script)
-	in.Request.Active = model.Vector{Cores: 1, Memory: 256 * jobspec.MiB}
-	in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
+	in.Alloc.Request.Active = model.Vector{Cores: 1, Memory: 256 * jobspec.MiB}
+	in.Alloc.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 	in.Node.ShmDir, in.Node.TmpDir = container.ShmDir(dir), container.TmpDir(dir)
 	at := in
 	task := container.TaskDir(dir, 0)
@@ -60,7 +61,7 @@ func (n *node) stepOf(t *testing.T, in oci.Input, id container.ID, edit func(*oc
 	dir := n.shims.Path(id)
 	in.Node.RunDir, in.Node.Progress = container.RunDir(dir), container.ProgressPath(dir)
 	in.Node.CgroupPath = container.StepCgroup(in.Node.CgroupPath, id.Step-1)
-	s := oci.Step{Number: id.Step - 1, Programs: []oci.StepProgram{{Argv: argv}}, Nodes: []string{"n1"}, Counts: []int{1},
+	s := oci.Step{Number: id.Step - 1, Programs: []api.StepProgram{{Argv: argv}}, Nodes: []string{"n1"}, Counts: []int{1},
 		Tasks: []int{0}, Cores: 1, CoresPerTask: 1}
 	edit(&s)
 	spec, err := oci.StepSpec(in, s)

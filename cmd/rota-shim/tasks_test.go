@@ -40,10 +40,10 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	n.t.Helper()
 	dir := n.shims.Path(id)
 	in := n.input(id, "")
-	in.Request.Active = model.Vector{Cores: 2, Memory: 256 * jobspec.MiB}
+	in.Alloc.Request.Active = model.Vector{Cores: 2, Memory: 256 * jobspec.MiB}
 	in.Node.Cores = n.cores
-	only := in.Spec.Groups[0].Tasks[0]
-	in.Spec.Groups[0].Tasks = nil
+	only := in.Alloc.Spec.Groups[0].Tasks[0]
+	in.Alloc.Spec.Groups[0].Tasks = nil
 	b := container.Bundle{Settings: container.Settings{
 		ID: id, User: container.User{UID: testUID, GID: testGID}, Cgroup: in.Node.CgroupPath, LeaseGrace: 500,
 		Success: success, Shm: 16 << 20,
@@ -52,7 +52,7 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	for _, p := range parts {
 		task := only
 		task.Name, task.Script = p.Name, p.script
-		in.Spec.Groups[0].Tasks = append(in.Spec.Groups[0].Tasks, task)
+		in.Alloc.Spec.Groups[0].Tasks = append(in.Alloc.Spec.Groups[0].Tasks, task)
 	}
 	for i, p := range parts {
 		at := in

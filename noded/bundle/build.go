@@ -74,20 +74,10 @@ func (s *Store) restore(id container.ID, a *api.Alloc) (*container.Restore, erro
 // of this machine does not answer.
 func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (oci.Input, error) {
 	owner, err := s.owners.narrow(a.Owner)
-	in := oci.Input{
-		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs,
-		Request: a.Request, Owner: owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
-		Nodes: a.Nodes, MasterAddr: a.MasterAddr, MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start,
-		Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
-	}
+	in := oci.Input{Alloc: *a, Node: s.node}
+	in.Alloc.Owner = owner
 	if len(a.Hosts) == 0 {
-		in.GroupWorker = a.Worker // the only group of its attempt
-	}
-	for _, h := range a.Hosts {
-		in.Hosts = append(in.Hosts, oci.Hosts(h))
-	}
-	if p := a.Array; p != nil && p.Index != nil {
-		in.Array = &oci.ArrayTask{ArrayJob: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
+		in.Alloc.GroupWorker = a.Worker // the only group of its attempt
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
@@ -95,10 +85,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	if a.NodeLocal() {
 		in.Node.Checkpoint = s.folders.Files(id)
 	}
-	in.Node.Root.Binds = slices.Clone(in.Node.Root.Binds)
-	for _, b := range container.HostServices() {
-		in.Node.Root.Binds = append(in.Node.Root.Binds, oci.Bind(b))
-	}
+	in.Node.Root.Binds = slices.Concat(in.Node.Root.Binds, container.HostServices())
 	return in, err
 }
 
@@ -109,7 +96,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 		return container.Bundle{}, err
 	}
 	b := container.Bundle{Settings: container.Settings{
-		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
+		ID: id, User: container.User{UID: in.Alloc.Owner.UID, GID: in.Alloc.Owner.GID, GIDs: in.Alloc.Owner.GIDs},
 		Cgroup: in.Node.CgroupPath, OutputRate: int64(s.outputRate),
 	}}
 	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
@@ -124,7 +111,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	several := b.Settings.Place || len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))
+		b.Settings.Success, b.Settings.Shm = in.Alloc.Spec.Groups[in.Alloc.Group].Success, int64(oci.ShmSize(tasks))
 		b.Limits = oci.Limits(in)
 	}
 	for i := range tasks {
@@ -187,8 +174,8 @@ func (s *Store) imageRoot(in *oci.Input, id container.ID, dir string, task *jobs
 		targets = append(targets, m.Target)
 	}
 	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
-	in.Node.Root, in.Node.HostsFile = ociRoot(root), hostsFor(task.Image, s.hostsFile(id))
-	if err == nil && in.Spec.Checkpoint != nil && in.Spec.Checkpoint.Criu {
+	in.Node.Root, in.Node.HostsFile = root, hostsFor(task.Image, s.hostsFile(id))
+	if err == nil && in.Alloc.Spec.Checkpoint != nil && in.Alloc.Spec.Checkpoint.Criu {
 		err = container.CheckImageOfRoot(task.Image, root, targets)
 	}
 	return err
@@ -220,14 +207,6 @@ func mountGuards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []conta
 		}
 	}
 	return list
-}
-
-func ociRoot(r container.Root) oci.Root {
-	out := oci.Root{Path: r.Path}
-	for _, b := range r.Binds {
-		out.Binds = append(out.Binds, oci.Bind{Source: b.Source, Target: b.Target})
-	}
-	return out
 }
 
 // taskSettings returns what the shim must know of a task.
@@ -282,7 +261,7 @@ func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
 // addOutputRules adds to the settings which patterns are looked for in the output, and where
 // progress is read.
 func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
-	for _, p := range in.Spec.LogPolicies {
+	for _, p := range in.Alloc.Spec.LogPolicies {
 		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
 	}
 	s.Reporter = progressTask(tasks)
@@ -293,7 +272,7 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 	}
 	if p.Pattern != "" {
 		s.Steps = &container.StepPattern{Pattern: p.Pattern, Task: task.Name}
-		if a := in.Spec.Array; a != nil && a.Stop != nil {
+		if a := in.Alloc.Spec.Array; a != nil && a.Stop != nil {
 			s.Steps.AtStep, s.Steps.Metric = a.Stop.AtStep, a.Stop.Metric
 		}
 	}
@@ -325,7 +304,7 @@ func progressTask(tasks []jobspec.Task) int {
 func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 	path := file
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(in.Spec.Workdir, path)
+		path = filepath.Join(in.Alloc.Spec.Workdir, path)
 	}
 	path = filepath.Clean(path)
 	for _, dir := range in.Node.SharedPaths {

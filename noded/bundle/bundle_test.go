@@ -33,7 +33,7 @@ func testStore(t *testing.T) (*Store, string) {
 	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
 	d := &Store{
 		logs: kept, cgroupRoot: "/rota/n1", dev: base, rootJobs: true,
-		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
+		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: container.Root{Path: "/"}},
 	}
 	for _, dir := range []string{kept.Dir, shared} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

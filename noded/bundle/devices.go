@@ -23,7 +23,7 @@ const uvmNode = "nvidia-uvm"
 // worker, because drivers may be loaded after this daemon has started.
 func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 	in.Node.RDMA = rdmaNodes(filepath.Join(s.dev, "infiniband"))
-	real := slices.ContainsFunc(in.GPUs, func(i int) bool {
+	real := slices.ContainsFunc(in.Alloc.GPUs, func(i int) bool {
 		return i >= 0 && i < len(in.Node.GPUs) &&
 			in.Node.GPUs[i].Minor >= 0
 	})

@@ -57,7 +57,7 @@ func (s *Store) BuildStep(
 	settings.Guards, settings.Log = mountGuards(in, task, spec.Mounts), container.LogFiles{Join: true}
 	b := container.Bundle{
 		Settings: container.Settings{
-			ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
+			ID: id, User: container.User{UID: in.Alloc.Owner.UID, GID: in.Alloc.Owner.GID, GIDs: in.Alloc.Owner.GIDs},
 			Cgroup: in.Node.CgroupPath, LeaseGrace: a.LeaseGrace, OutputRate: int64(s.outputRate),
 			IPC: fmt.Sprintf("/proc/%d/ns/ipc", pid), Tasks: []container.Task{settings},
 			IO: &container.IO{},

@@ -88,7 +88,7 @@ func Open(c Config) (*Store, error) {
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
 		outputRate: c.OutputRate, hosts: c.Hosts, folders: c.Folders, criu: c.Criu, owners: newOwners(),
 		node: oci.Node{
-			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
+			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: root, InitPath: c.InitPath,
 			RotaPath: c.RotaPath, Modules: c.Modules,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,

@@ -389,15 +389,12 @@ func (l *Local) clear(id container.ID) error {
 // machine's.
 func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 	s := oci.Step{
-		Number: id.Step - 1, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts, Node: p.Node,
-		Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
+		Number: id.Step - 1, Programs: p.Programs, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts,
+		Node: p.Node, Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
 		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic, Groups: p.Groups,
 	}
 	if p.Terminal != nil && len(s.Tasks) > 0 && s.Tasks[0] == 0 {
 		s.Terminal = &launch.Terminal{Rows: p.Terminal.Rows, Columns: p.Terminal.Columns}
-	}
-	for _, one := range p.Programs {
-		s.Programs = append(s.Programs, oci.StepProgram(one))
 	}
 	for _, n := range p.Share.GPUs {
 		if n < 0 || n >= len(w.Alloc.GPUs) {

@@ -47,14 +47,14 @@ func TestMountsThatRootMustNotMake(t *testing.T) {
 		`it lies in /data, which oth`: func(_, m *jobspec.Mount) { m.Target = "/data/x" },
 	} {
 		in := example(nil)
-		mounts := in.Spec.Groups[0].Tasks[0].Mounts
+		mounts := in.Alloc.Spec.Groups[0].Tasks[0].Mounts
 		edit(&mounts[0], &mounts[1])
 		if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}
 	}
 	in := example(nil)
-	task := &in.Spec.Groups[0].Tasks[0]
+	task := &in.Alloc.Spec.Groups[0].Tasks[0]
 	task.Mounts[0].Options = []string{"ro", "noexec", "nosuid", "nodev"}
 	task.Mounts[1].Options = []string{"size=1k", "noexec"}
 	task.Mounts[0].ReadOnly = false
@@ -75,7 +75,7 @@ func TestMountsThatRootMustNotMake(t *testing.T) {
 // TestPlacesOfSecretsAndSharedMemory notices ones where set-uid programs run, or that others may list.
 func TestPlacesOfSecretsAndSharedMemory(t *testing.T) {
 	in := example(nil)
-	g := &in.Spec.Groups[0]
+	g := &in.Alloc.Spec.Groups[0]
 	g.Tasks[0].Secrets = []jobspec.Secret{{Name: "key", Source: "/home/ada/key"}}
 	if m := mountOf(t, in, "/run/rota/secrets"); m.Type != "tmpfs" || !slices.Equal(m.Options, []string{"nosuid", "nodev",
 		"noexec", "mode=0711", "size=8m"}) {
@@ -113,7 +113,7 @@ func TestPlaceOfSimulatedGPUs(t *testing.T) {
 		"rw", "nosuid", "nodev", "noexec"}) {
 		t.Errorf("%+v", m)
 	}
-	in.GPUs = nil
+	in.Alloc.GPUs = nil
 	if has(in) {
 		t.Error("it has no GPU")
 	}
@@ -138,7 +138,7 @@ func TestBoundsOfANode(t *testing.T) {
 		in := example(nil)
 		in.Node.MaxNofile, in.Node.MaxMemlock = c.mostFiles, c.mostLock
 		in.Node.RDMA = []Device{{"/dev/infiniband/uverbs0", 231, 192}}
-		task := &in.Spec.Groups[0].Tasks[0]
+		task := &in.Alloc.Spec.Groups[0].Tasks[0]
 		task.Ulimits = &jobspec.Ulimits{Nofile: c.nofile, Memlock: c.memlock}
 		if c.rdma {
 			task.Resources.RDMA = "all"
@@ -184,11 +184,11 @@ func TestLimitsOfProcessorAndProcesses(t *testing.T) {
 		r.CPU.Cpus != "" || *r.Memory.Limit != 32<<30 || r.Memory.Swap != nil {
 		t.Errorf("got %+v, %+v", r.CPU, r.Memory)
 	}
-	in.Spec.Groups[0].Tasks[0].Resources.Cores = 0 // still a share
+	in.Alloc.Spec.Groups[0].Tasks[0].Resources.Cores = 0 // still a share
 	if spec, err = Spec(in); err != nil || *spec.Linux.Resources.CPU.Quota != 100_000 {
 		t.Errorf("without cores: %+v, %v", spec.Linux.Resources.CPU, err)
 	}
-	in.Request.Active.Cores, in.Request.Active.Memory = 3, 5
+	in.Alloc.Request.Active.Cores, in.Alloc.Request.Active.Memory = 3, 5
 	if r := Limits(in); *r.CPU.Quota != 300_000 || *r.Memory.Limit != 5 || *r.Pids.Limit != 4096+3*512 {
 		t.Errorf("several tasks: %+v, %+v", r.CPU, r.Memory)
 	}
@@ -202,7 +202,7 @@ func TestLimitsOfProcessorAndProcesses(t *testing.T) {
 func TestGPUsThatTheNodeDoesNotHave(t *testing.T) {
 	for _, n := range []int{-1, 4} {
 		in := example(nil)
-		in.GPUs = []int{n}
+		in.Alloc.GPUs = []int{n}
 		if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), "was granted, but node gpu02 has 4") {
 			t.Errorf("GPU %d: %v", n, err)
 		}
@@ -225,7 +225,7 @@ func TestTheFolderOfACheckpoint(t *testing.T) {
 	for path, want := range map[string]string{"": "/run/rota/checkpoint",
 		"a/model.pt": "/run/rota/checkpoint/a/model.pt"} {
 		in := example(nil)
-		in.Spec.Checkpoint = &jobspec.Checkpoint{NodeLocal: true, Path: path}
+		in.Alloc.Spec.Checkpoint = &jobspec.Checkpoint{NodeLocal: true, Path: path}
 		in.Node.Checkpoint = "/var/lib/rota/checkpoints/1.1.0/files"
 		if m := mountOf(t, in, "/run/rota/checkpoint"); m.Source != in.Node.Checkpoint ||
 			!slices.Equal(m.Options, []string{"bind", "rw", "nosuid", "nodev"}) {

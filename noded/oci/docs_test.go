@@ -24,16 +24,16 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	set := map[string]bool{}
 	all := gang()
-	all.Array, all.Spec.Array = element().Array, element().Spec.Array
+	all.Alloc.Array, all.Alloc.Spec.Array = element().Alloc.Array, element().Alloc.Spec.Array
 	part := example(nil)
-	r := &part.Spec.Groups[0].Tasks[0].Resources
-	part.GPUs, r.GPUs, r.GPU = []int{0}, 1, &jobspec.GPU{Share: 500, MaxMemory: jobspec.PartOfMemory}
+	r := &part.Alloc.Spec.Groups[0].Tasks[0].Resources
+	part.Alloc.GPUs, r.GPUs, r.GPU = []int{0}, 1, &jobspec.GPU{Share: 500, MaxMemory: jobspec.PartOfMemory}
 	for _, in := range []Input{
 		part,
 		all, example(&jobspec.Launch{Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2}),
 		example(&jobspec.Launch{Type: "torchrun", Nproc: 4}),
 	} {
-		in.Spec.ExportEnv, in.Spec.Groups[in.Group].Tasks[0].Env = nil, nil
+		in.Alloc.Spec.ExportEnv, in.Alloc.Spec.Groups[in.Alloc.Group].Tasks[0].Env = nil, nil
 		for name := range environ(t, in) {
 			set[placeholder(name)] = true
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -20,12 +21,12 @@ import (
 // rely on the others.
 func (in taskInput) environment() []string {
 	env := map[string]string{
-		"HOME": cmp.Or(in.Owner.Home, "/tmp"), "USER": in.Owner.User, "LOGNAME": in.Owner.User,
+		"HOME": cmp.Or(in.Alloc.Owner.Home, "/tmp"), "USER": in.Alloc.Owner.User, "LOGNAME": in.Alloc.Owner.User,
 		"SHELL": "/bin/bash", "PATH": launch.DefaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
 		"ROTA_ADDR": "unix:" + launch.APISocket, // a job may have another one, with a token
 	}
 	for _, source := range []map[string]string{
-		in.mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
+		in.mpiVariables(), in.Alloc.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
 		in.gpuVariables(), in.mpsVariables(), in.ncclVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env,
 		in.rotaVariables(), in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
@@ -70,27 +71,27 @@ func (in taskInput) rotaVariables() map[string]string {
 	addr, port := in.rendezvous()
 	fewest, most := in.workerRange()
 	env := map[string]string{
-		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt),
-		"ROTA_RESTARTS": itoa(in.Restarts),
-		"ROTA_CLASS":    string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account,
-		"ROTA_CLUSTER": in.Cluster,
-		"ROTA_WORKER":  itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
-		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": distinctNodes(in.Nodes),
+		"ROTA_JOB_ID": itoa(int(in.Alloc.Job)), "ROTA_JOB_NAME": in.Alloc.Spec.Name, "ROTA_ATTEMPT": itoa(in.Alloc.Attempt),
+		"ROTA_RESTARTS": itoa(in.Alloc.Restarts),
+		"ROTA_CLASS":    string(in.Alloc.Class), "ROTA_QUEUE": in.Alloc.Queue, "ROTA_ACCOUNT": in.Alloc.Account,
+		"ROTA_CLUSTER": in.Alloc.Cluster,
+		"ROTA_WORKER":  itoa(in.Alloc.Worker), "ROTA_WORKERS": itoa(len(in.Alloc.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
+		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": distinctNodes(in.Alloc.Nodes),
 		"ROTA_GPUS": itoa(len(in.taskGPUs)), "ROTA_GPU_UUIDS": strings.Join(in.uuids(), ","),
 		"ROTA_CORES":  itoa(in.task.Resources.Cores),
 		"ROTA_MEMORY": strconv.FormatInt(int64(in.task.Resources.Memory), 10), "ROTA_RANKS": itoa(in.all),
 		"ROTA_RANKS_PER_WORKER": itoa(in.local),
 		"ROTA_GRACE_SECONDS":    itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile,
 		"ROTA_PROGRESS_FILE": launch.ProgressFile, "ROTA_SOCKET": launch.JobSocket,
-		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Alloc.Spec.SubmitDir,
 	}
-	if in.Spec.Checkpoint != nil {
-		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.File()
+	if in.Alloc.Spec.Checkpoint != nil {
+		env["ROTA_CHECKPOINT_FILE"] = in.Alloc.Spec.Checkpoint.File()
 	}
 	if g, of := in.partOfGPU(); g != nil {
 		env["ROTA_GPU_SHARE"], env["ROTA_GPU_MEMORY"] = g.ShareText(), strconv.FormatInt(int64(g.MemoryOn(of.Memory)), 10)
 	}
-	for _, meta := range []map[string]string{in.Spec.Meta, in.group.Meta} {
+	for _, meta := range []map[string]string{in.Alloc.Spec.Meta, in.group.Meta} {
 		for k, v := range meta {
 			env["ROTA_META_"+jobspec.Variable(k)] = v
 		}
@@ -145,50 +146,52 @@ func (in taskInput) workerRange() (fewest, most int) {
 	if g := in.group; g.Elastic != nil {
 		return g.Fewest(), g.Most()
 	}
-	return len(in.Nodes), len(in.Nodes)
+	return len(in.Alloc.Nodes), len(in.Alloc.Nodes)
 }
 
 // gracePeriod returns how many seconds the job has to stop when it is preempted.
 func (in Input) gracePeriod() int {
-	if p := in.Spec.Preemption; p != nil && p.GracePeriod > 0 {
+	if p := in.Alloc.Spec.Preemption; p != nil && p.GracePeriod > 0 {
 		return int(p.GracePeriod)
 	}
 	return 30
 }
 
 func (in taskInput) slurmVariables() map[string]string {
-	on := byNode(in.Nodes)
-	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(on.names), itoa(len(on.names))
+	on := byNode(in.Alloc.Nodes)
+	id, nodes, count := itoa(int(in.Alloc.Job)), hostlist.Compress(on.names), itoa(len(on.names))
 	cores, perNode := itoa(in.task.Resources.Cores), itoa(in.local)
 	if on.even() {
 		perNode = itoa(in.local * on.workers[0])
 	}
 	env := map[string]string{
-		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes,
+		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Alloc.Spec.Name, "SLURM_JOB_NODELIST": nodes,
 		"SLURM_NODELIST":      nodes,
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(in.all), "SLURM_NPROCS": itoa(in.all),
 		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": on.each(in.local),
 		"SLURM_CPUS_PER_TASK": itoa(max(in.task.Resources.Cores/in.local, 1)),
 		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": on.each(in.task.Resources.Cores),
-		"SLURM_MEM_PER_NODE": itoa(int(in.task.Resources.Memory / jobspec.MiB)),
-		"SLURM_NODEID":       itoa(slices.Index(on.names, in.Nodes[in.GroupWorker])), "SLURMD_NODENAME": in.Node.Name,
+		"SLURM_MEM_PER_NODE":  itoa(int(in.task.Resources.Memory / jobspec.MiB)),
+		"SLURM_NODEID":        itoa(slices.Index(on.names, in.Alloc.Nodes[in.Alloc.GroupWorker])),
+		"SLURMD_NODENAME":     in.Node.Name,
 		"SLURM_TOPOLOGY_ADDR": in.Node.Name, "SLURM_TOPOLOGY_ADDR_PATTERN": "node", "SLURM_GTIDS": in.ranksHere(),
-		"SLURM_JOB_GID":     itoa(int(in.Owner.GID)),
-		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
-		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
-		"SLURM_JOB_QOS":       string(in.Class),
-		"SLURM_RESTART_COUNT": itoa(in.Restarts),
-		"SLURM_CLUSTER_NAME":  in.Cluster,
-		"SLURM_JOB_USER":      in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)),
-		"SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
+		"SLURM_JOB_GID":     itoa(int(in.Alloc.Owner.GID)),
+		"SLURM_SUBMIT_DIR":  in.Alloc.Spec.SubmitDir,
+		"SLURM_SUBMIT_HOST": in.Alloc.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Alloc.Queue,
+		"SLURM_JOB_ACCOUNT":   in.Alloc.Account,
+		"SLURM_JOB_QOS":       string(in.Alloc.Class),
+		"SLURM_RESTART_COUNT": itoa(in.Alloc.Restarts),
+		"SLURM_CLUSTER_NAME":  in.Alloc.Cluster,
+		"SLURM_JOB_USER":      in.Alloc.Owner.User, "SLURM_JOB_UID": itoa(int(in.Alloc.Owner.UID)),
+		"SLURM_JOB_START_TIME": itoa(int(in.Alloc.Start / 1000)),
 	}
 	if in.kind != jobspec.LaunchSteps {
 		env["SLURM_STEP_ID"], env["SLURM_STEPID"] = "0", "0"
 	}
-	if in.Limit > 0 {
-		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
+	if in.Alloc.Limit > 0 {
+		env["SLURM_JOB_END_TIME"] = itoa(int(in.Alloc.Start/1000) + int(in.Alloc.Limit))
 	}
-	if in.Spec.ExportEnv["SLURM_MEM_PER_CPU"] != "" { // srun takes one of them only
+	if in.Alloc.Spec.ExportEnv["SLURM_MEM_PER_CPU"] != "" { // srun takes one of them only
 		delete(env, "SLURM_MEM_PER_NODE")
 	}
 	if in.kind == "slurm" {
@@ -203,8 +206,8 @@ func (in taskInput) slurmVariables() map[string]string {
 // ranksHere lists the ranks of all workers on this node.
 func (in taskInput) ranksHere() string {
 	var ranks []string
-	for worker, node := range in.Nodes {
-		if node != in.Nodes[in.GroupWorker] {
+	for worker, node := range in.Alloc.Nodes {
+		if node != in.Alloc.Nodes[in.Alloc.GroupWorker] {
 			continue
 		}
 		for local := range in.local {
@@ -281,7 +284,7 @@ func (in taskInput) ncclVariables() map[string]string {
 	here := 0
 	for _, h := range in.groupHosts() {
 		for _, n := range h.Nodes {
-			if n == in.Nodes[in.GroupWorker] {
+			if n == in.Alloc.Nodes[in.Alloc.GroupWorker] {
 				here++
 			}
 		}
@@ -289,15 +292,15 @@ func (in taskInput) ncclVariables() map[string]string {
 	if here < 2 || len(in.taskGPUs) == 0 {
 		return nil
 	}
-	return map[string]string{"NCCL_HOSTID": in.Node.Name + "." + itoa(in.Worker)}
+	return map[string]string{"NCCL_HOSTID": in.Node.Name + "." + itoa(in.Alloc.Worker)}
 }
 
 // groupHosts returns where the workers of all groups of the job are that run together.
-func (in taskInput) groupHosts() []Hosts {
-	if len(in.Hosts) > 0 {
-		return in.Hosts
+func (in taskInput) groupHosts() []api.GroupHosts {
+	if len(in.Alloc.Hosts) > 0 {
+		return in.Alloc.Hosts
 	}
-	return []Hosts{{Group: in.group.Name, Nodes: in.Nodes}}
+	return []api.GroupHosts{{Group: in.group.Name, Nodes: in.Alloc.Nodes}}
 }
 
 // torchVariables say how the workers of a gang find each other. PET_* are torchrun's own flags in
@@ -308,7 +311,7 @@ func (in taskInput) torchVariables() map[string]string {
 	if in.kind != "torchrun" {
 		return env
 	}
-	env["PET_NNODES"], env["PET_NPROC_PER_NODE"] = itoa(len(in.Nodes)), itoa(in.local)
+	env["PET_NNODES"], env["PET_NPROC_PER_NODE"] = itoa(len(in.Alloc.Nodes)), itoa(in.local)
 	if l := in.task.Launch; l.MaxRestarts > 0 {
 		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
 	}
@@ -317,7 +320,7 @@ func (in taskInput) torchVariables() map[string]string {
 			in.rendezvousID()
 		return env
 	}
-	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
+	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.Alloc.GroupWorker), addr, itoa(port)
 	return env
 }
 
@@ -342,7 +345,7 @@ func (in taskInput) rankEnvironment(local int) []string {
 	if in.numbersRanks() {
 		maps.Copy(env, map[string]string{
 			"RANK": itoa(rank), "WORLD_SIZE": itoa(in.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(in.local),
-			"NODE_RANK": itoa(in.GroupWorker), "GROUP_RANK": itoa(in.GroupWorker),
+			"NODE_RANK": itoa(in.Alloc.GroupWorker), "GROUP_RANK": itoa(in.Alloc.GroupWorker),
 		})
 	}
 	for k := range in.task.Env {
@@ -356,7 +359,7 @@ func (in taskInput) rankEnvironment(local int) []string {
 // numbersRanks reports whether the processes are ranks of a launch that Rota numbers. A program that is
 // the only one starts ranks by itself, if it has several GPUs, and must not take itself for one.
 func (in taskInput) numbersRanks() bool {
-	alone := in.kind == "single" && in.all == 1 && in.group.Most() == 1 && len(in.Hosts) <= 1
+	alone := in.kind == "single" && in.all == 1 && in.group.Most() == 1 && len(in.Alloc.Hosts) <= 1
 	return in.kind != "torchrun" && in.kind != jobspec.LaunchSteps && !alone
 }
 

@@ -32,10 +32,10 @@ func (in Input) Expanded() (Input, error) {
 	if !changed {
 		return in, nil
 	}
-	spec := *in.Spec
+	spec := *in.Alloc.Spec
 	spec.Groups = slices.Clone(spec.Groups)
-	spec.Groups[in.Group].Tasks = tasks
-	in.Spec = &spec
+	spec.Groups[in.Alloc.Group].Tasks = tasks
+	in.Alloc.Spec = &spec
 	return in, nil
 }
 
@@ -43,26 +43,27 @@ func (in Input) Expanded() (Input, error) {
 func (in Input) referenceValue(name string) (string, bool) {
 	switch name {
 	case "job.id":
-		return itoa(int(in.Job)), true
+		return itoa(int(in.Alloc.Job)), true
 	case "job.attempt":
-		return itoa(in.Attempt), true
+		return itoa(in.Alloc.Attempt), true
 	case "worker.index":
-		return itoa(in.GroupWorker), true
+		return itoa(in.Alloc.GroupWorker), true
 	case "worker.count":
-		return itoa(len(in.Nodes)), true
+		return itoa(len(in.Alloc.Nodes)), true
 	case "node.name":
 		return in.Node.Name, true
 	case "array.index":
-		if in.Array != nil {
-			return itoa(in.Array.Index), true
+		if task := in.arrayTask(); task != nil {
+			return itoa(*task.Index), true
 		}
 		return "", false
 	}
 	const prefix = "array."
-	if in.Array == nil || len(name) <= len(prefix) {
+	task := in.arrayTask()
+	if task == nil || len(name) <= len(prefix) {
 		return "", false
 	}
-	value, ok := in.Array.Params[name[len(prefix):]]
+	value, ok := task.Params[name[len(prefix):]]
 	return value, ok
 }
 

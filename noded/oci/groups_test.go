@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/template"
 )
@@ -16,8 +17,10 @@ import (
 // element is the example as task 4 of array 40.
 func element() Input {
 	in := example(nil)
-	in.Spec.Array = &jobspec.Array{Indices: "0-8:2,20"}
-	in.Array = &ArrayTask{ArrayJob: 40, Index: 4, Count: 6, Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
+	in.Alloc.Spec.Array = &jobspec.Array{Indices: "0-8:2,20"}
+	index := 4
+	in.Alloc.Array = &api.ArrayPlace{Job: 40, Index: &index, Size: 6,
+		Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
 	return in
 }
 
@@ -53,7 +56,7 @@ func TestArrayEnvironment(t *testing.T) {
 		"SLURM_ARRAY_TASK_MAX": "20", "SLURM_ARRAY_TASK_STEP": "2", "ROTA_JOB_ID": "42",
 	})
 	in := element()
-	in.Spec.Array = &jobspec.Array{} // a matrix, without its parameters
+	in.Alloc.Spec.Array = &jobspec.Array{} // a matrix, without its parameters
 	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5",
 		"SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
 	if _, ok := environ(t, example(nil))["SLURM_ARRAY_TASK_ID"]; ok {
@@ -64,17 +67,31 @@ func TestArrayEnvironment(t *testing.T) {
 // gang is worker 3 of a job with a parameter server and three workers: the last of these.
 func gang() Input {
 	in := example(&jobspec.Launch{Type: "slurm", Nproc: 2})
-	ps := in.Spec.Groups[0]
+	ps := in.Alloc.Spec.Groups[0]
 	ps.Name = "ps-0"
-	in.Spec.Groups[0].Name = "worker"
-	in.Spec.Groups = []jobspec.Group{ps, in.Spec.Groups[0]}
-	in.Group, in.Worker, in.GroupWorker, in.Nodes = 1, 3, 2, []string{"gpu01", "gpu02", "gpu02"}
-	in.Hosts = []Hosts{
+	in.Alloc.Spec.Groups[0].Name = "worker"
+	in.Alloc.Spec.Groups = []jobspec.Group{ps, in.Alloc.Spec.Groups[0]}
+	in.Alloc.Group, in.Alloc.Worker, in.Alloc.GroupWorker, in.Alloc.Nodes = 1, 3, 2, []string{"gpu01", "gpu02", "gpu02"}
+	in.Alloc.Hosts = []api.GroupHosts{
 		{Group: "ps-0", Nodes: []string{"gpu01"}, Addrs: []string{"10.0.0.1"}, Ports: []int{20001}},
-		{Group: "worker", Nodes: in.Nodes, Addrs: []string{"10.0.0.1", "fd00::2", "fd00::2"},
+		{Group: "worker", Nodes: in.Alloc.Nodes, Addrs: []string{"10.0.0.1", "fd00::2", "fd00::2"},
 			Ports: []int{20002, 20003, 20004}},
 	}
 	return in
+}
+
+// TestWhichArray: the array job is named, or is the job that this one is a member of. A place in an array without an
+// index is that of no task.
+func TestWhichArray(t *testing.T) {
+	in := element()
+	in.Alloc.Array.Job, in.Alloc.Record = 0, 41
+	wantEnv(t, environ(t, in), map[string]string{"ROTA_ARRAY_JOB_ID": "41", "SLURM_ARRAY_JOB_ID": "41"})
+	in.Alloc.Array.Index = nil
+	for _, name := range []string{"ROTA_ARRAY_JOB_ID", "SLURM_ARRAY_JOB_ID", "ROTA_PARAM_LR"} {
+		if value, set := environ(t, in)[name]; set {
+			t.Errorf("a job that is no task of an array has %s=%s", name, value)
+		}
+	}
 }
 
 func TestGangEnvironment(t *testing.T) {
@@ -104,7 +121,7 @@ func TestGangEnvironment(t *testing.T) {
 func TestWorkersOfOneNode(t *testing.T) {
 	place := func(launch *jobspec.Launch, worker int) map[string]string {
 		in := example(launch)
-		in.Nodes, in.Worker, in.GroupWorker = []string{"gpu02", "gpu02"}, worker, worker
+		in.Alloc.Nodes, in.Alloc.Worker, in.Alloc.GroupWorker = []string{"gpu02", "gpu02"}, worker, worker
 		return environ(t, in)
 	}
 	for worker, number := range []string{"0", "1"} {
@@ -129,7 +146,7 @@ func TestWorkersOfOneNode(t *testing.T) {
 	wantEnv(t, environ(t, beside), map[string]string{"NCCL_HOSTID": "gpu02.3"})
 	for name, edit := range map[string]func(*Input){
 		"alone on its node": func(*Input) {},
-		"without GPUs":      func(in *Input) { in.Nodes[0], in.GPUs = "gpu02", nil },
+		"without GPUs":      func(in *Input) { in.Alloc.Nodes[0], in.Alloc.GPUs = "gpu02", nil },
 	} {
 		in := example(nil)
 		if edit(&in); environ(t, in)["NCCL_HOSTID"] != "" {
@@ -140,7 +157,7 @@ func TestWorkersOfOneNode(t *testing.T) {
 
 func TestExpanded(t *testing.T) {
 	in := element()
-	task := &in.Spec.Groups[0].Tasks[0]
+	task := &in.Alloc.Spec.Groups[0].Tasks[0]
 	task.Template = true
 	task.Command = []string{"train.py", "--lr=${array.lr}", "$${array.index}", "${HOME}"}
 	task.Env = map[string]string{"OUT": "${job.id}.${job.attempt}/${worker.index}-${worker.count}@${node.name}"}
@@ -152,7 +169,7 @@ func TestExpanded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := filled.Spec.Groups[0].Tasks[0]
+	got := filled.Alloc.Spec.Groups[0].Tasks[0]
 	texts := append(slices.Clone(got.Command), got.Env["OUT"], got.Mounts[0].Source, got.Log.Stdout,
 		got.Secrets[0].Source, got.Progress.File)
 	want := []string{"train.py", "--lr=1e-3", "${array.index}", "${HOME}", "42.2/1-2@gpu02", "/shared/4",
@@ -166,7 +183,7 @@ func TestExpanded(t *testing.T) {
 	if path, err := LogPath(filled, got.Log.Stdout); err != nil || path != "/home/ada/run/train-adam.40_4" {
 		t.Errorf("log path %q, %v", path, err)
 	}
-	in.Array = nil
+	in.Alloc.Array = nil
 	missing := &template.NoValueError{}
 	if _, err := in.Expanded(); !errors.As(err, &missing) || missing.Name != "array.lr" {
 		t.Errorf("outside of an array: %v", err)
@@ -175,9 +192,9 @@ func TestExpanded(t *testing.T) {
 
 func TestLiteralTasksStay(t *testing.T) {
 	in := element()
-	in.Spec.Groups[0].Tasks[0].Command = []string{"echo", "$${array.index}", "${array.nothing}"}
+	in.Alloc.Spec.Groups[0].Tasks[0].Command = []string{"echo", "$${array.index}", "${array.nothing}"}
 	filled, err := in.Expanded()
-	if err != nil || filled.Spec != in.Spec {
+	if err != nil || filled.Alloc.Spec != in.Alloc.Spec {
 		t.Errorf("a task that is no template was changed: %v", err)
 	}
 }
@@ -188,8 +205,8 @@ func FuzzExpanded(f *testing.F) {
 	f.Add("$${job.id}$", "${array.lr}")
 	f.Fuzz(func(t *testing.T, text, value string) {
 		in := element()
-		in.Array.Params["lr"] = value
-		task := &in.Spec.Groups[0].Tasks[0]
+		in.Alloc.Array.Params["lr"] = value
+		task := &in.Alloc.Spec.Groups[0].Tasks[0]
 		task.Template = true
 		var b template.Builder
 		b.Literal(text)
@@ -199,7 +216,7 @@ func FuzzExpanded(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := filled.Spec.Groups[0].Tasks[0].Command; got[0] != text || got[1] != text+value {
+		if got := filled.Alloc.Spec.Groups[0].Tasks[0].Command; got[0] != text || got[1] != text+value {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	})
@@ -207,7 +224,7 @@ func FuzzExpanded(f *testing.F) {
 
 func TestUlimitsAndRDMA(t *testing.T) {
 	in := example(nil)
-	task := &in.Spec.Groups[0].Tasks[0]
+	task := &in.Alloc.Spec.Groups[0].Tasks[0]
 	task.Ulimits = &jobspec.Ulimits{Nofile: 4096, Core: -1, Stack: 16 * jobspec.MiB}
 	task.Resources.RDMA = "all"
 	in.Node.RDMA = []Device{{"/dev/infiniband/uverbs0", 231, 192}, {"/dev/infiniband/rdma_cm", 10, 58}}
@@ -234,7 +251,7 @@ func TestUlimitsAndRDMA(t *testing.T) {
 
 func TestSecretsStandInNoBundle(t *testing.T) {
 	in := example(nil)
-	in.Spec.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "wandb", Source: "/home/ada/key",
+	in.Alloc.Spec.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "wandb", Source: "/home/ada/key",
 		Env: "WANDB_API_KEY"}, {Name: "tls", Source: "/home/ada/tls", File: "/run/rota/secrets/cert"}}
 	plan, err := Plan(in)
 	if err != nil || len(plan.Secrets) != 1 || plan.Secrets[0].File != "/run/rota/secrets/wandb" ||
@@ -247,7 +264,7 @@ func TestSecretsStandInNoBundle(t *testing.T) {
 		t.Errorf("no private directory: %v", err)
 	}
 	for _, file := range []string{"/tmp/x", "/run/rota/secrets/../plan", "/run/rota/secrets"} {
-		in.Spec.Groups[0].Tasks[0].Secrets[1].File = file
+		in.Alloc.Spec.Groups[0].Tasks[0].Secrets[1].File = file
 		if _, err := Plan(in); err == nil {
 			t.Errorf("a secret at %s is not refused", file)
 		}
@@ -258,9 +275,9 @@ func TestSecretsStandInNoBundle(t *testing.T) {
 // asked for.
 func TestTasksOfAWorker(t *testing.T) {
 	in := example(nil)
-	in.Request.Active.Cores, in.Request.Active.Memory = 10, 40*jobspec.GiB
-	in.GPUs = []int{0, 1, 3}
-	g := &in.Spec.Groups[0]
+	in.Alloc.Request.Active.Cores, in.Alloc.Request.Active.Memory = 10, 40*jobspec.GiB
+	in.Alloc.GPUs = []int{0, 1, 3}
+	g := &in.Alloc.Spec.Groups[0]
 	main := g.Tasks[0]
 	setup, side, other := main, main, main
 	setup.Name, setup.Lifecycle, setup.Resources.GPUs = "setup", &jobspec.Lifecycle{Hook: "prestart"}, 1
@@ -281,7 +298,7 @@ func TestTasksOfAWorker(t *testing.T) {
 			t.Errorf("task %d sees GPUs %q, want %q", i, env["SLURM_JOB_GPUS"], want)
 		}
 	}
-	if got := ShmSize(in.Spec.Groups[in.Group].Tasks); got != 3*16*jobspec.GiB {
+	if got := ShmSize(in.Alloc.Spec.Groups[in.Alloc.Group].Tasks); got != 3*16*jobspec.GiB {
 		t.Errorf("/dev/shm has %v", got)
 	}
 	if l := Limits(in); *l.Memory.Limit != 40<<30 || l.CPU.Cpus != "4-7,12-15" || *l.Pids.Limit != 4096+5120 {
@@ -291,8 +308,8 @@ func TestTasksOfAWorker(t *testing.T) {
 
 func TestPortOfTheTask(t *testing.T) {
 	in := gang()
-	in.Spec.Groups[1].Tasks = slices.Clone(in.Spec.Groups[1].Tasks)
-	in.Spec.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: "torchrun", Nproc: 2, Port: 4711}
+	in.Alloc.Spec.Groups[1].Tasks = slices.Clone(in.Alloc.Spec.Groups[1].Tasks)
+	in.Alloc.Spec.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: "torchrun", Nproc: 2, Port: 4711}
 	wantEnv(t, environ(t, in), map[string]string{"MASTER_PORT": "4711", "ROTA_MASTER_PORT": "4711",
 		"PET_MASTER_PORT": "4711", "MASTER_ADDR": "10.0.0.1"})
 	plan, err := Plan(in)
@@ -305,7 +322,7 @@ func TestPortOfTheTask(t *testing.T) {
 // which it may change. torchrun gets the exact number: a group of another size is another attempt.
 func TestElasticWorkers(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "torchrun", Nproc: 2})
-	in.Spec.Groups[0].Count, in.Spec.Groups[0].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 6}
+	in.Alloc.Spec.Groups[0].Count, in.Alloc.Spec.Groups[0].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 6}
 	plan, err := Plan(in)
 	if err != nil {
 		t.Fatal(err)

@@ -1,57 +1,23 @@
 // Package oci turns the allocation of a worker into an OCI runtime spec for its container ([Spec]),
 // and into the plan that the first process of the container carries out ([Plan]). It is pure: facts
-// about the node come in as [Node].
+// about the node come in as [Node]. The allocation is that of package api, and a root is that of package
+// container; only their types are used here.
 package oci
 
 import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
 )
 
-// Input is one task of one worker: its allocation and the node it runs on.
+// Input is one task of one worker: the allocation that its node got, and the node.
 type Input struct {
-	Job         model.JobID
-	Attempt     int
-	Worker      int           // in the attempt
-	Group       int           // index in Spec.Groups
-	GroupWorker int           // number among the group's workers
-	Task        int           // index in the group's tasks
-	GPUs        []int         // of the worker, indices into Node.GPUs
-	Request     model.Request // of the worker, shared by its tasks
-	Owner       model.Identity
-	Spec        *jobspec.Job
-	Account     string
-	Queue       string
-	Class       jobspec.Class
-	Nodes       []string   // of the group's workers, by number in the group
-	Hosts       []Hosts    // of a gang of several groups; nil: the job has one group
-	Array       *ArrayTask // nil: the job is no array task
-	MasterAddr  string
-	MasterPort  int
-	Restarts    int
-	Start       model.UnixMS
-	Limit       jobspec.Seconds // of the attempt; 0: none
-	Cluster     string
-	Node        Node
-}
-
-// Hosts says where the workers of one group are, by number in the group.
-type Hosts struct {
-	Group string
-	Nodes []string
-	Addrs []string       // of the nodes
-	Ports []int          // of the workers
-	Has   []model.Vector // the workers, of a group that runs steps
-}
-
-// ArrayTask says which task of an array a job is.
-type ArrayTask struct {
-	ArrayJob model.JobID // the array job
-	Index    int
-	Count    int // number of tasks of the array
-	Params   map[string]string
+	Alloc api.Alloc // its Owner is the account on this machine
+	Task  int       // index in the group's tasks
+	Node  Node
 }
 
 // Node is what must be known of a machine to run a worker on it.
@@ -61,7 +27,7 @@ type Node struct {
 	GPUs        []model.GPU
 	Cores       []int    // granted core numbers; empty: a quota of Request's cores
 	SharedPaths []string // bound read-write at the same path
-	Root        Root
+	Root        container.Root
 	RunDir      string   // becomes /run/rota (container.RunDir)
 	InitPath    string   // of rota-init on the host
 	RotaPath    string   // of the command rota on the host; "": there is none
@@ -89,19 +55,6 @@ type Node struct {
 type MPS struct {
 	Pipes string // directory with its sockets, at the same path in containers
 	Shm   string // directory in memory: /dev/shm of the service and of the programs that use it
-}
-
-// Root is the root directory of a container: a skeleton of empty directories and links, and what is
-// bound onto it read-only.
-type Root struct {
-	Path  string
-	Binds []Bind
-}
-
-// Bind makes a path of the host visible, read-only.
-type Bind struct {
-	Source string
-	Target string
 }
 
 // Device is a device node.

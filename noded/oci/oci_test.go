@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -17,26 +19,28 @@ var update = flag.Bool("update", false, "write the golden files")
 // example is worker 1 of 2 with two of a node's four GPUs.
 func example(l *jobspec.Launch) Input {
 	in := Input{
-		Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train",
-		Class: jobspec.BE,
-		Owner: model.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
-		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1,
-		Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
-		Spec: &jobspec.Job{
-			Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login",
-			Meta:       map[string]string{"run-id": "7"},
-			ExportEnv:  map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"},
-			Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
-			Preemption: &jobspec.Preemption{GracePeriod: 60},
-			Groups: []jobspec.Group{{Name: "main", Count: 2, Meta: map[string]string{"role": "trainer"},
-				Tasks: []jobspec.Task{{
-					Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
-					Env: map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
-					Mounts: []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true},
-						{Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
-					Resources: jobspec.Resources{Cores: 8, Memory: 32 * jobspec.GiB, GPUs: 2, Shm: 16 * jobspec.GiB,
-						Tmp: 16 * jobspec.GiB},
-				}}}},
+		Alloc: api.Alloc{
+			Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train",
+			Class: jobspec.BE,
+			Owner: model.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
+			Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1,
+			Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
+			Spec: &jobspec.Job{
+				Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login",
+				Meta:       map[string]string{"run-id": "7"},
+				ExportEnv:  map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"},
+				Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
+				Preemption: &jobspec.Preemption{GracePeriod: 60},
+				Groups: []jobspec.Group{{Name: "main", Count: 2, Meta: map[string]string{"role": "trainer"},
+					Tasks: []jobspec.Task{{
+						Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
+						Env: map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
+						Mounts: []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true},
+							{Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
+						Resources: jobspec.Resources{Cores: 8, Memory: 32 * jobspec.GiB, GPUs: 2, Shm: 16 * jobspec.GiB,
+							Tmp: 16 * jobspec.GiB},
+					}}}},
+			},
 		},
 		Node: Node{
 			Name: "gpu02", SharedPaths: []string{"/shared", "/home"}, RunDir: "/var/lib/rota/c/42.2.1/run",
@@ -44,8 +48,9 @@ func example(l *jobspec.Launch) Input {
 			InitPath:   "/usr/libexec/rota-init",
 			CgroupPath: "/rota/gpu02/42.2.1", Cores: []int{4, 5, 6, 7, 12, 13, 14, 15},
 			Nvidia: []Device{{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}},
-			Root: Root{Path: "/var/lib/rota/root",
-				Binds: []Bind{{"/usr", "/usr"}, {"/etc", "/etc"}, {"/run/nscd", "/run/nscd"}}},
+			Root: container.Root{Path: "/var/lib/rota/root",
+				Binds: []container.Bind{{Source: "/usr", Target: "/usr"}, {Source: "/etc", Target: "/etc"},
+					{Source: "/run/nscd", Target: "/run/nscd"}}},
 		},
 	}
 	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} {
@@ -102,7 +107,7 @@ func TestPlanGolden(t *testing.T) {
 func TestOnlyProgramIsNoRank(t *testing.T) {
 	variables := func(change func(*Input)) string {
 		in := example(nil)
-		in.Spec.Groups[0].Count, in.Nodes, in.GroupWorker, in.Worker = 1, in.Nodes[:1], 0, 0
+		in.Alloc.Spec.Groups[0].Count, in.Alloc.Nodes, in.Alloc.GroupWorker, in.Alloc.Worker = 1, in.Alloc.Nodes[:1], 0, 0
 		change(&in)
 		plan, err := Plan(in)
 		if err != nil {
@@ -120,14 +125,14 @@ func TestOnlyProgramIsNoRank(t *testing.T) {
 		t.Errorf("it does not see its GPUs: %s", alone)
 	}
 	for what, change := range map[string]func(*Input){
-		"an elastic group": func(in *Input) { in.Spec.Groups[0].Elastic = &jobspec.Elastic{Min: 1, Max: 4} },
+		"an elastic group": func(in *Input) { in.Alloc.Spec.Groups[0].Elastic = &jobspec.Elastic{Min: 1, Max: 4} },
 		"several groups": func(in *Input) {
-			in.Hosts = []Hosts{{Group: "main"}, {Group: "ps"}}
-			in.Spec.Groups = append(in.Spec.Groups, in.Spec.Groups[0])
+			in.Alloc.Hosts = []api.GroupHosts{{Group: "main"}, {Group: "ps"}}
+			in.Alloc.Spec.Groups = append(in.Alloc.Spec.Groups, in.Alloc.Spec.Groups[0])
 		},
-		"ranks of one GPU": func(in *Input) { in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "per_gpu"} },
+		"ranks of one GPU": func(in *Input) { in.Alloc.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "per_gpu"} },
 		"a launch by Slurm's": func(in *Input) {
-			in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "slurm", Nproc: 1}
+			in.Alloc.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "slurm", Nproc: 1}
 		},
 	} {
 		if got := variables(change); !strings.Contains(got, "\nLOCAL_RANK=0") {
@@ -137,7 +142,7 @@ func TestOnlyProgramIsNoRank(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	task := func(in *Input) *jobspec.Task { return &in.Spec.Groups[0].Tasks[0] }
+	task := func(in *Input) *jobspec.Task { return &in.Alloc.Spec.Groups[0].Tasks[0] }
 	for want, edit := range map[string]func(*Input){
 		`mount source "/etc" is not below a shared path`: func(in *Input) {
 			task(in).Mounts[0].Source = "/etc"
@@ -164,16 +169,16 @@ func TestRefused(t *testing.T) {
 			task(in).Mounts[0].Options = []string{"suid"}
 		},
 		"GPU 4 was granted, but node gpu02 has 4": func(in *Input) {
-			in.GPUs = []int{4}
+			in.Alloc.GPUs = []int{4}
 		},
 		"the job has no group 1": func(in *Input) {
-			in.Group = 1
+			in.Alloc.Group = 1
 		},
 		"group main has no task 1": func(in *Input) {
 			in.Task = 1
 		},
 		"worker 2 does not exist: the group has 2": func(in *Input) {
-			in.GroupWorker = 2
+			in.Alloc.GroupWorker = 2
 		},
 		"has no devices below /dev/infiniband": func(in *Input) {
 			task(in).Resources.RDMA = "all"
@@ -192,7 +197,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	in := example(&jobspec.Launch{Type: "per_gpu"})
-	in.GPUs = nil
+	in.Alloc.GPUs = nil
 	if _, err := Plan(in); err == nil || !strings.Contains(err.Error(), "has no GPUs") {
 		t.Errorf("per_gpu without GPUs: %v", err)
 	}

@@ -33,7 +33,7 @@ func (in Input) withRanks() (taskInput, error) {
 	if t.local == 0 {
 		return t, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", t.kind)
 	}
-	t.all, t.base = t.local*len(in.Nodes), t.local*in.GroupWorker
+	t.all, t.base = t.local*len(in.Alloc.Nodes), t.local*in.Alloc.GroupWorker
 	return t, nil
 }
 
@@ -63,15 +63,15 @@ func Plan(in Input) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
-		Anywhere: in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Alloc.Spec.Workdir, in.Alloc.Spec.SubmitDir, "/tmp"),
+		Anywhere: in.Alloc.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if _, own := t.task.Env["HOME"]; !own {
-		p.Home = cmp.Or(in.Spec.ExportEnv["HOME"], in.Owner.Home)
+		p.Home = cmp.Or(in.Alloc.Spec.ExportEnv["HOME"], in.Alloc.Owner.Home)
 	}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
-	if t.kind == jobspec.LaunchSteps && in.Worker > 0 {
+	if t.kind == jobspec.LaunchSteps && in.Alloc.Worker > 0 {
 		p.Hold = true
 		return p, nil
 	}
@@ -112,7 +112,8 @@ func (in taskInput) args() ([]string, error) {
 // underscores, which every torchrun takes: one before version 2 knows no hyphens.
 func (in taskInput) torchrun() []string {
 	l := in.task.Launch
-	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc_per_node=%d", in.local)}
+	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Alloc.Nodes)),
+		fmt.Sprintf("--nproc_per_node=%d", in.local)}
 	if l.MaxRestarts > 0 {
 		args = append(args, fmt.Sprintf("--max_restarts=%d", l.MaxRestarts))
 	}
@@ -121,7 +122,7 @@ func (in taskInput) torchrun() []string {
 			in.rendezvousID())
 	}
 	addr, port := in.rendezvous()
-	return append(args, fmt.Sprintf("--node_rank=%d", in.GroupWorker), "--master_addr="+addr,
+	return append(args, fmt.Sprintf("--node_rank=%d", in.Alloc.GroupWorker), "--master_addr="+addr,
 		fmt.Sprintf("--master_port=%d", port))
 }
 
@@ -131,7 +132,7 @@ func (in taskInput) masterEndpoint() string {
 }
 
 // rendezvousID names this attempt, so that ranks of another attempt never join it.
-func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
+func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Alloc.Job, in.Alloc.Attempt) }
 
 // LogPath expands a pattern of task.log for the worker.
 func LogPath(in Input, pattern string) (string, error) {
@@ -139,10 +140,11 @@ func LogPath(in Input, pattern string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := logpath.Worker{Job: int64(in.Job), Name: in.Spec.Name, User: in.Owner.User, Workdir: in.Spec.Workdir,
-		Number: in.Worker, Node: in.Node.Name, Restarts: in.Restarts, FirstRank: t.base}
-	if e := in.Array; e != nil {
-		w.Array, w.Index = int64(e.ArrayJob), e.Index
+	a := &in.Alloc
+	w := logpath.Worker{Job: int64(a.Job), Name: a.Spec.Name, User: a.Owner.User, Workdir: a.Spec.Workdir,
+		Number: a.Worker, Node: in.Node.Name, Restarts: a.Restarts, FirstRank: t.base}
+	if e := in.arrayTask(); e != nil {
+		w.Array, w.Index = int64(in.arrayJob()), *e.Index
 	}
 	return w.Expand(pattern)
 }

@@ -26,7 +26,7 @@ func mustSpec(t *testing.T, in Input) *specs.Spec {
 // others may not write.
 func TestSecretsAreInMemoryAndPrivate(t *testing.T) {
 	in := example(nil)
-	task := &in.Spec.Groups[0].Tasks[0]
+	task := &in.Alloc.Spec.Groups[0].Tasks[0]
 	isTheirs := func(m specs.Mount) bool { return m.Destination == launch.SecretsDir }
 	if slices.ContainsFunc(mustSpec(t, in).Mounts, isTheirs) {
 		t.Error("a job without secrets has a directory for them")
@@ -80,7 +80,7 @@ func TestLimitsOfANodeAreKept(t *testing.T) {
 		{jobspec.Ulimits{Memlock: 5}, 0, 0, true, map[string]uint64{"RLIMIT_MEMLOCK": 5}},
 	} {
 		in := example(nil)
-		task := &in.Spec.Groups[0].Tasks[0]
+		task := &in.Alloc.Spec.Groups[0].Tasks[0]
 		task.Ulimits, in.Node.MaxMemlock, in.Node.MaxNofile = &c.limits, c.memlock, c.nofile
 		if c.rdma {
 			task.Resources.RDMA, in.Node.RDMA = "all", []Device{{"/dev/infiniband/uverbs0", 231, 192}}
@@ -118,7 +118,7 @@ func TestLimitsOfAWorker(t *testing.T) {
 		t.Error("swap is limited where it cannot be")
 	}
 	in = gang()
-	in.Request.Active.Cores, in.Request.Active.Memory, in.Node.Cores = 3, 5*jobspec.GiB, []int{1, 2, 4}
+	in.Alloc.Request.Active.Cores, in.Alloc.Request.Active.Memory, in.Node.Cores = 3, 5*jobspec.GiB, []int{1, 2, 4}
 	r = Limits(in)
 	if r.CPU.Cpus != "1-2,4" || r.CPU.Quota != nil || *r.Memory.Limit != 5<<30 || *r.Pids.Limit != 4096+3*512 ||
 		*r.CPU.Shares != 3072 {
@@ -129,7 +129,7 @@ func TestLimitsOfAWorker(t *testing.T) {
 // TestOnlyGrantedDevices notices a device that was not granted, and one that a job may make itself.
 func TestOnlyGrantedDevices(t *testing.T) {
 	in := example(nil)
-	in.Spec.Groups[0].Tasks[0].Resources.RDMA = "all"
+	in.Alloc.Spec.Groups[0].Tasks[0].Resources.RDMA = "all"
 	in.Node.RDMA = []Device{{"/dev/infiniband/uverbs0", 231, 192}}
 	s := mustSpec(t, in)
 	var got []string
@@ -150,12 +150,12 @@ func TestOnlyGrantedDevices(t *testing.T) {
 			t.Errorf("rule %+v of %s", r, d.Path)
 		}
 	}
-	in.GPUs, in.Spec.Groups[0].Tasks[0].Resources.RDMA = nil, ""
+	in.Alloc.GPUs, in.Alloc.Spec.Groups[0].Tasks[0].Resources.RDMA = nil, ""
 	if s := mustSpec(t, in); len(s.Linux.Devices) != 0 || len(s.Linux.Resources.Devices) != 1 {
 		t.Errorf("a job without GPUs has %+v", s.Linux.Devices)
 	}
 	for _, i := range []int{-1, 4} {
-		in.GPUs = []int{i}
+		in.Alloc.GPUs = []int{i}
 		if _, err := Spec(in); err == nil {
 			t.Errorf("GPU %d of four is granted", i)
 		}
@@ -165,11 +165,11 @@ func TestOnlyGrantedDevices(t *testing.T) {
 // TestTasksSeeTheirOwnGPUs notices two tasks that run side by side on one GPU.
 func TestTasksSeeTheirOwnGPUs(t *testing.T) {
 	in := example(nil)
-	in.GPUs = []int{0, 1, 3}
+	in.Alloc.GPUs = []int{0, 1, 3}
 	task := func(gpus int, l *jobspec.Lifecycle) jobspec.Task {
 		return jobspec.Task{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{GPUs: gpus}, Lifecycle: l}
 	}
-	in.Spec.Groups[0].Tasks = []jobspec.Task{task(1, &jobspec.Lifecycle{Hook: "prestart"}), task(2, nil),
+	in.Alloc.Spec.Groups[0].Tasks = []jobspec.Task{task(1, &jobspec.Lifecycle{Hook: "prestart"}), task(2, nil),
 		task(1, &jobspec.Lifecycle{Hook: "poststart", Sidecar: true}), task(9, &jobspec.Lifecycle{Hook: "poststop"}),
 		task(1, nil)}
 	for i, want := range [][]int{{0}, {0, 1}, {3}, {0, 1, 3}, {}} {
@@ -179,7 +179,7 @@ func TestTasksSeeTheirOwnGPUs(t *testing.T) {
 			t.Errorf("task %d sees %v, %v", i, got.taskGPUs, err)
 		}
 	}
-	tasks := in.Spec.Groups[0].Tasks
+	tasks := in.Alloc.Spec.Groups[0].Tasks
 	for i, shm := range []jobspec.Bytes{7, 2, 3, 4, 0} {
 		tasks[i].Resources.Shm = shm
 	}
@@ -220,7 +220,7 @@ func TestMountsOfAJob(t *testing.T) {
 		{jobspec.Mount{Source: "/shared/a", Target: "/shared"}, "rbind nosuid nodev rw"},
 	} {
 		in := example(nil)
-		in.Spec.Groups[0].Tasks[0].Mounts = []jobspec.Mount{c.mount}
+		in.Alloc.Spec.Groups[0].Tasks[0].Mounts = []jobspec.Mount{c.mount}
 		s, err := Spec(in)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
@@ -274,7 +274,7 @@ func TestCommandsOfJobs(t *testing.T) {
 	for _, own := range []string{"", "/opt/bin:/bin"} {
 		in := example(nil)
 		if own != "" {
-			in.Spec.Groups[0].Tasks[0].Env = map[string]string{"PATH": own}
+			in.Alloc.Spec.Groups[0].Tasks[0].Env = map[string]string{"PATH": own}
 		}
 		for _, path := range []string{"", "/usr/libexec/rota/rota"} {
 			in.Node.RotaPath = path

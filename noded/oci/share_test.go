@@ -16,9 +16,9 @@ func TestPartOfAGPU(t *testing.T) {
 	for memory, want := range map[jobspec.Bytes]string{10 * jobspec.GiB: "10737418240",
 		jobspec.PartOfMemory: "10737418240"} {
 		in := example(nil)
-		in.GPUs = []int{1}
+		in.Alloc.GPUs = []int{1}
 		in.Node.GPUs = []model.GPU{{}, {UUID: "GPU-b", Minor: 1, Memory: 80 * jobspec.GiB}}
-		r := &in.Spec.Groups[0].Tasks[0].Resources
+		r := &in.Alloc.Spec.Groups[0].Tasks[0].Resources
 		r.GPUs, r.GPU = 1, &jobspec.GPU{Share: 125, MaxMemory: memory}
 		env := environ(t, in)
 		for name, value := range map[string]string{"ROTA_GPU_SHARE": "0.125", "ROTA_GPU_MEMORY": want, "ROTA_GPUS": "1",
@@ -41,9 +41,9 @@ func TestPartOfAGPU(t *testing.T) {
 // part is an input of a task with an eighth of the second of two GPUs, of which it may use 10 GiB.
 func part() Input {
 	in := example(nil)
-	in.GPUs = []int{1}
+	in.Alloc.GPUs = []int{1}
 	in.Node.GPUs = []model.GPU{{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-b", Minor: 1, Memory: 80 * jobspec.GiB}}
-	r := &in.Spec.Groups[0].Tasks[0].Resources
+	r := &in.Alloc.Spec.Groups[0].Tasks[0].Resources
 	r.GPUs, r.GPU = 1, &jobspec.GPU{Share: 125, MaxMemory: 10 * jobspec.GiB}
 	return in
 }
@@ -85,8 +85,8 @@ func TestMPSIsForPartsAlone(t *testing.T) {
 		want bool
 	}{
 		"a part":      {func(*Input) {}, true},
-		"a whole GPU": {func(in *Input) { in.Spec.Groups[0].Tasks[0].Resources.GPU = nil }, false},
-		"no GPU":      {func(in *Input) { in.GPUs = nil }, false},
+		"a whole GPU": {func(in *Input) { in.Alloc.Spec.Groups[0].Tasks[0].Resources.GPU = nil }, false},
+		"no GPU":      {func(in *Input) { in.Alloc.GPUs = nil }, false},
 		"no service":  {func(in *Input) { in.Node.MPS = MPS{} }, false},
 	} {
 		in := part()
@@ -98,13 +98,13 @@ func TestMPSIsForPartsAlone(t *testing.T) {
 	}
 	in := part()
 	in.Node.MPS, in.Node.GPUs[1].Memory = mps, 0
-	r := &in.Spec.Groups[0].Tasks[0].Resources
+	r := &in.Alloc.Spec.Groups[0].Tasks[0].Resources
 	r.GPU = &jobspec.GPU{Share: 1, MaxMemory: jobspec.PartOfMemory}
 	env := environ(t, in)
 	if _, limited := env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]; limited || env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] != "1" {
 		t.Errorf("a thousandth of a GPU whose memory is not known has %v", env)
 	}
-	in.Spec.Groups[0].Tasks[0].Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": ""}
+	in.Alloc.Spec.Groups[0].Tasks[0].Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": ""}
 	if env := environ(t, in); env["CUDA_MPS_PIPE_DIRECTORY"] != "" {
 		t.Errorf("a job that wants no MPS has %q", env["CUDA_MPS_PIPE_DIRECTORY"])
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -62,7 +63,7 @@ func (in taskInput) spec() (*specs.Spec, error) {
 			Args:            []string{launch.InitFile},
 			Cwd:             "/",
 			Env:             []string{"PATH=" + launch.DefaultPath},
-			User:            specs.User{UID: in.Owner.UID, GID: in.Owner.GID, AdditionalGids: in.Owner.GIDs},
+			User:            specs.User{UID: in.Alloc.Owner.UID, GID: in.Alloc.Owner.GID, AdditionalGids: in.Alloc.Owner.GIDs},
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &score,
@@ -101,20 +102,20 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		}
 	}
 	if in.Node.HostsFile != "" {
-		list = append(list, readOnly(Bind{Source: in.Node.HostsFile, Target: HostsPath}))
+		list = append(list, readOnly(container.Bind{Source: in.Node.HostsFile, Target: HostsPath}))
 	}
 	list = append(list,
 		in.tmp(),
 		mountAt("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=755", "size=1024k"),
 		mountAt(launch.Dir, "bind", in.Node.RunDir, "bind", "ro", "nosuid", "nodev"),
 		mountAt(launch.ProgressFile, "bind", in.Node.Progress, "bind", "rw", "nosuid", "nodev", "noexec"),
-		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
+		readOnly(container.Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
 	if in.Node.RotaPath != "" {
-		list = append(list, readOnly(Bind{Source: in.Node.RotaPath, Target: launch.RotaFile}))
+		list = append(list, readOnly(container.Bind{Source: in.Node.RotaPath, Target: launch.RotaFile}))
 	}
 	if in.Node.Modules != "" {
-		list = append(list, readOnly(Bind{Source: in.Node.Modules, Target: launch.ModulesDir}))
+		list = append(list, readOnly(container.Bind{Source: in.Node.Modules, Target: launch.ModulesDir}))
 	}
 	if len(in.task.Secrets) > 0 {
 		list = append(list, secretsMount())
@@ -154,7 +155,7 @@ func mountAt(target, kind, source string, options ...string) specs.Mount {
 // byDepth puts a directory before its content.
 func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-func readOnly(b Bind) specs.Mount {
+func readOnly(b container.Bind) specs.Mount {
 	return mountAt(b.Target, "bind", b.Source, "rbind", "ro", "nosuid", "nodev")
 }
 
@@ -285,7 +286,7 @@ func (in taskInput) taskResources(rules []specs.LinuxDeviceCgroup) *specs.LinuxR
 // Limits returns the limits of a worker of several tasks, which are set on the parent of their
 // cgroups.
 func Limits(in Input) *specs.LinuxResources {
-	return in.workerLimits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
+	return in.workerLimits(max(in.Alloc.Request.Active.Cores, 1), int64(in.Alloc.Request.Active.Memory))
 }
 
 func (in Input) workerLimits(cores, memory int64) *specs.LinuxResources {

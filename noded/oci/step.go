@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/noded/oci/launch"
@@ -17,7 +18,7 @@ import (
 // Step is one node's part of a step, which a program of the job has started inside the allocation.
 type Step struct {
 	Number       int
-	Programs     []StepProgram
+	Programs     []api.StepProgram
 	Env          []string // of the command that asked for it, NAME=VALUE
 	Workdir      string   // "": the job's
 	Nodes        []string // of the step
@@ -33,12 +34,6 @@ type Step struct {
 	Cyclic       bool
 	Groups       []int            // numbers of the job's groups that it is in, if it is in several
 	Terminal     *launch.Terminal // of the first task here; nil: it has none
-}
-
-// StepProgram is what tasks of a step run.
-type StepProgram struct {
-	Tasks []int // empty: all that no other program names
-	Argv  []string
 }
 
 // StepSpec returns the OCI runtime spec of a part of a step. Node has what is the container's own; its
@@ -58,8 +53,8 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 		return nil, err
 	}
 	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(),
-		Dir:      cmp.Or(s.Workdir, in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
-		Anywhere: s.Workdir == "" && in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+		Dir:      cmp.Or(s.Workdir, in.Alloc.Spec.Workdir, in.Alloc.Spec.SubmitDir, "/tmp"),
+		Anywhere: s.Workdir == "" && in.Alloc.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
@@ -167,16 +162,16 @@ func (in taskInput) stepEnvironment() []string {
 // meetInFirst has all tasks of a step find each other in the first of its groups. The program that starts
 // steps has the variables of the first group of the job, which hold unless it has set others.
 func (in taskInput) meetInFirst(env map[string]string) {
-	group := in.Group
+	group := in.Alloc.Group
 	if len(in.step.Groups) > 0 {
 		group = in.step.Groups[0]
 	}
-	if len(in.Hosts) < 2 || group < 0 || group >= len(in.Spec.Groups) {
+	if len(in.Alloc.Hosts) < 2 || group < 0 || group >= len(in.Alloc.Spec.Groups) {
 		return
 	}
-	addr, port := in.rendezvousOf(group, mainTask(&in.Spec.Groups[group]))
-	for _, usual := range []int{0, in.Group} {
-		host, at := in.rendezvousOf(usual, mainTask(&in.Spec.Groups[usual]))
+	addr, port := in.rendezvousOf(group, mainTask(&in.Alloc.Spec.Groups[group]))
+	for _, usual := range []int{0, in.Alloc.Group} {
+		host, at := in.rendezvousOf(usual, mainTask(&in.Alloc.Spec.Groups[usual]))
 		if env["MASTER_ADDR"] == host && env["MASTER_PORT"] == itoa(at) {
 			env["MASTER_ADDR"], env["MASTER_PORT"] = addr, itoa(port)
 			break
@@ -220,8 +215,8 @@ func (in taskInput) stepVariables() map[string]string {
 		list, count := hostlist.Compress(of), itoa(len(of))
 		env["SLURM_JOB_NODELIST"], env["SLURM_JOB_NUM_NODES"], env["ROTA_NODELIST"] = list, count, list
 	}
-	if len(in.GPUs) > 0 {
-		env["SLURM_JOB_GPUS"] = hostlist.Numbers(in.GPUs)
+	if len(in.Alloc.GPUs) > 0 {
+		env["SLURM_JOB_GPUS"] = hostlist.Numbers(in.Alloc.GPUs)
 	}
 	if len(s.GPUs) > 0 {
 		env["SLURM_STEP_GPUS"] = hostlist.Numbers(s.GPUs)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -14,7 +15,7 @@ func stepExample() (Input, Step) {
 	in.Node.ShmDir, in.Node.TmpDir, in.Node.Cores = "/c/42.2.1/shm", "/c/42.2.1/tmp", []int{4, 5}
 	in.Node.CgroupPath = "/rota/gpu02/42.2.1/step.3"
 	return in, Step{
-		Number: 3, Programs: []StepProgram{{Argv: []string{"worker"}}, {Tasks: []int{1}, Argv: []string{"second"}}},
+		Number: 3, Programs: []api.StepProgram{{Argv: []string{"worker"}}, {Tasks: []int{1}, Argv: []string{"second"}}},
 		Env:   []string{"PATH=/opt/bin", "MASTER_ADDR=gpu01", "SLURM_STEP_GPUS=9", "SLURM_NODEID=7", "RANK=9", "MINE=a=b"},
 		Nodes: []string{"gpu01", "gpu02"}, Counts: []int{1, 2}, Node: 1, Tasks: []int{1, 2}, Cores: 2, CoresPerTask: 1,
 		GPUs: []int{3}, GPUsPerTask: 0,
@@ -89,7 +90,7 @@ func TestAStepKnowsItsNodes(t *testing.T) {
 // runs something.
 func TestTheProgramThatStartsSteps(t *testing.T) {
 	in, _ := stepExample()
-	in.GroupWorker, in.Worker = 0, 0
+	in.Alloc.GroupWorker, in.Alloc.Worker = 0, 0
 	plan, err := Plan(in)
 	if err != nil || len(plan.Ranks) != 1 || plan.Hold {
 		t.Fatalf("%+v, %v", plan, err)
@@ -114,7 +115,7 @@ func TestTheProgramThatStartsSteps(t *testing.T) {
 	if r := spec.Linux.Resources; r.Memory != nil || r.CPU.Cpus != "" {
 		t.Errorf("its container has the limits of the worker: %+v", r)
 	}
-	in.GroupWorker, in.Worker = 1, 1
+	in.Alloc.GroupWorker, in.Alloc.Worker = 1, 1
 	if plan, err = Plan(in); err != nil || len(plan.Ranks) != 0 || !plan.Hold {
 		t.Errorf("%+v, %v", plan, err)
 	}
@@ -123,16 +124,16 @@ func TestTheProgramThatStartsSteps(t *testing.T) {
 // stepInGroups is a part of a step in two groups: on the first worker of the second.
 func stepInGroups() (Input, Step) {
 	in, s := stepExample()
-	later := in.Spec.Groups[0]
+	later := in.Alloc.Spec.Groups[0]
 	later.Name = "het-1"
 	later.Tasks = slices.Clone(later.Tasks)
 	later.Tasks[0].Command, later.Tasks[0].Env = nil, map[string]string{"SLURM_NTASKS": "3", "SLURM_GPUS_PER_TASK": "1"}
-	in.Spec.Groups = append(in.Spec.Groups, later)
-	in.Group, in.GroupWorker, in.Worker, in.Nodes = 1, 0, 1, []string{"gpu02", "gpu03"}
-	in.Hosts = []Hosts{
+	in.Alloc.Spec.Groups = append(in.Alloc.Spec.Groups, later)
+	in.Alloc.Group, in.Alloc.GroupWorker, in.Alloc.Worker, in.Alloc.Nodes = 1, 0, 1, []string{"gpu02", "gpu03"}
+	in.Alloc.Hosts = []api.GroupHosts{
 		{Group: "main", Nodes: []string{"gpu01"}, Has: []model.Vector{{Cores: 8}}, Addrs: []string{"10.0.0.1"},
 			Ports: []int{20001}},
-		{Group: "het-1", Nodes: in.Nodes, Has: []model.Vector{{Cores: 8}, {Cores: 6}},
+		{Group: "het-1", Nodes: in.Alloc.Nodes, Has: []model.Vector{{Cores: 8}, {Cores: 6}},
 			Addrs: []string{"10.0.0.2", "10.0.0.3"}, Ports: []int{20002, 20003}},
 	}
 	s.Env = []string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001"} // of the script

@@ -1,10 +1,13 @@
 package oci
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -33,14 +36,14 @@ func (in Input) findTask() (taskInput, error) {
 // findGroup returns the group of the worker.
 func (in Input) findGroup() (*jobspec.Group, error) {
 	switch {
-	case in.Spec == nil || in.Group < 0 || in.Group >= len(in.Spec.Groups):
-		return nil, fmt.Errorf("the job has no group %d", in.Group)
-	case in.GroupWorker < 0 || in.GroupWorker >= len(in.Nodes):
-		return nil, fmt.Errorf("worker %d does not exist: the group has %d", in.GroupWorker, len(in.Nodes))
-	case len(in.Spec.Groups[in.Group].Tasks) == 0:
+	case in.Alloc.Spec == nil || in.Alloc.Group < 0 || in.Alloc.Group >= len(in.Alloc.Spec.Groups):
+		return nil, fmt.Errorf("the job has no group %d", in.Alloc.Group)
+	case in.Alloc.GroupWorker < 0 || in.Alloc.GroupWorker >= len(in.Alloc.Nodes):
+		return nil, fmt.Errorf("worker %d does not exist: the group has %d", in.Alloc.GroupWorker, len(in.Alloc.Nodes))
+	case len(in.Alloc.Spec.Groups[in.Alloc.Group].Tasks) == 0:
 		return nil, errors.New("the group has no task")
 	}
-	return &in.Spec.Groups[in.Group], nil
+	return &in.Alloc.Spec.Groups[in.Alloc.Group], nil
 }
 
 // Tasks lists the tasks of the worker. They must not be changed.
@@ -60,7 +63,7 @@ func (in taskInput) alone() bool { return len(in.group.Tasks) == 1 && !in.group.
 // sees the first ones.
 func (in Input) gpusOf(g *jobspec.Group) []int {
 	if len(g.Tasks) == 1 {
-		return in.GPUs
+		return in.Alloc.GPUs
 	}
 	task := &g.Tasks[in.Task]
 	first := 0
@@ -69,8 +72,8 @@ func (in Input) gpusOf(g *jobspec.Group) []int {
 			first += t.Resources.GPUs
 		}
 	}
-	first = min(first, len(in.GPUs))
-	return slices.Clip(in.GPUs[first:min(first+task.Resources.GPUs, len(in.GPUs))])
+	first = min(first, len(in.Alloc.GPUs))
+	return slices.Clip(in.Alloc.GPUs[first:min(first+task.Resources.GPUs, len(in.Alloc.GPUs))])
 }
 
 // sideBySide reports whether a task runs as long as the worker's main tasks do.
@@ -79,18 +82,31 @@ func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle
 // rendezvous returns the address at which the workers of the group find each other: the first
 // worker, which has rank 0. The port is the task's own if it names one.
 func (in taskInput) rendezvous() (addr string, port int) {
-	own := slices.IndexFunc(in.Hosts, func(h Hosts) bool { return h.Group == in.group.Name })
+	own := slices.IndexFunc(in.Alloc.Hosts, func(h api.GroupHosts) bool { return h.Group == in.group.Name })
 	return in.rendezvousOf(own, in.task)
 }
 
 // rendezvousOf returns the same for a task of one of the groups that start together.
 func (in taskInput) rendezvousOf(group int, task *jobspec.Task) (addr string, port int) {
-	addr, port = in.MasterAddr, in.MasterPort
-	if group >= 0 && group < len(in.Hosts) && len(in.Hosts[group].Addrs) > 0 && len(in.Hosts[group].Ports) > 0 {
-		addr, port = in.Hosts[group].Addrs[0], in.Hosts[group].Ports[0]
+	addr, port = in.Alloc.MasterAddr, in.Alloc.MasterPort
+	if group >= 0 && group < len(in.Alloc.Hosts) {
+		if h := in.Alloc.Hosts[group]; len(h.Addrs) > 0 && len(h.Ports) > 0 {
+			addr, port = h.Addrs[0], h.Ports[0]
+		}
 	}
 	if l := task.Launch; l != nil && l.Port != 0 {
 		port = l.Port
 	}
 	return addr, port
 }
+
+// arrayTask returns which task of an array the job is, nil if it is none.
+func (in Input) arrayTask() *api.ArrayPlace {
+	if p := in.Alloc.Array; p != nil && p.Index != nil {
+		return p
+	}
+	return nil
+}
+
+// arrayJob returns the array job of an array task.
+func (in Input) arrayJob() model.JobID { return cmp.Or(in.Alloc.Array.Job, in.Alloc.Record) }
