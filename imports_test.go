@@ -175,7 +175,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/reserve": {
 		ours: []string{
-			"controld/model", "controld/fsm/groups", "controld/sched/fit", "controld/sched/queue",
+			"controld/model", "controld/fsm", "controld/fsm/groups", "controld/sched/fit", "controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "reservations protect queue heads and know no policy",
@@ -251,7 +251,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/explain": {
 		ours: []string{"controld/fsm/estimate", "controld/fsm/topology",
-			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "jobspec", "controld/fsm/steering", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue",
 			"controld/sched/scratch",

@@ -43,8 +43,8 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 		apply(fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}})
 		var plan fsm.CommitPlan
 		for m := range n {
-			plan.Actions = append(plan.Actions, fsm.Action{Start: &fsm.StartJob{Job: 1, TaskNumber: m + 1,
-				Places: []model.Place{{Node: "n1"}}}})
+			plan.Actions = append(plan.Actions, &fsm.StartJob{Job: 1, TaskNumber: m + 1,
+				Places: []model.Place{{Node: "n1"}}})
 		}
 		for i, err := range apply(plan).([]error) {
 			if err != nil {

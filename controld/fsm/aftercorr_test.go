@@ -21,7 +21,7 @@ func (w *world) element(parent model.JobID, index, exit int) {
 	n := 1 + w.job(parent).Spec.Array.Ordinal(index)
 	node := fmt.Sprintf("own%d", w.index)
 	w.node(node, 8)
-	w.ok(w.plan(Action{Start: &StartJob{Job: parent, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}}))
+	w.ok(w.plan(&StartJob{Job: parent, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}))
 	w.run(parent + model.JobID(n))
 	w.report(parent+model.JobID(n), 0, model.WorkerExited, code(exit))
 }
@@ -53,8 +53,8 @@ func TestElementByElement(t *testing.T) {
 	if j := w.job(second); j.Blocked() || groups.KeyOf(j).Held {
 		t.Fatal("an element is ready and it is held")
 	}
-	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1,
-		Places: []model.Place{w.place("own8", 1)}}}); err == nil {
+	if err := w.plan(&StartJob{Job: second, TaskNumber: 1,
+		Places: []model.Place{w.place("own8", 1)}}); err == nil {
 		t.Fatal("an element starts before its counterpart has ended")
 	}
 	w.element(first, 20, 1)

@@ -74,7 +74,7 @@ func TestTheCodeOfAnArray(t *testing.T) {
 		w.ok(err)
 		w.element(id, 1, exit)
 		w.node("n9", 8)
-		w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 2, Places: []model.Place{w.place("n9", 1)}}}))
+		w.ok(w.plan(&StartJob{Job: id, TaskNumber: 2, Places: []model.Place{w.place("n9", 1)}}))
 		w.run(id + 2)
 		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID,
 			Targets: []Target{{ID: id, Tasks: ranges.Span(2, 2)}}})

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
@@ -40,6 +41,19 @@ func copyWithAttempt(j *model.Job, workers int) (*model.Job, *model.Attempt) {
 	kept := j.Attempts[max(0, len(j.Attempts)+1-model.MaxAttemptsKept):]
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), model.Attempt{Workers: make([]model.Worker, workers)})
 	return &next, &next.Attempts[len(kept)]
+}
+
+// attempt returns a job's live attempt if it has that number.
+func (m *Machine) attempt(id model.JobID, n int) (*model.Attempt, error) {
+	j := m.v.Job(id)
+	if j == nil {
+		return nil, model.ErrNoJob
+	}
+	a := j.Live()
+	if a == nil || a.N != n {
+		return nil, fmt.Errorf("attempt %d: %w", n, model.ErrOldAttempt)
+	}
+	return a, nil
 }
 
 // lose ends, without word from them, the workers for which gone says so.

@@ -75,7 +75,7 @@ func BenchmarkStartFinish(b *testing.B) {
 			p.GPUs = append(p.GPUs, g)
 		}
 		start := &StartJob{Job: next, Places: []model.Place{p}}
-		if err := apply(CommitPlan{Actions: []Action{{Start: start}}}).([]error)[0]; err != nil {
+		if err := apply(CommitPlan{Actions: []Action{start}}).([]error)[0]; err != nil {
 			b.Fatal(err)
 		}
 		for _, state := range []model.WorkerState{model.WorkerRunning, model.WorkerExited} {
@@ -186,6 +186,42 @@ func BenchmarkSubmitArray(b *testing.B) {
 			b.Fatal(err)
 		}
 		if _, err := s.Apply(s.Index()+1, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// largePlan is a plan that starts 1,000 jobs with four GPUs each.
+func largePlan() Entry {
+	plan := CommitPlan{BasedOn: 7, At: 1000, Rules: 1}
+	for i := range 1000 {
+		plan.Actions = append(plan.Actions, &StartJob{Job: model.JobID(i + 1), Port: 20_000 + i,
+			Places: []model.Place{{Node: fmt.Sprintf("n%05d", i), GPUs: []int{0, 1, 2, 3}}}})
+	}
+	return Entry{Stamp: model.Stamp{At: 1000, Wall: 1000}, Command: plan}
+}
+
+// BenchmarkPlanEncode writes a large plan as an entry of the log.
+func BenchmarkPlanEncode(b *testing.B) {
+	e := largePlan()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Encode(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPlanDecode reads a large plan from an entry of the log.
+func BenchmarkPlanDecode(b *testing.B) {
+	data, err := Encode(largePlan())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(data); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// envelope is the form of an entry in the log. Its body is a Command when it is written and JSON
-// when it is read.
+// envelope is the form of an entry in the log. Its body is a command, or the command's stored form,
+// when it is written, and JSON when it is read.
 type envelope[Body any] struct {
 	Kind Kind          `json:"kind"`
 	At   model.Instant `json:"at"`
@@ -19,12 +19,19 @@ type envelope[Body any] struct {
 	Body Body          `json:"body"`
 }
 
+// storedApart is a command whose form in the log is another type.
+type storedApart interface{ stored() any }
+
 // Encode returns an entry as one line of JSON without the line's end.
 func Encode(e Entry) ([]byte, error) {
 	if err := checkKind(e.Command); err != nil {
 		return nil, fmt.Errorf("encode entry: %w", err)
 	}
-	b, err := json.Marshal(envelope[Command]{Kind: e.Command.Kind(), At: e.At, Wall: e.Wall, Body: e.Command})
+	body := any(e.Command)
+	if c, ok := body.(storedApart); ok {
+		body = c.stored() // its MarshalJSON would make the encoder read the text once more
+	}
+	b, err := json.Marshal(envelope[any]{Kind: e.Command.Kind(), At: e.At, Wall: e.Wall, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Command.Kind(), err)
 	}
@@ -52,7 +59,13 @@ func Decode(data []byte) (Entry, error) {
 
 func decodeAs[C Command](body []byte) (Command, error) {
 	var c C
-	if err := decodeStrict(body, &c); err != nil {
+	var err error
+	if u, ok := any(&c).(json.Unmarshaler); ok {
+		err = u.UnmarshalJSON(body) // directly: the decoder would read the text once more
+	} else {
+		err = decodeStrict(body, &c)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -83,6 +83,8 @@ func fill(v reflect.Value, depth int) {
 		v.Set(reflect.ValueOf(testSpec(2, 1)))
 	case v.Type() == reflect.TypeFor[jobspec.NodeLoss]():
 		v.Set(reflect.ValueOf(jobspec.NodeLossWait))
+	case v.Type() == reflect.TypeFor[Action]():
+		v.Set(reflect.ValueOf(&Settle{})) // for the others see TestEveryActionIsStored
 	case v.Type() == reflect.TypeFor[ranges.Ranges]():
 		v.Set(reflect.ValueOf(ranges.Span(2, 3)))
 	case depth > 8:

@@ -21,7 +21,7 @@ func (w *world) down(nodes ...string) {
 }
 
 func lost(id model.JobID) Action {
-	return Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}
+	return &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}
 }
 
 // TestAJobWaitsForItsNode: neither its lease nor any time ends it, its node's return and its own exit do

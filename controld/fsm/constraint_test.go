@@ -130,7 +130,7 @@ func (w *world) startAnywhere(r *rand.Rand) (error, bool) {
 		c.Places = append(c.Places, place)
 	}
 	c.Port, _ = w.s.View().FreePort(c.Places[0].Node, taken[c.Places[0].Node]...)
-	result, _ := w.apply(CommitPlan{Actions: []Action{{Start: c}}})
+	result, _ := w.apply(CommitPlan{Actions: []Action{c}})
 	if err := result.([]error)[0]; err != nil {
 		return err, true
 	}
@@ -171,8 +171,8 @@ func TestWholeNodeIsCharged(t *testing.T) {
 	spec.Groups[0].Exclusive, spec.Groups[0].MaxWorkersPerNode = true, 2
 	id := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	other := w.submit(1, 1)
-	w.ok(w.plan(Action{Start: &StartJob{Job: id, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
-		{Node: "n1", GPUs: []int{1}}}}}))
+	w.ok(w.plan(&StartJob{Job: id, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
+		{Node: "n1", GPUs: []int{1}}}}))
 	if err := w.start(other, "n1"); err == nil {
 		t.Fatal("another job got in")
 	}

@@ -37,18 +37,3 @@ func (m *Machine) setTimes(j *model.Job) error {
 	}
 	return nil
 }
-
-// planGiveUp ends a job that waits and can no longer end by its deadline.
-func (m *Machine) planGiveUp(id model.JobID) error {
-	j := m.v.Job(id)
-	switch {
-	case j == nil:
-		return model.ErrNoJob
-	case !j.Waits():
-		return model.ErrWrongState
-	case !j.PastDue(m.v.At()):
-		return model.ErrNotPastDue
-	}
-	m.giveUp(j, model.PastDue, model.Reason{Code: model.ReasonDeadline, Until: j.Deadline}, 0)
-	return nil
-}

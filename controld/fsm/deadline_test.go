@@ -54,7 +54,7 @@ func TestBegin(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.node("n", 8)
-	giveUp := func(id model.JobID) error { return w.plan(Action{GiveUp: &id}) }
+	giveUp := func(id model.JobID) error { return w.plan(&GiveUp{Job: id}) }
 	free, err := w.timed(0, 100)
 	w.ok(err)
 	tight, err := w.timed(0, 100, limited(40))

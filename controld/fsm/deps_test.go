@@ -344,7 +344,7 @@ func TestCascade(t *testing.T) {
 			}
 			for _, s := range []*Machine{s, twin, Fork(s.View())} {
 				apply(s, TrimHistory{UpTo: 5}) // nothing is forgotten while a job is still to be told
-				apply(s, CommitPlan{Actions: []Action{{Settle: true}}})
+				apply(s, CommitPlan{Actions: []Action{&Settle{}}})
 				if s.View().HasUnsettled() || s.v.Trimmed() != 0 || len(s.v.Finished(0)) != n {
 					t.Fatalf("%d of %d ended, trimmed %d", len(s.v.Finished(0)), n, s.v.Trimmed())
 				}

@@ -23,7 +23,7 @@ func TestWhoseRoomItIs(t *testing.T) {
 		if c.other {
 			other = w.submit(1, 8)
 		}
-		w.ok(w.plan(Action{Stop: &StopJob{Job: run, Attempt: 1, Cause: model.CauseTE, For: other}}))
+		w.ok(w.plan(&StopJob{Job: run, Attempt: 1, Cause: model.CauseTE, For: other}))
 		if c.cancels {
 			w.ok(w.control(model.VerbCancel, alice.UID, false, other))
 		}

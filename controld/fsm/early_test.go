@@ -16,7 +16,7 @@ func hourly(j *jobspec.Job) {
 
 func (w *world) tell(id model.JobID) error {
 	w.t.Helper()
-	return w.plan(Action{Early: &EarlySignal{Job: id, Attempt: w.job(id).Attempt}})
+	return w.plan(&EarlySignal{Job: id, Attempt: w.job(id).Attempt})
 }
 
 // TestAnAttemptIsToldOnce notices a signal that comes too soon, twice, unasked, or to a job that is
@@ -81,7 +81,7 @@ func TestARequeueWinsAtTheLimit(t *testing.T) {
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"}, hourly)
 	w.wait(3600)
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}))
 	was := *w.job(id).Live().Stop
 	w.wait(5)
 	w.ok(w.control(model.VerbRequeue, 1000, false, id))
@@ -90,7 +90,7 @@ func TestARequeueWinsAtTheLimit(t *testing.T) {
 		s.Signal != was.Signal {
 		t.Errorf("its stop was %+v and is %+v", was, *s)
 	}
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}), model.ErrStopping)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}), model.ErrStopping)
 	w.report(id, 0, model.WorkerExited, signal(9))
 	w.state(id, model.Pending)
 	w.cause(id, model.CauseRequeue)
@@ -103,7 +103,7 @@ func TestARequeueWinsAtTheLimit(t *testing.T) {
 	w.ok(w.start(dated, "n1"))
 	w.run(dated)
 	w.wait(3600)
-	w.ok(w.plan(Action{Stop: &StopJob{Job: dated, Attempt: 1, Cause: model.CauseTimeout}}))
+	w.ok(w.plan(&StopJob{Job: dated, Attempt: 1, Cause: model.CauseTimeout}))
 	w.refused(w.control(model.VerbRequeue, 1000, false, dated), model.ErrStopping)
 	w.report(dated, 0, model.WorkerExited, code(85))
 	w.state(dated, model.TimedOut)
@@ -119,7 +119,7 @@ func TestAJobRequeuesItselfAtItsLimit(t *testing.T) {
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"}, hourly)
 	w.wait(3600)
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}))
 	ask := func(id model.JobID) error {
 		return w.must(ControlJobs{Verb: model.VerbRequeue, Targets: targets(id), By: 1000,
 			Own: true}).([]model.ControlResult)[0].Err
@@ -207,7 +207,7 @@ func TestAGangAsksAsOne(t *testing.T) {
 		w.node("n2", 8)
 		id := w.running(1, []string{"n1", "n2"}, hourly)
 		w.wait(3600)
-		w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}))
+		w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}))
 		w.report(id, 0, model.WorkerExited, code(85))
 		w.report(id, 1, model.WorkerExited, c.second)
 		if got := w.job(id).State; got != c.want {

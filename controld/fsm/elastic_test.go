@@ -50,7 +50,7 @@ func (w *world) resize(id model.JobID, leave []int, nodes ...string) error {
 	for _, n := range nodes {
 		r.Join = append(r.Join, w.place(n, int(j.Request.Active.GPUs/1000)))
 	}
-	return w.plan(Action{Resize: r})
+	return w.plan(r)
 }
 
 // leaves has a worker exit as one that has saved when it was asked to.
@@ -114,7 +114,7 @@ func TestElasticStarts(t *testing.T) {
 	w.on(id, "n1", "n2", "n3", "n4")
 
 	// A displaced job goes back to the queue as small as it may be.
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseOrder}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseOrder}))
 	w.leaves(id, 0, 1, 2, 3)
 	w.state(id, model.Pending)
 	if j := w.job(id); j.Workers != 2 || len(j.Attempts[0].Workers) != 4 || j.Ledger.GPUMS != 0 {
@@ -130,14 +130,14 @@ func TestShrink(t *testing.T) {
 	id := w.stretch(3, []string{"n1", "n2", "n3", "n4"}, elastic(1, 4))
 	other := w.submit(2, 3)
 	w.wait(5)
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}}))
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}))
 	w.state(id, model.Completing)
 	stop := w.job(id).Live().Stop
 	if stop.Cause != model.CauseShrink || stop.Signal != "SIGTERM" || stop.KillAt != w.at+30_000 || stop.For != other {
 		t.Fatalf("stopped with %+v", stop)
 	}
 	w.refused(w.resize(id, []int{1}), model.ErrStopping)
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseShrink}}), model.ErrStopping)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseShrink}), model.ErrStopping)
 
 	w.wait(5)
 	w.leaves(id, 0, 1)
@@ -194,8 +194,8 @@ func TestGrow(t *testing.T) {
 	w.frees("n3", 1)
 	blocked := w.submit(1, 2)
 	var fit *model.FitError
-	if err := w.plan(Action{Start: &StartJob{Job: blocked,
-		Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}}); !errors.As(err, &fit) {
+	if err := w.plan(&StartJob{Job: blocked,
+		Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}); !errors.As(err, &fit) {
 		t.Fatalf("it starts in room that another is to grow into: %v", err)
 	}
 	if got := w.s.v.Desired("n3"); len(got) != 0 {
@@ -219,11 +219,11 @@ func TestGrow(t *testing.T) {
 func TestResizeGivesWay(t *testing.T) {
 	for name, stop := range map[string]func(*world, model.JobID) error{
 		"te": func(w *world, id model.JobID) error {
-			return w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTE}})
+			return w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTE})
 		},
 		"cancel": func(w *world, id model.JobID) error { return w.control(model.VerbCancel, 1000, false, id) },
 		"timeout": func(w *world, id model.JobID) error {
-			return w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}})
+			return w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout})
 		},
 		"lease": func(w *world, id model.JobID) error {
 			w.report(id, 1, model.WorkerExited, func(r *model.WorkerReport) { r.Lease = true })
@@ -348,7 +348,7 @@ func TestResizeOfPart(t *testing.T) {
 		for i := range c.Places {
 			c.Places[i].Port = 20001 + i%3
 		}
-		return w.plan(Action{Start: c})
+		return w.plan(c)
 	}
 	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2),
 		w.place("n4", 1)}}))
@@ -358,10 +358,10 @@ func TestResizeOfPart(t *testing.T) {
 		t.Fatalf("elastic %+v, size %d of %d, parts %+v", e, j.Size(), j.Workers, j.Parts)
 	}
 	w.run(id)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
-		Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
+	w.refused(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}), model.ErrBadSize)
+	w.refused(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}), model.ErrBadSize)
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
+		Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}))
 	w.leaves(id, 3, 1, 0, 2)
 	w.on(id, "n1", "n3", "n1", "n4", "n4")
 	ports := map[[2]any]bool{}
@@ -372,7 +372,7 @@ func TestResizeOfPart(t *testing.T) {
 		ports[[2]any{x.Node, x.Port}] = true
 	}
 	w.run(id)
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}}))
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}))
 	w.leaves(id, 0, 1, 2, 3, 4)
 	w.on(id, "n1", "n1", "n4")
 	if got := w.job(id).Total(); got.GPUs != 4000 {
@@ -387,28 +387,28 @@ func TestResizeRefusals(t *testing.T) {
 	waiting, gone := w.submit3(1, elastic(1, 2)), w.submit(1, 1)
 	w.ok(w.control(model.VerbCancel, 1000, false, gone))
 	w.refused(w.resize(fixed, []int{0}), model.ErrNotElastic)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: 999, Attempt: 1}}), model.ErrNoJob)
+	w.refused(w.plan(&ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}), model.ErrOldAttempt)
+	w.refused(w.plan(&ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}), model.ErrOldAttempt)
+	w.refused(w.plan(&ResizeJob{Job: 999, Attempt: 1}), model.ErrNoJob)
 	w.refused(w.resize(id, nil), model.ErrBadSize)
 	w.refused(w.resize(id, []int{0}), model.ErrBadSize)                // below the fewest
 	w.refused(w.resize(id, nil, "n3"), model.ErrBadSize)               // no multiple
 	w.refused(w.resize(id, []int{1, 0}, "n3", "n4"), model.ErrBadSize) // out of order
 	w.refused(w.resize(id, []int{2}, "n3"), model.ErrBadSize)          // no such worker
 	w.refused(w.resize(id, nil, "n1", "n3"), model.ErrWrongPlaces)     // two on a node
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1,
-		Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
-	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
-		Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
+	w.refused(w.plan(&ResizeJob{Job: id, Attempt: 1,
+		Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}), model.ErrNoNode)
+	w.refused(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
+		Join: []model.Place{w.place("n3", 2)}, For: gone}), model.ErrNotWanted)
 	w.ok(w.start(w.submit(1, 3), "n4"))
 	var fit *model.FitError
 	grow := &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n4", GPUs: []int{2, 3}}}}
-	if err := w.plan(Action{Resize: grow}); !errors.As(err, &fit) {
+	if err := w.plan(grow); !errors.As(err, &fit) {
 		t.Errorf("it grows into room that there is not: %v", err)
 	}
 	w.frees("n3", 3) // nothing was taken
 	w.leavesWell(id, 0)
-	w.refused(w.plan(Action{Resize: grow}), model.ErrWrongState)
+	w.refused(w.plan(grow), model.ErrWrongState)
 }
 
 // TestExclusiveResize has workers keep whole nodes to themselves while they are resized.
@@ -560,7 +560,7 @@ func TestPortsOfAGang(t *testing.T) {
 		for i := range start.Places {
 			start.Places[i].Port = c.ports[i+1]
 		}
-		if err := w.plan(Action{Start: start}); !errors.Is(err, c.want) || c.want == nil && err != nil {
+		if err := w.plan(start); !errors.Is(err, c.want) || c.want == nil && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if c.want != nil {

@@ -56,7 +56,7 @@ func TestHowJobsEnd(t *testing.T) {
 	retries := func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 2, Delay: 17} }
 	stop := func(cause model.Cause) func(*world, model.JobID, model.JobID) {
 		return func(w *world, id, other model.JobID) {
-			w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: cause, For: other}}))
+			w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: cause, For: other}))
 		}
 	}
 	none := func(*world, model.JobID, model.JobID) {}
@@ -214,23 +214,23 @@ func TestWhichAttemptAnActionIsFor(t *testing.T) {
 	waiting := w.submit(1, 8)
 	for name, act := range map[string]func(model.JobID, int) Action{
 		"stop": func(id model.JobID, n int) Action {
-			return Action{Stop: &StopJob{Job: id, Attempt: n, Cause: model.CauseDrain}}
+			return &StopJob{Job: id, Attempt: n, Cause: model.CauseDrain}
 		},
 		"end": func(id model.JobID, n int) Action {
-			return Action{End: &EndAttempt{Job: id, Attempt: n, Cause: model.CauseNodeLost}}
+			return &EndAttempt{Job: id, Attempt: n, Cause: model.CauseNodeLost}
 		},
 		"suspend": func(id model.JobID, n int) Action {
-			return Action{Suspend: &SuspendJob{Job: id, Attempt: n, Cause: model.CauseSlice}}
+			return &SuspendJob{Job: id, Attempt: n, Cause: model.CauseSlice}
 		},
-		"resume": func(id model.JobID, n int) Action { return Action{Resume: &ResumeJob{Job: id, Attempt: n}} },
-		"resize": func(id model.JobID, n int) Action { return Action{Resize: &ResizeJob{Job: id, Attempt: n}} },
-		"move":   func(id model.JobID, n int) Action { return Action{Move: &MoveJob{Job: id, Attempt: n}} },
-		"early":  func(id model.JobID, n int) Action { return Action{Early: &EarlySignal{Job: id, Attempt: n}} },
+		"resume": func(id model.JobID, n int) Action { return &ResumeJob{Job: id, Attempt: n} },
+		"resize": func(id model.JobID, n int) Action { return &ResizeJob{Job: id, Attempt: n} },
+		"move":   func(id model.JobID, n int) Action { return &MoveJob{Job: id, Attempt: n} },
+		"early":  func(id model.JobID, n int) Action { return &EarlySignal{Job: id, Attempt: n} },
 		"pack": func(id model.JobID, n int) Action {
-			return Action{Pack: &PackJob{Job: id, Attempt: n, Host: 1, HostAttempt: 1}}
+			return &PackJob{Job: id, Attempt: n, Host: 1, HostAttempt: 1}
 		},
 		"pack beside": func(id model.JobID, n int) Action {
-			return Action{Pack: &PackJob{Job: 1, Attempt: 1, Host: id, HostAttempt: n}}
+			return &PackJob{Job: 1, Attempt: 1, Host: id, HostAttempt: n}
 		},
 	} {
 		for _, c := range []struct {
@@ -248,16 +248,16 @@ func TestWhichAttemptAnActionIsFor(t *testing.T) {
 		act  Action
 		want error
 	}{
-		"start of no job":        {Action{Start: &StartJob{Job: 99}}, model.ErrNoJob},
-		"start of one that runs": {Action{Start: &StartJob{Job: id}}, model.ErrWrongState},
-		"give up no job":         {Action{GiveUp: ptr(model.JobID(99))}, model.ErrNoJob},
-		"give up one that runs":  {Action{GiveUp: ptr(id)}, model.ErrWrongState},
-		"give up one in time":    {Action{GiveUp: ptr(waiting)}, model.ErrNotPastDue},
-		"reserve for no job":     {Action{Reserve: &model.Reservation{Job: 99}}, model.ErrNoJob},
-		"unreserve":              {Action{Unreserve: ptr(waiting)}, model.ErrNoReservation},
-		"nothing":                {Action{}, model.ErrBadAction},
-		"two":                    {Action{Settle: true, GiveUp: ptr(waiting)}, model.ErrBadAction},
-		"settle":                 {Action{Settle: true}, nil},
+		"start of no job":        {&StartJob{Job: 99}, model.ErrNoJob},
+		"start of one that runs": {&StartJob{Job: id}, model.ErrWrongState},
+		"give up no job":         {&GiveUp{Job: 99}, model.ErrNoJob},
+		"give up one that runs":  {&GiveUp{Job: id}, model.ErrWrongState},
+		"give up one in time":    {&GiveUp{Job: waiting}, model.ErrNotPastDue},
+		"reserve for no job":     {&Reserve{Job: 99}, model.ErrNoJob},
+		"unreserve":              {&Unreserve{Job: waiting}, model.ErrNoReservation},
+		"nothing":                {nil, model.ErrBadAction},
+		"two":                    {(&storedAction{Settle: true, GiveUp: ptr(waiting)}).action(), model.ErrBadAction},
+		"settle":                 {&Settle{}, nil},
 	} {
 		if err := w.plan(c.act); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -273,9 +273,9 @@ func TestAReservationOutlivesItsNode(t *testing.T) {
 	w.node("n2", 4)
 	id := w.submit(1, 4)
 	w.at += 333
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1",
+	w.ok(w.plan(&Reserve{Job: id, Claims: []model.Claim{{Node: "n1",
 		Resources: model.Vector{GPUs: 4000}}},
-		Until: w.at + 5000, Guaranteed: true, Leftover: true, ForPreemptor: true}}))
+		Until: w.at + 5000, Guaranteed: true, Leftover: true, ForPreemptor: true}))
 	kept := *w.s.v.Reservation(id)
 	if kept.At != w.at || kept.Until != w.at+5000 || !kept.Guaranteed || !kept.Leftover || !kept.ForPreemptor {
 		t.Errorf("kept from %d until %d, now is %d", kept.At, kept.Until, w.at)
@@ -289,8 +289,8 @@ func TestAReservationOutlivesItsNode(t *testing.T) {
 			t.Fatalf("while n1 is %s: %+v", s, r)
 		}
 	}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n2",
-		Resources: model.Vector{GPUs: 4000}}}}}))
+	w.ok(w.plan(&Reserve{Job: id, Claims: []model.Claim{{Node: "n2",
+		Resources: model.Vector{GPUs: 4000}}}}))
 	if r := w.s.v.Reservation(id); r.At != kept.At || r.Claims[0].Node != "n2" || len(w.s.v.Reservations()) != 1 {
 		t.Errorf("it loses its rank: %+v", r)
 	}

@@ -19,6 +19,9 @@ func TestDataFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		types[string(kind)] = reflect.TypeOf(c)
+		if c, ok := c.(storedApart); ok {
+			types[string(kind)] = reflect.TypeOf(c.stored())
+		}
 	}
 	formattest.Check(t, state.DataFormat, *update, types)
 }

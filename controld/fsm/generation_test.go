@@ -47,7 +47,7 @@ func TestNothingChangesUntilAMajorityFollows(t *testing.T) {
 		accept(n)
 		for _, c := range []Command{SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1)}},
 			ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: waits}}}, UpdateJobs{IDs: []model.JobID{waits}},
-			CommitPlan{Actions: []Action{{Start: &StartJob{Job: waits, Places: []model.Place{w.place("n1", 1)}}}}}} {
+			CommitPlan{Actions: []Action{&StartJob{Job: waits, Places: []model.Place{w.place("n1", 1)}}}}} {
 			if _, err := w.apply(c); !errors.Is(err, generation.ErrUnsettled) {
 				t.Errorf("%s after %s: %v", c.Kind(), n, err)
 			}

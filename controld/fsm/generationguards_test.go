@@ -188,8 +188,8 @@ func TestWhichJobsAreHeldAfterAGeneration(t *testing.T) {
 		w.node("n1", 4)
 		id := c.job(w)
 		if j := w.job(id); j.StillToStart() && j.Hold == model.NotHeld {
-			w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1",
-				Resources: model.Vector{GPUs: 1000}}}}}))
+			w.ok(w.plan(&Reserve{Job: id, Claims: []model.Claim{{Node: "n1",
+				Resources: model.Vector{GPUs: 1000}}}}))
 		}
 		reserved := w.s.v.Reservation(id) != nil
 		w.raised()
@@ -226,8 +226,8 @@ func TestATaskThatRanAfterTheStateWasSaved(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
 	id := w.submit(1, 1, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-1"} })
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1",
-		Resources: model.Vector{GPUs: 1000}}}}}))
+	w.ok(w.plan(&Reserve{Job: id, Claims: []model.Claim{{Node: "n1",
+		Resources: model.Vector{GPUs: 1000}}}}))
 	w.must(ControlJobs{Verb: model.VerbHold, Targets: []Target{{ID: id, Tasks: ranges.Span(1, 1)}}, By: 1000})
 	w.raised()
 	w.wait(3)

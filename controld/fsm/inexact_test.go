@@ -14,9 +14,9 @@ func inexactPlans() map[string]CommitPlan {
 	stop, resize := &StopJob{Job: 1, Attempt: 1, Cause: model.CauseTE, For: 2, Inexact: true},
 		&ResizeJob{Job: 1, Attempt: 1, Leave: []int{0}, For: 2, Inexact: true}
 	return map[string]CommitPlan{
-		"stop":   {BasedOn: 1, Actions: []Action{{Stop: stop}}},
-		"resize": {BasedOn: 1, Actions: []Action{{Resize: resize}}},
-		"last":   {BasedOn: 1, Actions: []Action{{Stop: &StopJob{Job: 3, Attempt: 1, Cause: model.CauseTE}}, {Stop: stop}}},
+		"stop":   {BasedOn: 1, Actions: []Action{stop}},
+		"resize": {BasedOn: 1, Actions: []Action{resize}},
+		"last":   {BasedOn: 1, Actions: []Action{&StopJob{Job: 3, Attempt: 1, Cause: model.CauseTE}, stop}},
 	}
 }
 
@@ -42,8 +42,8 @@ func TestInexactChangesNothing(t *testing.T) {
 		w.run(whole)
 		part := w.stretch(4, []string{"n2", "n3"}, elastic(1, 2))
 		taker := w.submit(2, 4)
-		w.ok(w.plan(Action{Stop: &StopJob{Job: whole, Attempt: 1, Cause: model.CauseTE, For: taker, Inexact: inexact}}))
-		w.ok(w.plan(Action{Resize: &ResizeJob{Job: part, Attempt: 1, Leave: []int{1}, For: taker, Inexact: inexact}}))
+		w.ok(w.plan(&StopJob{Job: whole, Attempt: 1, Cause: model.CauseTE, For: taker, Inexact: inexact}))
+		w.ok(w.plan(&ResizeJob{Job: part, Attempt: 1, Leave: []int{1}, For: taker, Inexact: inexact}))
 		return w.snapshot()
 	}
 	if is, would := after(true), after(false); !bytes.Equal(is, would) {

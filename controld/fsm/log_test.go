@@ -207,8 +207,8 @@ func everything(w *world) {
 	w.ok(w.start(2, "n3"))
 	w.report(2, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Message = "no image" })
 	waiting := w.submit(2, 3)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
-		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}}))
+	w.ok(w.plan(&Reserve{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}))
 	oom, lease := func(r *model.WorkerReport) { r.OOM = true }, func(r *model.WorkerReport) { r.Lease = true }
 	ends := []func(*model.WorkerReport){code(0), code(3), code(85), signal(9), oom, lease}
 	for i, end := range ends {
@@ -222,7 +222,7 @@ func everything(w *world) {
 		w.report(id, 0, model.WorkerExited, end)
 	}
 	stopped := w.running(1, []string{"n3"}, func(j *jobspec.Job) { j.Class = jobspec.TE })
-	w.ok(w.plan(Action{Stop: &StopJob{Job: stopped, Attempt: 1, Cause: model.CauseTimeout}}))
+	w.ok(w.plan(&StopJob{Job: stopped, Attempt: 1, Cause: model.CauseTimeout}))
 	w.report(stopped, 0, model.WorkerExited, signal(15))
 	held := w.submit(1, 1)
 	priority := 70
@@ -232,9 +232,9 @@ func everything(w *world) {
 	w.ok(w.control(model.VerbCancel, 1000, false, gone))
 	w.must(SetNodeState{Node: "n2", BootID: "b1", State: model.NodeDown, Reason: "silent"})
 	w.wait(700)
-	_ = w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}}) // witnesses may keep it
+	_ = w.plan(&EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}) // witnesses may keep it
 	w.must(DeclareLost{Node: "n2", BootID: "b1", Newest: 2})
-	w.ok(w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}}))
+	w.ok(w.plan(&EndAttempt{Job: 1, Attempt: 1, Cause: model.CauseNodeLost}))
 	w.must(SetNodeState{Node: "n3", State: model.NodeDrained, Reason: "service"})
 	rebooted := testNode("n2", 4)
 	rebooted.BootID = "b2"
@@ -246,9 +246,9 @@ func everything(w *world) {
 	w.must(RevokeAPIToken{ID: "t1"})
 	w.must(SubmitJobs{Owner: alice, NewAccount: "staff", Jobs: []*jobspec.Job{testSpec(1, 0)}})
 	w.must(TrimHistory{UpTo: 2})
-	w.ok(w.plan(Action{Unreserve: &waiting}))
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
-		Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
+	w.ok(w.plan(&Unreserve{Job: waiting}))
+	w.ok(w.plan(&Reserve{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}))
 	recovered(w)
 }
 

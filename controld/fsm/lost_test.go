@@ -44,7 +44,7 @@ func TestWhatLeavingCosts(t *testing.T) {
 			other = w.submit(1, 8, func(j *jobspec.Job) { j.Account = "vision" })
 		}
 		w.wait(100)
-		w.ok(w.plan(Action{Stop: &StopJob{Job: run, Attempt: 1, Cause: c.cause, For: other}}))
+		w.ok(w.plan(&StopJob{Job: run, Attempt: 1, Cause: c.cause, For: other}))
 		whose := [2]string{}
 		if other != 0 {
 			whose = [2]string{"alice", "vision"}
@@ -88,7 +88,7 @@ func TestWhatResizingCosts(t *testing.T) {
 	id := w.stretch(1, []string{"n1", "n2", "n3"}, elastic(1, 4), saves(60))
 	other := w.submit(1, 4)
 	w.wait(90)
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{2}, For: other}}))
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{2}, For: other}))
 	w.leaves(id, 0)
 	w.wait(5)
 	w.leaves(id, 1, 2)

@@ -14,7 +14,7 @@ func (w *world) move(id model.JobID, expected int64, leave []int, nodes ...strin
 	for _, n := range nodes {
 		c.Join = append(c.Join, w.place(n, int(w.job(id).Request.Active.GPUs/1000)))
 	}
-	return w.plan(Action{Move: c})
+	return w.plan(c)
 }
 
 // rate has a job report how fast it is, in steps in 1,000 s.
@@ -184,7 +184,7 @@ func TestMovesThatAreRefused(t *testing.T) {
 	w.refused(w.move(id, 0, []int{0}), model.ErrBadMove)
 	w.refused(w.move(id, -1, []int{0}, "n2"), model.ErrBadMove)
 	w.refused(w.move(id, 0, []int{0}, "n3"), model.ErrWrongPlaces) // it has too few GPUs
-	w.refused(w.plan(Action{Move: &MoveJob{Job: id, Attempt: 2}}), model.ErrOldAttempt)
+	w.refused(w.plan(&MoveJob{Job: id, Attempt: 2}), model.ErrOldAttempt)
 	w.must(Steer{What: "migration", On: true, By: "root"})
 	w.refused(w.move(id, 0, []int{0}, "n2"), model.ErrPaused)
 }

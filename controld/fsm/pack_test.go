@@ -27,8 +27,8 @@ func (w *world) together(id model.JobID, rate int64) {
 
 func (w *world) pack(id, host model.JobID, expected int64) error {
 	w.t.Helper()
-	return w.plan(Action{Pack: &PackJob{Job: id, Attempt: w.job(id).Attempt, Host: host,
-		HostAttempt: w.job(host).Attempt, Expected: expected}})
+	return w.plan(&PackJob{Job: id, Attempt: w.job(id).Attempt, Host: host,
+		HostAttempt: w.job(host).Attempt, Expected: expected})
 }
 
 // pair returns two jobs on a node with one GPU: one that runs, and one that is suspended. Each has
@@ -157,7 +157,7 @@ func TestLateJobSharesWithNone(t *testing.T) {
 	host, guest := w.pair()
 	w.ok(w.suspend(host, model.CauseSlice, 0))
 	w.wait(model.PauseLimit / 1000)
-	w.ok(w.plan(Action{Resume: &ResumeJob{Job: host, Attempt: 1}}))
+	w.ok(w.plan(&ResumeJob{Job: host, Attempt: 1}))
 	w.switched(host, 0)
 	w.refused(w.pack(guest, host, 1400), model.ErrCannotPack)
 }
@@ -220,7 +220,7 @@ func TestJobsThatMayNotShare(t *testing.T) {
 	w.refused(w.pack(guest, guest, 1400), model.ErrSwitching)
 	w.refused(w.pack(guest, host, 0), model.ErrCannotPack) // they have not been together
 	w.refused(w.pack(guest, host, -1), model.ErrCannotPack)
-	w.refused(w.plan(Action{Pack: &PackJob{Job: guest, Attempt: 7, Host: host, HostAttempt: 1}}), model.ErrOldAttempt)
+	w.refused(w.plan(&PackJob{Job: guest, Attempt: 7, Host: host, HostAttempt: 1}), model.ErrOldAttempt)
 	for what, p := range map[string]*model.Profile{
 		"more than all": {Utilisation: 1001, Memory: 1, Rate: 1}, "less than nothing": {Utilisation: -1, Memory: 1, Rate: 1},
 		"no memory": {Utilisation: 1, Memory: -1, Rate: 1}, "too fast": {Utilisation: 1, Memory: 1, Rate: 1 << 60},

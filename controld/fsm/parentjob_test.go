@@ -55,7 +55,7 @@ func (w *world) make(parent model.JobID, task int, nodes ...string) error {
 		c.Places = append(c.Places, w.place(n, int(w.job(parent).Request.Active.GPUs/1000)))
 	}
 	c.Port, _ = w.s.v.FreePort(nodes[0])
-	return w.must(CommitPlan{Actions: []Action{{Start: c}}}).([]error)[0]
+	return w.must(CommitPlan{Actions: []Action{c}}).([]error)[0]
 }
 
 func (w *world) control2(verb model.Verb, id model.JobID, tasks string) error {
@@ -257,7 +257,7 @@ func TestMaxParallel(t *testing.T) {
 		j.Restart = &jobspec.Restart{Attempts: 1, Delay: 5}
 	})
 	start := func(n int) Action {
-		return Action{Start: &StartJob{Job: id, TaskNumber: n, Places: []model.Place{{Node: "n1", GPUs: []int{n}}}}}
+		return &StartJob{Job: id, TaskNumber: n, Places: []model.Place{{Node: "n1", GPUs: []int{n}}}}
 	}
 	errs := w.must(CommitPlan{Actions: []Action{start(1), start(2), start(3), start(1)}}).([]error)
 	w.ok(errs[0])
@@ -415,7 +415,7 @@ func TestPipeline(t *testing.T) {
 	w.exit(id+1, 0)
 	c := &StartJob{Job: id + 2, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
 		{Node: "n1", GPUs: []int{1}}}}
-	w.ok(w.plan(Action{Start: c}))
+	w.ok(w.plan(c))
 	w.run(id + 2)
 	w.exit(id+2, 0)
 	w.state(id+4, model.Cancelled)
@@ -626,7 +626,7 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 	var p CommitPlan
 	turns := w.job(id).TaskOrder()
 	for m := turns.Next(); m != 0; m = turns.Next() {
-		p.Actions = append(p.Actions, Action{Start: &StartJob{Job: id, TaskNumber: m, Places: []model.Place{{Node: "n1"}}}})
+		p.Actions = append(p.Actions, &StartJob{Job: id, TaskNumber: m, Places: []model.Place{{Node: "n1"}}})
 	}
 	if len(p.Actions) != 200 {
 		t.Fatalf("%d turns", len(p.Actions))
@@ -644,8 +644,8 @@ func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	w.node("n1", 8)
 	id := w.parent(1, 4, array("0-3"))
 	other := w.submit(1, 4)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id,
-		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
+	w.ok(w.plan(&Reserve{Job: id,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}))
 	if err := w.start(other, "n1"); err == nil {
 		t.Error("another job starts in what is reserved for the array")
 	}
@@ -660,8 +660,8 @@ func TestSomeTasksAreCancelled(t *testing.T) {
 	id := w.parent(1, 1, array("0-9"))
 	w.ok(w.make(id, 1, "n1"))
 	w.run(id + 1)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Until: 1 << 40,
-		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 1000}}}}}))
+	w.ok(w.plan(&Reserve{Job: id, Until: 1 << 40,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 1000}}}}))
 	w.ok(w.control2(model.VerbCancel, id, "2-5"))
 	if w.s.v.Reservation(id) == nil {
 		t.Error("the room of the tasks that are left is given up")

@@ -73,7 +73,7 @@ func TestGraceIsMeasured(t *testing.T) {
 	if known() != 0 {
 		t.Fatalf("a failure says how long jobs take to leave: %v", w.s.View().Statistics().Graces)
 	}
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTE}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTE}))
 	w.wait(2)
 	w.report(id, 0, model.WorkerExited, func(r *model.WorkerReport) { r.ExitCode = 85 })
 	w.cause(id, model.CauseTE)

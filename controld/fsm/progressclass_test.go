@@ -57,7 +57,7 @@ func TestProgressClass(t *testing.T) {
 		t.Errorf("after 50 s of suspension it is watching since %d, want %d", a.ClassSince, at+50_000)
 	}
 	w.switched(id, 0, 1)
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseMigrate}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseMigrate}))
 	w.report(id, 0, model.WorkerRunning, class(convergence.Converged))
 	if a := w.job(id).Live(); a.Class != convergence.Watching {
 		t.Error("an attempt that is being stopped took another class")
@@ -79,10 +79,10 @@ func TestRoomForAMovingJob(t *testing.T) {
 		w.node("n1", 4)
 		w.node("n2", 4)
 		id := w.running(4, []string{"n1"}, pauses)
-		keep := Action{Reserve: &model.Reservation{Job: id, Until: w.at + 600_000,
-			Claims: []model.Claim{{Node: "n2", Resources: w.job(id).Request.Active}}}}
+		keep := &Reserve{Job: id, Until: w.at + 600_000,
+			Claims: []model.Claim{{Node: "n2", Resources: w.job(id).Request.Active}}}
 		w.refused(w.plan(keep), model.ErrWrongState)
-		w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseMigrate}}))
+		w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseMigrate}))
 		w.ok(w.plan(keep))
 		return w, id
 	}

@@ -24,7 +24,7 @@ func TestRandomEarlySignals(t *testing.T) {
 					spec.TimeLimit, spec.Checkpoint = 100, &jobspec.Checkpoint{BeforeLimit: jobspec.Seconds(1 + c.IntN(99))}
 				}
 			} else if j := c.s.v.Job(c.job()); c.one(5) && j != nil && j.Live() != nil {
-				e.Command = CommitPlan{Actions: []Action{{Early: &EarlySignal{Job: j.ID, Attempt: j.Live().N}}}}
+				e.Command = CommitPlan{Actions: []Action{&EarlySignal{Job: j.ID, Attempt: j.Live().N}}}
 			}
 			_, err := c.s.Apply(i, e)
 			if bad := c.s.Check(); bad != nil {

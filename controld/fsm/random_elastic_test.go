@@ -227,9 +227,9 @@ func (c *chaos) elasticCommand() Command {
 	case n < 17:
 		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(40)}
 	case n < 30:
-		return CommitPlan{Actions: []Action{{Start: c.unfold()}}}
+		return CommitPlan{Actions: []Action{c.unfold()}}
 	case n < 42:
-		return CommitPlan{Actions: []Action{{Resize: c.resize()}}}
+		return CommitPlan{Actions: []Action{c.resize()}}
 	case n < 45:
 		return c.plan()
 	}

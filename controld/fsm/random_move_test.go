@@ -14,7 +14,7 @@ func (c *chaos) migrate() Action {
 	id := c.job()
 	j := c.s.v.Job(id)
 	if j == nil || j.Live() == nil {
-		return Action{Move: &MoveJob{Job: id, Attempt: 1}}
+		return &MoveJob{Job: id, Attempt: 1}
 	}
 	a := j.Live()
 	cmd := &MoveJob{Job: id, Attempt: a.N, Expected: []int64{0, 0, 1500}[c.IntN(3)]}
@@ -37,7 +37,7 @@ func (c *chaos) migrate() Action {
 	if c.one(20) {
 		cmd.Leave = cmd.Leave[1:]
 	}
-	return Action{Move: cmd}
+	return cmd
 }
 
 // leaveReport has the workers of a node that move exit, having saved their state.

@@ -133,10 +133,10 @@ func (c *chaos) updateSome() Command {
 func (c *chaos) giveUpSome() Action {
 	for j := range c.s.v.WithDeadline() {
 		if c.one(3) {
-			return Action{GiveUp: &j.ID}
+			return &GiveUp{Job: j.ID}
 		}
 	}
-	return Action{Settle: true}
+	return &Settle{}
 }
 
 // notice remembers which ends that come of dependencies and times have been seen.

@@ -32,11 +32,11 @@ func (c *chaos) turn() Action {
 	id := c.job()
 	j := c.s.v.Job(id)
 	if j == nil || j.Live() == nil || c.one(20) {
-		return Action{Resume: &ResumeJob{Job: id, Attempt: 1}}
+		return &ResumeJob{Job: id, Attempt: 1}
 	}
 	a := j.Live()
 	if a.Suspended() && j.CanPack() && !c.one(4) {
-		return Action{Pack: c.packing(j, a)}
+		return c.packing(j, a)
 	}
 	if !a.Suspended() && !c.one(10) {
 		causes := []model.Cause{model.CauseSlice, model.CauseSlice, model.CausePack, model.CauseTE, model.CauseReclaim,
@@ -45,7 +45,7 @@ func (c *chaos) turn() Action {
 		if c.one(4) {
 			cmd.For = c.job()
 		}
-		return Action{Suspend: cmd}
+		return cmd
 	}
 	cmd := &ResumeJob{Job: id, Attempt: a.N}
 	taken := map[string]uint64{}
@@ -60,7 +60,7 @@ func (c *chaos) turn() Action {
 		}
 		cmd.GPUs = append(cmd.GPUs, gpus)
 	}
-	return Action{Resume: cmd}
+	return cmd
 }
 
 // again tries to put a job beside another one with which that has been undone.
@@ -72,14 +72,14 @@ func (c *chaos) again() (Action, bool) {
 			switch {
 			case !t.Undone || with == nil || with.Live() == nil:
 			case a.Suspended():
-				return Action{Pack: &PackJob{Job: j.ID, Attempt: a.N, Host: t.With, HostAttempt: with.Live().N,
-					Expected: 1500}}, true
+				return &PackJob{Job: j.ID, Attempt: a.N, Host: t.With, HostAttempt: with.Live().N,
+					Expected: 1500}, true
 			case a.Packed() && a.Switched():
-				return Action{Suspend: &SuspendJob{Job: j.ID, Attempt: a.N, Cause: model.CausePack}}, true
+				return &SuspendJob{Job: j.ID, Attempt: a.N, Cause: model.CausePack}, true
 			}
 		}
 	}
-	return Action{}, false
+	return nil, false
 }
 
 // packing has a suspended job go on beside another one on its node, whatever is known of them.
@@ -266,7 +266,7 @@ func (c *chaos) turnCommand() Command {
 		}
 		return c.submit()
 	case n < 24:
-		return CommitPlan{Actions: []Action{{Start: c.start()}}}
+		return CommitPlan{Actions: []Action{c.start()}}
 	case n < 50:
 		return CommitPlan{Actions: []Action{c.turn()}}
 	case n < 86:

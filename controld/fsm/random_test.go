@@ -195,25 +195,25 @@ func (c *chaos) action() Action {
 		attempt = j.Attempt
 	}
 	if c.stretchy && c.one(8) {
-		return Action{Resize: c.resize()}
+		return c.resize()
 	}
 	switch n := c.IntN(21); {
 	case n < 13:
-		return Action{Start: c.start()}
+		return c.start()
 	case n == 20:
 		return c.giveUpSome()
 	case n < 15:
 		causes := []model.Cause{model.CauseTimeout, model.CauseTE, model.CauseDrain, model.CauseReclaim, model.CauseOrder,
 			model.CauseShrink, model.CauseFailed, ""}
-		return Action{Stop: &StopJob{Job: id, Attempt: attempt, Cause: causes[c.IntN(len(causes))]}}
+		return &StopJob{Job: id, Attempt: attempt, Cause: causes[c.IntN(len(causes))]}
 	case n < 17:
-		return Action{End: &EndAttempt{Job: id, Attempt: attempt, Cause: model.CauseNodeLost}}
+		return &EndAttempt{Job: id, Attempt: attempt, Cause: model.CauseNodeLost}
 	case n < 19:
 		room := model.Vector{Cores: c.Int64N(32), GPUs: c.Int64N(9) * 1000}
-		return Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}},
-			Until: c.at}}
+		return &Reserve{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}},
+			Until: c.at}
 	}
-	return Action{Unreserve: &id}
+	return &Unreserve{Job: id}
 }
 
 // start picks a pending job and places that often fit.

@@ -237,7 +237,7 @@ func TestWhenALeaseIsOver(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"}, func(j *jobspec.Job) { j.OnNodeLost = jobspec.NodeLossRequeue })
-	end := Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}
+	end := &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}
 	w.at += 10 * w.leaseSpan()
 	w.refused(w.plan(end), model.ErrLeaseRunning) // the node is up
 	w.down("n1")
@@ -251,7 +251,7 @@ func TestWhenALeaseIsOver(t *testing.T) {
 	w.refused(w.plan(end), model.ErrLeaseRunning)
 	w.at++
 	for _, cause := range []model.Cause{model.CauseLease, model.CauseTE, ""} {
-		w.refused(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: cause}}), model.ErrBadCause)
+		w.refused(w.plan(&EndAttempt{Job: id, Attempt: 1, Cause: cause}), model.ErrBadCause)
 	}
 	w.ok(w.plan(end))
 	w.state(id, model.Pending)

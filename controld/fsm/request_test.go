@@ -44,22 +44,22 @@ func TestStrongerStopKeepsTheClock(t *testing.T) {
 	id := w.running(1, []string{"n1"}, func(j *jobspec.Job) {
 		j.Preemption = &jobspec.Preemption{Signal: "SIGUSR2", GracePeriod: 20}
 	})
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseDrain}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseDrain}))
 	first := *w.job(id).Live().Stop
 	if first.Signal != "SIGUSR2" || first.KillAt != w.at+20_000 {
 		t.Fatalf("stop %+v", first)
 	}
 	w.wait(10)
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTE}}), model.ErrStopping)
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}), model.ErrStopping)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTE}), model.ErrStopping)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}), model.ErrStopping)
 	w.ok(w.control(model.VerbCancel, 1000, false, id))
 	w.ok(w.control(model.VerbCancel, 1000, false, id))
 	got := *w.job(id).Live().Stop
 	if got.Cause != model.CauseCancelled || got.At != first.At || got.KillAt != first.KillAt {
 		t.Fatalf("stop %+v after %+v", got, first)
 	}
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseCompleted}}), model.ErrBadCause)
-	w.refused(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 2, Cause: model.CauseTE}}), model.ErrOldAttempt)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseCompleted}), model.ErrBadCause)
+	w.refused(w.plan(&StopJob{Job: id, Attempt: 2, Cause: model.CauseTE}), model.ErrOldAttempt)
 }
 
 func TestSubmitDefaultsAndLimits(t *testing.T) {
@@ -228,7 +228,7 @@ func TestBypassIsCounted(t *testing.T) {
 	w.node("n1", 8)
 	head, a, b := w.submit(1, 9), w.submit(1, 1), w.submit(1, 1)
 	start := func(id model.JobID, gpu int) Action {
-		return Action{Start: &StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: []int{gpu}}}, Bypasses: head}}
+		return &StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: []int{gpu}}}, Bypasses: head}
 	}
 	w.must(CommitPlan{Actions: []Action{start(a, 0), start(b, 1), start(b, 2)}})
 	if got := w.job(head).Bypassed; got != 2 {

@@ -22,7 +22,7 @@ func TestShrinksWhileItRuns(t *testing.T) {
 	w.wait(100)
 	w.refused(w.resize(id, []int{0}), model.ErrBadSize)
 	w.refused(w.resize(id, []int{2, 3}, "n1"), model.ErrBadSize)
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{2, 3}, For: te}}))
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{2, 3}, For: te}))
 	w.state(id, model.Running)
 	w.refused(w.resize(id, []int{1}), model.ErrResizing)
 	run := w.s.v.LiveAttempt(id)
@@ -99,7 +99,7 @@ func TestStopsWhileItIsResized(t *testing.T) {
 		exit := 0
 		switch what {
 		case "preempted":
-			w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseOrder}}))
+			w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: model.CauseOrder}))
 			exit = 85
 		case "failed":
 			exit = 3
@@ -132,7 +132,7 @@ func TestLeavingWorkersAreLost(t *testing.T) {
 		w.ok(w.resize(id, []int{2}))
 		w.must(SetNodeState{Node: c.node, State: model.NodeDown})
 		w.wait(3600)
-		w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}))
+		w.ok(w.plan(&EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}))
 		w.state(id, c.state)
 		if got := w.job(id).Counters; got != c.counts {
 			t.Errorf("%s is lost: the job has counted %+v, want %+v", c.node, got, c.counts)
@@ -154,7 +154,7 @@ func TestShrinkSaysForWhom(t *testing.T) {
 			t.Errorf("event %+v with %v; want %s for job %d, with %v", e, e.Leave, kind, other, want)
 		}
 	}
-	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1}, For: other}}))
+	w.ok(w.plan(&ResizeJob{Job: id, Attempt: 1, Leave: []int{1}, For: other}))
 	told(model.EventResizing)
 	w.leaves(id, 1)
 	told(model.EventResized)
@@ -223,8 +223,10 @@ func (c *chaos) signalCommand() Command {
 			}
 		}
 	case CommitPlan:
-		if len(cmd.Actions) == 1 && cmd.Actions[0].Resize != nil {
-			c.lastLeave(cmd.Actions[0].Resize)
+		if len(cmd.Actions) == 1 {
+			if resize, ok := cmd.Actions[0].(*ResizeJob); ok {
+				c.lastLeave(resize)
+			}
 		}
 	case NodeReport:
 		for i := range cmd.Workers { // most workers do well, so that attempts live for long

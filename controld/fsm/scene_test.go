@@ -36,7 +36,7 @@ func TestScene(t *testing.T) {
 			Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	}
 	array := submit(named("array", func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-3"} }))
-	w.ok(w.plan(Action{Start: &StartJob{Job: array, TaskNumber: 1, Places: []model.Place{w.place("n3", 1)}}}))
+	w.ok(w.plan(&StartJob{Job: array, TaskNumber: 1, Places: []model.Place{w.place("n3", 1)}}))
 	submit(named("follows", func(j *jobspec.Job) {
 		j.Dependencies = []jobspec.Dependency{{Type: "afterok", Jobs: []string{fmt.Sprint(run)}}}
 	}))
@@ -45,8 +45,8 @@ func TestScene(t *testing.T) {
 		j.Groups[0].Tasks[0].Command, j.Groups[0].Tasks[0].Script = nil, "#!/bin/sh\ntrue\n"
 		j.Nodes = []string{"n3"}
 	}))
-	w.must(CommitPlan{Actions: []Action{{Reserve: &model.Reservation{Job: waiting,
-		Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}}})
+	w.must(CommitPlan{Actions: []Action{&Reserve{Job: waiting,
+		Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}})
 	if *update {
 		w.ok(os.WriteFile(file, w.snapshot(), 0o644))
 	}

@@ -34,7 +34,7 @@ func (w *world) submitPart(workers, share int) model.JobID {
 func (w *world) put(id model.JobID, node string, gpus ...int) error {
 	w.t.Helper()
 	c := &StartJob{Job: id, Places: []model.Place{{Node: node, GPUs: gpus}}}
-	return w.plan(Action{Start: c})
+	return w.plan(c)
 }
 
 func TestJobsShareAGPU(t *testing.T) {
@@ -192,7 +192,7 @@ func TestSharesAndClaims(t *testing.T) {
 	a, head, b, c, d := w.submitPart(1, 300), w.submit(1, 1), w.submitPart(1, 700), w.submitPart(1, 500), w.submit(1, 1)
 	w.ok(w.put(a, "n1", 0))
 	claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 1000}}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: head, Claims: []model.Claim{claim}, Until: w.at + 1}}))
+	w.ok(w.plan(&Reserve{Job: head, Claims: []model.Claim{claim}, Until: w.at + 1}))
 	if w.put(c, "n1", 1) == nil || w.put(d, "n1", 1) == nil {
 		t.Fatal("the empty GPU was taken although a job has a claim to it")
 	}
@@ -210,8 +210,8 @@ func TestPromisedPartsInTheWay(t *testing.T) {
 	w.ok(w.put(a, "n1", 0))
 	for _, id := range []model.JobID{first, second} {
 		claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 810}}
-		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1,
-			ForPreemptor: true}}))
+		w.ok(w.plan(&Reserve{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1,
+			ForPreemptor: true}))
 	}
 	if w.put(outsider, "n1", 1) == nil {
 		t.Fatal("the empty GPU was taken that was promised")

@@ -150,7 +150,7 @@ func TestAnArrayCountsOnce(t *testing.T) {
 	array := w.s.View().LastJob() - 4
 	before, _ := w.s.s.HeldBytes(1)
 	for task := 1; task <= 4; task++ {
-		w.ok(w.plan(Action{Start: &StartJob{Job: array, TaskNumber: task, Places: []model.Place{w.place("n1", 0)}}}))
+		w.ok(w.plan(&StartJob{Job: array, TaskNumber: task, Places: []model.Place{w.place("n1", 0)}}))
 	}
 	if got, _ := w.s.s.HeldBytes(1); got != before {
 		t.Errorf("with its tasks the array has %d bytes, before it had %d", got, before)

@@ -73,53 +73,6 @@ func (c *Steer) text() string {
 	return text
 }
 
-// PartOf returns the part of scheduling that an action belongs to, "" for what no pause of a single
-// part keeps from happening.
-func (a *Action) PartOf() steering.Switch {
-	switch {
-	case a.Stop != nil:
-		return partOfCause[a.Stop.Cause]
-	case a.Suspend != nil:
-		return partOfCause[a.Suspend.Cause]
-	case a.Pack != nil && a.Pack.Expected > 0:
-		return steering.Packing
-	case a.Move != nil:
-		return steering.Migration
-	case a.Resize != nil && a.Resize.For != 0:
-		return steering.Preemption
-	case a.Resize != nil:
-		return steering.Growth
-	}
-	return ""
-}
-
-// partOfCause are the parts of scheduling that stop jobs. Time limits, drains and the like are
-// none.
-var partOfCause = map[model.Cause]steering.Switch{
-	model.CauseTE: steering.Preemption, model.CauseReclaim: steering.Preemption, model.CauseOrder: steering.Preemption,
-	model.CauseShrink: steering.Preemption, model.CauseGrow: steering.Growth, model.CauseMigrate: steering.Migration,
-	model.CauseSlice: steering.Slicing,
-}
-
-// ends reports whether an action only ends something, a suspension included, or announces the end:
-// these go on whatever is paused.
-func (a *Action) ends() bool {
-	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle ||
-		a.Early != nil || a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 ||
-		a.Suspend != nil && a.Suspend.Cause == model.CausePack
-}
-
-// MayDo reports whether what operators have told the scheduler allows an action.
-func MayDo(s *steering.Steering, a *Action) bool {
-	if len(s.Settings) == 0 {
-		return true
-	}
-	if s.Setting(steering.All) != nil {
-		return a.ends()
-	}
-	return s.Forbids(a.PartOf()) == nil
-}
-
 // recordDisplacements notes what a cycle would have done but for the dry run. New records become
 // events.
 func (m *Machine) recordDisplacements(would []steering.Displacement) {

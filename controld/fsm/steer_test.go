@@ -65,9 +65,9 @@ func TestAPlanFromBeforeThePause(t *testing.T) {
 	id := w.running(1, []string{"n1"})
 	te := w.submit(1, 1, func(j *jobspec.Job) { j.Class = jobspec.TE })
 	stop := func(c model.Cause) Action {
-		return Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: c, For: te}}
+		return &StopJob{Job: id, Attempt: 1, Cause: c, For: te}
 	}
-	start := Action{Start: &StartJob{Job: te, Places: []model.Place{{Node: "n1", GPUs: []int{3}}}}}
+	start := &StartJob{Job: te, Places: []model.Place{{Node: "n1", GPUs: []int{3}}}}
 	refused := func(a Action) error {
 		t.Helper()
 		result, err := w.apply(CommitPlan{BasedOn: w.s.Index(), Actions: []Action{a}})
@@ -91,7 +91,7 @@ func TestAPlanFromBeforeThePause(t *testing.T) {
 		w.must(turn(what, false))
 	}
 	w.must(turn(steering.All, true))
-	if err := refused(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}); err != nil {
+	if err := refused(&StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}); err != nil {
 		t.Errorf("a time limit while all is paused: %v", err)
 	}
 }

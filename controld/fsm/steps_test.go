@@ -98,7 +98,7 @@ func TestAProgramThatStartsStepsInGroups(t *testing.T) {
 		})
 		start := &StartJob{Job: id, Port: 20000, Places: []model.Place{w.place("n1", 1), w.place("n2", 1)}}
 		start.Places[0].Port, start.Places[1].Port = 20001, 20000
-		w.ok(w.plan(Action{Start: start}))
+		w.ok(w.plan(start))
 		w.run(id)
 		w.report(id, 0, model.WorkerExited, code(c.end))
 		if a := w.job(id).Live(); a == nil || a.Stop == nil {

@@ -57,9 +57,9 @@ func TestGangIsPlacedWholeOrNotAtAll(t *testing.T) {
 	if err := w.start(id, "n1", "n2"); !errors.As(err, &fit) && !errors.Is(err, model.ErrWrongPlaces) {
 		t.Fatalf("got %v", err)
 	}
-	err := w.plan(Action{Start: &StartJob{Job: id, Port: 20000, Places: []model.Place{
+	err := w.plan(&StartJob{Job: id, Port: 20000, Places: []model.Place{
 		{Node: "n1", GPUs: []int{0, 1, 2, 3, 4, 5, 6, 7}}, {Node: "n2", GPUs: []int{0, 1, 2, 3, 4, 5, 6, 7}},
-	}}})
+	}})
 	if !errors.As(err, &fit) || fit.Reason.Code != model.ReasonResources || fit.Reason.Node != "n2" {
 		t.Fatalf("got %v", err)
 	}
@@ -99,7 +99,7 @@ func TestStartIsRefused(t *testing.T) {
 		{"no port", StartJob{Job: gang, Places: []model.Place{place("n1", 1), place("n2", 1)}}, model.ErrPort},
 	} {
 		before := w.snapshot()
-		if err := w.plan(Action{Start: &c.start}); !errors.Is(err, c.want) {
+		if err := w.plan(&c.start); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 		if string(dropHead(before)) != string(dropHead(w.snapshot())) {
@@ -108,13 +108,13 @@ func TestStartIsRefused(t *testing.T) {
 	}
 	var fit *model.FitError
 	for _, gpus := range [][]int{{0}, {8}, {-1}, {64}} {
-		err := w.plan(Action{Start: &StartJob{Job: gang, Port: 20001,
-			Places: []model.Place{place("n1", gpus...), place("n2", 1)}}})
+		err := w.plan(&StartJob{Job: gang, Port: 20001,
+			Places: []model.Place{place("n1", gpus...), place("n2", 1)}})
 		if !errors.As(err, &fit) {
 			t.Errorf("GPUs %v: got %v", gpus, err)
 		}
 	}
-	if err := w.plan(Action{}); !errors.Is(err, model.ErrBadAction) {
+	if err := w.plan(nil); !errors.Is(err, model.ErrBadAction) {
 		t.Errorf("empty action: got %v", err)
 	}
 }
@@ -349,7 +349,7 @@ func TestEndsByCause(t *testing.T) {
 			case model.CauseRequeue:
 				w.ok(w.control(model.VerbRequeue, 1000, false, id))
 			default:
-				w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: c.stop}}))
+				w.ok(w.plan(&StopJob{Job: id, Attempt: 1, Cause: c.stop}))
 			}
 			w.wait(2)
 			w.report(id, 0, model.WorkerExited, c.exit)
@@ -392,7 +392,7 @@ func TestAJobRequeuesItself(t *testing.T) {
 	}
 	w.ok(w.start(id, "n1"))
 	w.run(id)
-	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: w.job(id).Attempt, Cause: model.CauseDrain}}))
+	w.ok(w.plan(&StopJob{Job: id, Attempt: w.job(id).Attempt, Cause: model.CauseDrain}))
 	w.ok(ask(true)) // it makes room already, and starts again for that, however politely it ends
 	w.refused(ask(false), model.ErrStopping)
 	w.report(id, 0, model.WorkerExited, code(0))
@@ -478,7 +478,7 @@ func TestLostNode(t *testing.T) {
 	id := w.running(1, []string{"n1", "n2"})
 	w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown})
 	w.state(id, model.Running)
-	end := Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}
+	end := &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}
 	w.wait(629)
 	w.refused(w.plan(end), model.ErrLeaseRunning)
 	w.wait(1)
@@ -504,7 +504,7 @@ func TestNodeReturnsBeforeTheLeaseIsOver(t *testing.T) {
 	w.wait(100)
 	w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeUp})
 	w.wait(10_000)
-	w.refused(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}), model.ErrLeaseRunning)
+	w.refused(w.plan(&EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}), model.ErrLeaseRunning)
 	w.report(id, 0, model.WorkerExited)
 	w.state(id, model.Completed)
 }
@@ -561,7 +561,7 @@ func TestAnotherMachineWaitsForTheLease(t *testing.T) {
 		w.wait(629)
 		refused("before the lease is over")
 		w.wait(1)
-		w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}))
+		w.ok(w.plan(&EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}))
 		w.must(again)
 		if n := w.s.v.Nodes()[0]; n.State != model.NodeUp || n.BootID != "b2" || n.Machine != machine {
 			t.Errorf("%s: after the lease the node is %+v", name, n)
@@ -652,8 +652,8 @@ func TestReservationKeepsFreedRoom(t *testing.T) {
 	run := w.running(4, []string{"n1"})
 	big, small := w.submit(1, 8), w.submit(1, 1)
 	all := model.Vector{Cores: 4, Memory: 8 * jobspec.GiB, GPUs: 8000}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: big, Claims: []model.Claim{{Node: "n1", Resources: all}},
-		Until: w.at + 1000}}))
+	w.ok(w.plan(&Reserve{Job: big, Claims: []model.Claim{{Node: "n1", Resources: all}},
+		Until: w.at + 1000}))
 	var fit *model.FitError
 	if err := w.start(small, "n1"); !errors.As(err, &fit) || fit.Reason.Code != model.ReasonReservation {
 		t.Fatalf("got %v", err)
@@ -673,19 +673,19 @@ func TestEarlierReservationGoesFirst(t *testing.T) {
 	w.node("n1", 8)
 	first, second := w.submit(1, 8), w.submit(1, 8)
 	claim := []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: first, Claims: claim}}))
+	w.ok(w.plan(&Reserve{Job: first, Claims: claim}))
 	w.wait(1)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: second, Claims: claim}}))
+	w.ok(w.plan(&Reserve{Job: second, Claims: claim}))
 	var fit *model.FitError
 	if err := w.start(second, "n1"); !errors.As(err, &fit) || fit.Reason.Code != model.ReasonReservation {
 		t.Fatalf("got %v", err)
 	}
 	w.ok(w.start(first, "n1"))
-	w.refused(w.plan(Action{Reserve: &model.Reservation{Job: first, Claims: claim}}), model.ErrWrongState)
+	w.refused(w.plan(&Reserve{Job: first, Claims: claim}), model.ErrWrongState)
 	claim = []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 9000}}}
-	w.refused(w.plan(Action{Reserve: &model.Reservation{Job: second, Claims: claim}}), model.ErrBadClaim)
-	w.ok(w.plan(Action{Unreserve: &second}))
-	w.refused(w.plan(Action{Unreserve: &second}), model.ErrNoReservation)
+	w.refused(w.plan(&Reserve{Job: second, Claims: claim}), model.ErrBadClaim)
+	w.ok(w.plan(&Unreserve{Job: second}))
+	w.refused(w.plan(&Unreserve{Job: second}), model.ErrNoReservation)
 }
 
 func TestLostShimOfACommandThatMayHaveBegun(t *testing.T) {
@@ -706,7 +706,7 @@ func TestAShorterLeaseIsNoneForWhoNeverHeardOfIt(t *testing.T) {
 	short := requeueing()
 	short.LeaseMS, short.MarginMS = 6000, 1000
 	w.must(SetConfig{Config: short})
-	end := Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}
+	end := &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}
 	w.wait(10)
 	w.refused(w.plan(end), model.ErrLeaseRunning)
 	again, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
@@ -722,5 +722,5 @@ func TestAShorterLeaseIsNoneForWhoNeverHeardOfIt(t *testing.T) {
 	w.ok(w.start(id, "n1"))
 	w.must(SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown})
 	w.wait(7)
-	w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 2, Cause: model.CauseNodeLost}})) // the old leases are all over
+	w.ok(w.plan(&EndAttempt{Job: id, Attempt: 2, Cause: model.CauseNodeLost})) // the old leases are all over
 }

@@ -14,7 +14,7 @@ func pauses(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Mode: jobspec.P
 
 func (w *world) suspend(id model.JobID, cause model.Cause, beneficiary model.JobID) error {
 	w.t.Helper()
-	return w.plan(Action{Suspend: &SuspendJob{Job: id, Attempt: w.job(id).Attempt, Cause: cause, For: beneficiary}})
+	return w.plan(&SuspendJob{Job: id, Attempt: w.job(id).Attempt, Cause: cause, For: beneficiary})
 }
 
 // resume has a suspended job go on with the lowest free GPUs of its nodes.
@@ -25,7 +25,7 @@ func (w *world) resume(id model.JobID) error {
 	for _, wk := range j.Live().Workers {
 		c.GPUs = append(c.GPUs, w.place(wk.Node, int(j.Request.Active.GPUs/1000)).GPUs)
 	}
-	return w.plan(Action{Resume: c})
+	return w.plan(c)
 }
 
 // switched has workers of a job report that they have carried out its last switch.
@@ -137,7 +137,7 @@ func TestSuspendedJobIsStopped(t *testing.T) {
 		"its node lost": func(w *world, id model.JobID) {
 			w.must(SetNodeState{Node: "n1", State: model.NodeDown})
 			w.at += w.s.v.Config().LeaseSpan() + 1
-			w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}))
+			w.ok(w.plan(&EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}))
 			w.state(id, model.Pending)
 			w.must(SetNodeState{Node: "n1", State: model.NodeUp})
 		},
@@ -220,9 +220,9 @@ func TestLateSuspensionIsTakenBack(t *testing.T) {
 	w.ok(w.suspend(id, model.CauseSlice, 0))
 	w.switched(id, 0)
 	w.wait(model.PauseLimit/1000 - 1)
-	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}), model.ErrNotSuspended)
+	w.refused(w.plan(&ResumeJob{Job: id, Attempt: 1}), model.ErrNotSuspended)
 	w.wait(1)
-	w.ok(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}))
+	w.ok(w.plan(&ResumeJob{Job: id, Attempt: 1}))
 	w.report(id, 1, model.WorkerRunning, func(r *model.WorkerReport) { r.Switch = 1 })
 	w.state(id, model.Running)
 	if w.freeGPUs("n1") != 2 || w.s.v.CanSuspend(w.job(id)) {
@@ -286,14 +286,14 @@ func TestAPinnedJobGoesOnWithItsGPUs(t *testing.T) {
 	if had := w.job(id).Live().Workers[0].Had; !slices.Equal(had, []int{0, 1}) {
 		t.Errorf("it had GPUs %v", had)
 	}
-	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{2, 3}}}}), model.ErrWrongPlaces)
+	w.refused(w.plan(&ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{2, 3}}}), model.ErrWrongPlaces)
 	other := w.running(1, []string{"n1"}) // has GPU 0
 	var why *model.FitError
-	if err := w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}}); !errors.As(err, &why) {
+	if err := w.plan(&ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}); !errors.As(err, &why) {
 		t.Errorf("to go on with the GPU of another job: %v", err)
 	}
 	w.report(other, 0, model.WorkerExited)
-	w.ok(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}}))
+	w.ok(w.plan(&ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}))
 	if wk := w.job(id).Live().Workers[0]; !slices.Equal(wk.GPUs, []int{0, 1}) || wk.Had != nil {
 		t.Errorf("%+v", wk)
 	}
@@ -308,15 +308,15 @@ func TestSwitchesThatAreRefused(t *testing.T) {
 	id := w.running(1, []string{"n1"}, pauses)
 	w.refused(w.suspend(id, model.CauseDrain, 0), model.ErrBadCause)
 	w.refused(w.suspend(id, model.CauseSlice, plain), model.ErrNotWanted)
-	w.refused(w.plan(Action{Suspend: &SuspendJob{Job: id, Attempt: 2, Cause: model.CauseSlice}}), model.ErrOldAttempt)
+	w.refused(w.plan(&SuspendJob{Job: id, Attempt: 2, Cause: model.CauseSlice}), model.ErrOldAttempt)
 	w.ok(w.suspend(id, model.CauseSlice, 0))
 	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) { r.Switch = 2 })
 	w.state(id, model.Running)
 	w.switched(id, 0)
-	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}), model.ErrWrongPlaces)
-	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{3, 4}}}}), model.ErrWrongPlaces)
+	w.refused(w.plan(&ResumeJob{Job: id, Attempt: 1}), model.ErrWrongPlaces)
+	w.refused(w.plan(&ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{3, 4}}}), model.ErrWrongPlaces)
 	var why *model.FitError
-	if err := w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0}}}}); !errors.As(err, &why) {
+	if err := w.plan(&ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0}}}); !errors.As(err, &why) {
 		t.Errorf("to go on with the GPU of another job: %v", err)
 	}
 	w.must(Steer{What: "slicing", On: true, By: "root"})

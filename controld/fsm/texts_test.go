@@ -54,7 +54,7 @@ func TestFullSpec(t *testing.T) {
 	}
 	w.node("n", 8)
 	last := w.s.v.LastJob() - 3
-	w.ok(w.plan(Action{Start: &StartJob{Job: last, TaskNumber: 2, Places: []model.Place{w.place("n", 1)}}}))
+	w.ok(w.plan(&StartJob{Job: last, TaskNumber: 2, Places: []model.Place{w.place("n", 1)}}))
 	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
 	if err != nil {
 		t.Fatal(err)

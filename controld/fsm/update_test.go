@@ -194,7 +194,7 @@ func TestUpdateRecord(t *testing.T) {
 	})
 	w.ok(err)
 	w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Name: ptr("sweep"), Priority: ptr(60)}))
-	w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 1, Places: []model.Place{w.place("n", 1)}}}))
+	w.ok(w.plan(&StartJob{Job: id, TaskNumber: 1, Places: []model.Place{w.place("n", 1)}}))
 	if m := w.job(id + 1); m.Spec.Name != "sweep" || m.Priority != 60 {
 		t.Fatalf("%s %d", m.Spec.Name, m.Priority)
 	}

@@ -144,7 +144,7 @@ func (w *world) start(id model.JobID, nodes ...string) error {
 		c.Places = append(c.Places, w.place(n, int(w.job(id).Request.Active.GPUs/1000)))
 	}
 	c.Port, _ = w.s.v.FreePort(nodes[0])
-	return w.plan(Action{Start: c})
+	return w.plan(c)
 }
 
 // plan commits one action and returns its refusal.

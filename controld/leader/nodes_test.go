@@ -61,7 +61,7 @@ func TestATimeLimitIsKept(t *testing.T) {
 	owner := model.Identity{UID: 1000, User: "u1000"}
 	id := propose(fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	start := fsm.StartJob{Job: id, Places: []model.Place{{Node: "n1"}}}
-	if refused := propose(fsm.CommitPlan{Actions: []fsm.Action{{Start: &start}}}).([]error)[0]; refused != nil {
+	if refused := propose(fsm.CommitPlan{Actions: []fsm.Action{&start}}).([]error)[0]; refused != nil {
 		t.Fatal(refused)
 	}
 	for _, state := range []model.WorkerState{model.WorkerCreated, model.WorkerRunning} {

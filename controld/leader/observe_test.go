@@ -46,7 +46,7 @@ func TestWhatBecomesOfJobsIsCounted(t *testing.T) {
 		}
 	}
 	start := func(wait model.Instant, id model.JobID) {
-		plan(wait, fsm.Action{Start: &fsm.StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: []int{0, 1}}}}})
+		plan(wait, &fsm.StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: []int{0, 1}}}})
 	}
 	report := func(wait model.Instant, id model.JobID, attempt, code int, state model.WorkerState) {
 		apply(wait, fsm.NodeReport{Node: "n1", BootID: "b", Workers: []model.WorkerReport{
@@ -57,7 +57,7 @@ func TestWhatBecomesOfJobsIsCounted(t *testing.T) {
 	start(5, be)
 	report(2, be, 1, 0, model.WorkerRunning)
 	te := submit(jobspec.TE)
-	plan(100, fsm.Action{Stop: &fsm.StopJob{Job: be, Attempt: 1, Cause: model.CauseTE, For: te}})
+	plan(100, &fsm.StopJob{Job: be, Attempt: 1, Cause: model.CauseTE, For: te})
 	report(10, be, 1, 143, model.WorkerExited)
 	start(0, te)
 	report(0, te, 1, 0, model.WorkerRunning)

@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
@@ -71,58 +69,9 @@ func actionAt(p *fsm.CommitPlan, i int) spoken {
 	if i >= len(p.Actions) {
 		return spoken{words: "no action"}
 	}
-	a := p.Actions[i]
-	text, err := json.Marshal(a)
+	text, err := fsm.EncodeAction(p.Actions[i])
 	if err != nil {
-		return spoken{words: words(a), text: err.Error()}
+		return spoken{words: p.Actions[i].String(), text: err.Error()}
 	}
-	return spoken{words(a), string(text)}
-}
-
-func words(a fsm.Action) string {
-	switch {
-	case a.Start != nil:
-		return startWords(a.Start)
-	case a.Stop != nil:
-		s := fmt.Sprintf("stop attempt %d of job %d because of %s", a.Stop.Attempt, a.Stop.Job, a.Stop.Cause)
-		if a.Stop.For != 0 {
-			s += fmt.Sprintf(", for job %d", a.Stop.For)
-		}
-		return s
-	case a.End != nil:
-		return fmt.Sprintf("end attempt %d of job %d because of %s", a.End.Attempt, a.End.Job, a.End.Cause)
-	case a.Reserve != nil:
-		var nodes []string
-		for _, c := range a.Reserve.Claims {
-			nodes = append(nodes, c.Node)
-		}
-		return fmt.Sprintf("reserve room for job %d on %s until %d ms", a.Reserve.Job, strings.Join(nodes, ", "),
-			a.Reserve.Until)
-	case a.Unreserve != nil:
-		return fmt.Sprintf("end the reservation of job %d", *a.Unreserve)
-	case a.GiveUp != nil:
-		return fmt.Sprintf("give up job %d", *a.GiveUp)
-	case a.Resize != nil:
-		return fmt.Sprintf("resize job %d: %d workers leave and %d join", a.Resize.Job, len(a.Resize.Leave),
-			len(a.Resize.Join))
-	case a.Move != nil:
-		return fmt.Sprintf("move %d workers of job %d", len(a.Move.Leave), a.Move.Job)
-	case a.Early != nil:
-		return fmt.Sprintf("tell attempt %d of job %d that its time limit comes", a.Early.Attempt, a.Early.Job)
-	case a.Settle:
-		return "settle dependencies"
-	}
-	return "nothing"
-}
-
-func startWords(s *fsm.StartJob) string {
-	var nodes []string
-	for _, p := range s.Places {
-		nodes = append(nodes, p.Node)
-	}
-	job := fmt.Sprintf("start job %d", s.Job)
-	if s.TaskNumber != 0 {
-		job = fmt.Sprintf("start task %d of job %d", s.TaskNumber, s.Job)
-	}
-	return job + " on " + strings.Join(nodes, ", ")
+	return spoken{p.Actions[i].String(), string(text)}
 }

@@ -50,7 +50,7 @@ func BenchmarkRotaArrival(b *testing.B) {
 		}
 		all = append(all, time.Since(start))
 		for _, a := range plan.Actions {
-			if a.Stop != nil {
+			if _, ok := a.(*fsm.StopJob); ok {
 				stops++
 			}
 		}

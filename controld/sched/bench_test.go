@@ -192,11 +192,12 @@ func BenchmarkArray(b *testing.B) {
 					c.apply(b, plan)
 					commit += time.Since(begin)
 					begin = time.Now()
-					c.replaceOne(b, plan.Actions[0].Start)
+					first := plan.Actions[0].(*fsm.StartJob)
+					c.replaceOne(b, first)
 					next += time.Since(begin)
 					begin = time.Now()
 					c.apply(b, fsm.ControlJobs{
-						Verb: model.VerbCancel, Targets: []fsm.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true,
+						Verb: model.VerbCancel, Targets: []fsm.Target{{ID: first.Job}}, Admin: true,
 					})
 					cancel += time.Since(begin)
 				}

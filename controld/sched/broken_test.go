@@ -70,8 +70,8 @@ var faults = []struct {
 		actions *[]fsm.Action) bool {
 		for job := range v.Live() {
 			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
-				*actions = append(*actions, fsm.Action{Stop: &fsm.StopJob{Job: job.ID, Attempt: a.N,
-					Cause: model.CauseTE}})
+				*actions = append(*actions, &fsm.StopJob{Job: job.ID, Attempt: a.N,
+					Cause: model.CauseTE})
 				return true
 			}
 		}
@@ -230,13 +230,15 @@ var faults = []struct {
 	{name: "another gets the room of a job that left for none", rule: "A12", policy: "rota",
 		spoil: func(_ *judge, v *state.View, actions *[]fsm.Action) bool {
 			first := slices.IndexFunc(*actions, func(a fsm.Action) bool {
-				return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst
+				start, ok := a.(*fsm.StartJob)
+				return ok && v.Job(start.Job).OwnRoomFirst
 			})
 			if first < 0 {
 				return false
 			}
 			other := slices.IndexFunc(*actions, func(a fsm.Action) bool {
-				return a.Start != nil && !v.Job(a.Start.Job).OwnRoomFirst && v.Job(a.Start.Job).Class == jobspec.BE
+				start, ok := a.(*fsm.StartJob)
+				return ok && !v.Job(start.Job).OwnRoomFirst && v.Job(start.Job).Class == jobspec.BE
 			})
 			if other < first {
 				return false
@@ -249,8 +251,8 @@ var faults = []struct {
 	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *state.View,
 		actions *[]fsm.Action) bool {
 		for _, a := range *actions {
-			if a.Stop != nil && a.Stop.Cause == model.CauseOrder {
-				j.swaps[[2]model.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.Now
+			if a, ok := a.(*fsm.StopJob); ok && a.Cause == model.CauseOrder {
+				j.swaps[[2]model.JobID{min(a.Job, a.For), max(a.Job, a.For)}] = j.Now
 				return true
 			}
 		}
@@ -324,11 +326,14 @@ func displaceOne(v *state.View, actions *[]fsm.Action, taker model.JobID, will f
 		if a.Stop != nil || job.Class == jobspec.TE || a.Started.At == 0 || !will(job) || job.DisplacedSince(0) > 0 {
 			continue
 		}
-		if slices.ContainsFunc(*actions, func(o fsm.Action) bool { return o.Stop != nil && o.Stop.Job == job.ID }) {
+		if slices.ContainsFunc(*actions, func(o fsm.Action) bool {
+			stop, ok := o.(*fsm.StopJob)
+			return ok && stop.Job == job.ID
+		}) {
 			continue
 		}
-		*actions = append(slices.Clone(*actions), fsm.Action{Stop: &fsm.StopJob{Job: job.ID, Attempt: a.N,
-			Cause: model.CauseTE, For: taker}})
+		*actions = append(slices.Clone(*actions), &fsm.StopJob{Job: job.ID, Attempt: a.N,
+			Cause: model.CauseTE, For: taker})
 		return true
 	}
 	return false

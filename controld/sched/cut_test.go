@@ -58,8 +58,8 @@ func startsOf(t *testing.T, s *fsm.Machine, cache *sched.Cache) (starts []string
 		}
 		n := 0
 		for _, a := range plan.Actions {
-			if a.Start != nil {
-				starts = append(starts, fmt.Sprintf("%d/%d at %v", a.Start.Job, a.Start.TaskNumber, a.Start.Places))
+			if a, ok := a.(*fsm.StartJob); ok {
+				starts = append(starts, fmt.Sprintf("%d/%d at %v", a.Job, a.TaskNumber, a.Places))
 				n++
 			}
 		}

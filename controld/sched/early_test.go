@@ -46,8 +46,8 @@ func TestTheSignalComesOnceAndBeforeTheLimit(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			case !a.Suspended() && w.State.View().CanSuspend(w.State.View().Job(w.Ids["a"])):
-				if err := w.Commit(fsm.CommitPlan{Actions: []fsm.Action{{Suspend: &fsm.SuspendJob{Job: w.Ids["a"],
-					Attempt: a.N, Cause: model.CauseSlice}}}}); err != nil {
+				if err := w.Commit(fsm.CommitPlan{Actions: []fsm.Action{&fsm.SuspendJob{Job: w.Ids["a"],
+					Attempt: a.N, Cause: model.CauseSlice}}}); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
@@ -62,16 +62,20 @@ func TestTheSignalComesOnceAndBeforeTheLimit(t *testing.T) {
 					ran = since - began - paused
 				}
 				for _, act := range plan.Actions {
-					switch {
-					case act.Early != nil:
+					switch act.(type) {
+					case *fsm.EarlySignal:
 						if signals++; ran < limit-before || ran >= limit || since != 0 || signals > 1 {
 							t.Fatalf("seed %d: signal %d after %d ms of %d, due %d before that, paused %t", seed, signals, ran, limit,
 								before, since != 0)
 						}
-					case act.Stop != nil && ran < limit:
-						t.Fatalf("seed %d: stopped after %d ms of %d", seed, ran, limit)
-					case act.Resume != nil && since != 0:
-						paused, since = paused+w.Now-since, 0
+					case *fsm.StopJob:
+						if ran < limit {
+							t.Fatalf("seed %d: stopped after %d ms of %d", seed, ran, limit)
+						}
+					case *fsm.ResumeJob:
+						if since != 0 {
+							paused, since = paused+w.Now-since, 0
+						}
 					}
 				}
 				runs := a.Stop == nil && !a.Suspended() && !a.Suspending()

@@ -86,8 +86,8 @@ func (w *sharedWorld) settle() {
 		v := w.State.View()
 		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		for _, a := range plan.Actions {
-			if a.Stop != nil && a.Stop.Cause == model.CauseMigrate {
-				w.moves = append(w.moves, fmt.Sprintf("%s from %s", w.Names[a.Stop.Job], w.nodeOf(w.Names[a.Stop.Job])))
+			if a, ok := a.(*fsm.StopJob); ok && a.Cause == model.CauseMigrate {
+				w.moves = append(w.moves, fmt.Sprintf("%s from %s", w.Names[a.Job], w.nodeOf(w.Names[a.Job])))
 			}
 		}
 		refused, err := w.Apply(plan)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -55,15 +56,16 @@ func TestWhoMovesGoesOn(t *testing.T) {
 		x := v.Job(c.Ids["x"])
 		plan, _ := sched.Cycle(v, c.Now, v.Config().Policy)
 		var movers []model.JobID
-		for _, a := range plan.Actions {
-			if a.Stop == nil || a.Stop.Cause != model.CauseMigrate {
+		for _, action := range plan.Actions {
+			a, ok := action.(*fsm.StopJob)
+			if !ok || a.Cause != model.CauseMigrate {
 				continue
 			}
-			if j := v.Job(a.Stop.Job); j.Spec.Checkpoint == nil || j.Width() >= x.Width() || a.Stop.For != x.ID ||
+			if j := v.Job(a.Job); j.Spec.Checkpoint == nil || j.Width() >= x.Width() || a.For != x.ID ||
 				c.Now-j.Live().Started.At < 20*60_000 {
-				t.Fatalf("seed=%d: %s moves for %d", seed, c.Names[j.ID], a.Stop.For)
+				t.Fatalf("seed=%d: %s moves for %d", seed, c.Names[j.ID], a.For)
 			}
-			movers = append(movers, a.Stop.Job)
+			movers = append(movers, a.Job)
 		}
 		if len(movers) == 0 {
 			continue

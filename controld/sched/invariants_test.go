@@ -429,15 +429,15 @@ func (l *life) judged(judge func() error) error {
 // count notes what a plan has brought about.
 func (l *life) count(plan fsm.CommitPlan) {
 	for _, a := range plan.Actions {
-		switch {
-		case a.Start != nil:
+		switch a := a.(type) {
+		case *fsm.StartJob:
 			l.seen["start"]++
-			if len(a.Start.Places) > 1 {
+			if len(a.Places) > 1 {
 				l.seen["gang"]++
 			}
-		case a.Stop != nil:
-			what := string(a.Stop.Cause)
-			if a.Stop.Cause == model.CauseTimeout {
+		case *fsm.StopJob:
+			what := string(a.Cause)
+			if a.Cause == model.CauseTimeout {
 				what = "limit reached"
 			}
 			l.seen[what]++
@@ -449,7 +449,7 @@ func (l *life) count(plan fsm.CommitPlan) {
 func (l *life) told(plan fsm.CommitPlan) string {
 	var parts []string
 	for _, a := range plan.Actions {
-		if r := a.Resize; r != nil {
+		if r, ok := a.(*fsm.ResizeJob); ok {
 			parts = append(parts, fmt.Sprintf("resize %s without %v with %v for %s", l.Names[r.Job], r.Leave, r.Join,
 				l.Names[r.For]))
 			continue

@@ -59,25 +59,26 @@ func (j *judge) plan(v *state.View, plan fsm.CommitPlan, wake model.Instant) err
 	j.expired = map[model.JobID]bool{}
 	stopped := map[model.JobID]bool{}
 	for _, a := range actions {
-		if a.Resize != nil {
-			if err := j.resized(v, a.Resize, stopped); err != nil {
+		switch a := a.(type) {
+		case *fsm.ResizeJob:
+			if err := j.resized(v, a, stopped); err != nil {
 				return err
 			}
-		}
-		if a.Unreserve != nil {
-			if r := v.Reservation(*a.Unreserve); r != nil && (r.Until <= j.Now || !comes(v, r)) {
+		case *fsm.Unreserve:
+			if r := v.Reservation(a.Job); r != nil && (r.Until <= j.Now || !comes(v, r)) {
 				j.expired[r.Job] = true
 			}
-		}
-		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
-			continue
-		}
-		if stopped[a.Stop.Job] {
-			return fmt.Errorf("A1: %s is disturbed twice", j.Names[a.Stop.Job])
-		}
-		stopped[a.Stop.Job] = true
-		if err := j.displacement(v, a.Stop); err != nil {
-			return err
+		case *fsm.StopJob:
+			if a.Cause == model.CauseTimeout {
+				continue
+			}
+			if stopped[a.Job] {
+				return fmt.Errorf("A1: %s is disturbed twice", j.Names[a.Job])
+			}
+			stopped[a.Job] = true
+			if err := j.displacement(v, a); err != nil {
+				return err
+			}
 		}
 	}
 	return j.offered(v, actions)
@@ -184,8 +185,8 @@ func (j *judge) offered(v *state.View, actions []fsm.Action) error {
 	}
 	copied := fsm.Fork(v)
 	for i, a := range actions {
-		if a.Start != nil {
-			y := v.Job(a.Start.Job)
+		if start, ok := a.(*fsm.StartJob); ok {
+			y := v.Job(start.Job)
 			if y.OwnRoomFirst {
 				j.seen["offered first"]++
 			}

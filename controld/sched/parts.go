@@ -36,13 +36,13 @@ func Parts(plan fsm.CommitPlan, most int) iter.Seq[fsm.CommitPlan] {
 }
 
 func placesOf(a fsm.Action) int {
-	switch {
-	case a.Start != nil:
-		return len(a.Start.Places)
-	case a.Resize != nil:
-		return len(a.Resize.Join) + len(a.Resize.Leave)
-	case a.Move != nil:
-		return len(a.Move.Join) + len(a.Move.Leave)
+	switch a := a.(type) {
+	case *fsm.StartJob:
+		return len(a.Places)
+	case *fsm.ResizeJob:
+		return len(a.Join) + len(a.Leave)
+	case *fsm.MoveJob:
+		return len(a.Join) + len(a.Leave)
 	}
 	return 0
 }

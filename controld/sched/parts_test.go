@@ -12,12 +12,12 @@ import (
 
 func TestAPlanIsDividedInOrder(t *testing.T) {
 	start := func(places int) fsm.Action {
-		return fsm.Action{Start: &fsm.StartJob{Places: make([]model.Place, places)}}
+		return &fsm.StartJob{Places: make([]model.Place, places)}
 	}
 	give := model.JobID(1)
 	plan := fsm.CommitPlan{BasedOn: 7, At: 9, Rotated: true, Actions: []fsm.Action{
-		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &fsm.ResizeJob{Join: make([]model.Place,
-			2)}}, {GiveUp: &give},
+		start(1), start(1), &fsm.GiveUp{Job: give}, start(9), start(2), &fsm.ResizeJob{Join: make([]model.Place,
+			2)}, &fsm.GiveUp{Job: give},
 	}}
 	var lengths []int
 	var all []fsm.Action

@@ -47,25 +47,25 @@ func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p cluste
 
 // displacements lists what a cycle asks of running jobs, for the sake of others or their own.
 func displacements(t *scratch.State) (list []steering.Displacement) {
-	for i := range t.Actions {
-		a := &t.Actions[i]
-		d := steering.Displacement{}
-		switch part := a.PartOf(); {
-		case part != steering.Preemption && part != steering.Migration:
+	for _, a := range t.Actions {
+		if part := a.PartOf(); part != steering.Preemption && part != steering.Migration {
 			continue
-		case a.Stop != nil:
-			d.Job, d.Attempt, d.For, d.Cause = a.Stop.Job, a.Stop.Attempt, a.Stop.For, a.Stop.Cause
-		case a.Suspend != nil:
-			d.Job, d.Attempt, d.For, d.Cause = a.Suspend.Job, a.Suspend.Attempt, a.Suspend.For, a.Suspend.Cause
-		case a.Move != nil:
-			d.Job, d.Attempt, d.Cause = a.Move.Job, a.Move.Attempt, model.CauseMigrate
-		default:
-			d.Job, d.Attempt, d.For, d.Cause = a.Resize.Job, a.Resize.Attempt, a.Resize.For, model.CauseShrink
-			d.Workers = len(a.Resize.Leave)
+		}
+		d, pauses := steering.Displacement{}, false
+		switch a := a.(type) {
+		case *fsm.StopJob:
+			d.Job, d.Attempt, d.For, d.Cause = a.Job, a.Attempt, a.For, a.Cause
+		case *fsm.SuspendJob:
+			d.Job, d.Attempt, d.For, d.Cause, pauses = a.Job, a.Attempt, a.For, a.Cause, true
+		case *fsm.MoveJob:
+			d.Job, d.Attempt, d.Cause = a.Job, a.Attempt, model.CauseMigrate
+		case *fsm.ResizeJob:
+			d.Job, d.Attempt, d.For, d.Cause = a.Job, a.Attempt, a.For, model.CauseShrink
+			d.Workers = len(a.Leave)
 		}
 		if run := t.View.LiveAttempt(d.Job); run != nil {
 			d.GraceMS, d.LostMS = scratch.GraceOf(run.Job), preempt.UnsavedWork(t, run)
-			if a.Suspend != nil {
+			if pauses {
 				d.GraceMS, d.LostMS = model.PauseWithin, 0
 			}
 		}

@@ -41,11 +41,11 @@ func TestPromiseInVain(t *testing.T) {
 			"submit other gpus=1", "cycle", "run old other", "advance 1h",
 			"submit quick class=te gpus=4")
 		plan := fsm.CommitPlan{BasedOn: w.Index, Actions: []fsm.Action{
-			{Reserve: &model.Reservation{
+			&fsm.Reserve{
 				Job: w.Ids["quick"], ForPreemptor: true, Until: w.Now + 3_600_000,
 				Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: 4000}}},
-			}},
-			{Stop: &fsm.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: model.CauseTE, For: w.Ids["quick"]}},
+			},
+			&fsm.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: model.CauseTE, For: w.Ids["quick"]},
 		}}
 		result, err := w.Apply(plan)
 		if err != nil {
@@ -56,7 +56,11 @@ func TestPromiseInVain(t *testing.T) {
 		}
 		run(c.lines...)
 		got, _ := sched.Cycle(w.State.View(), w.Now, w.State.View().Config().Policy)
-		lifted := len(got.Actions) > 0 && got.Actions[0].Unreserve != nil && *got.Actions[0].Unreserve == w.Ids["quick"]
+		lifted := false
+		if len(got.Actions) > 0 {
+			a, ok := got.Actions[0].(*fsm.Unreserve)
+			lifted = ok && a.Job == w.Ids["quick"]
+		}
 		if lifted != c.vain {
 			t.Errorf("%s: the reservation was given up: %t, in %d actions", name, lifted, len(got.Actions))
 		}

@@ -97,7 +97,7 @@ func (r *roaming) settle() error {
 			return nil
 		}
 		for _, a := range plan.Actions {
-			if err := r.lawful(v, &a); err != nil {
+			if err := r.lawful(v, a); err != nil {
 				return err
 			}
 		}
@@ -111,17 +111,21 @@ func (r *roaming) settle() error {
 
 // lawful looks at an action of a plan: jobs move that may, no more often than they may, and never
 // again after a move that has brought nothing.
-func (r *roaming) lawful(v *state.View, a *fsm.Action) error {
+func (r *roaming) lawful(v *state.View, a fsm.Action) error {
 	id := model.JobID(0)
-	switch {
-	case a.Move != nil:
-		id = a.Move.Job
-	case a.Stop != nil && a.Stop.Cause == model.CauseMigrate && a.Stop.For == 0:
-		id = a.Stop.Job
-	default:
-		if a.Suspend != nil {
-			r.seen["suspended"]++
+	move, _ := a.(*fsm.MoveJob)
+	switch a := a.(type) {
+	case *fsm.MoveJob:
+		id = a.Job
+	case *fsm.StopJob:
+		if a.Cause != model.CauseMigrate || a.For != 0 {
+			return nil
 		}
+		id = a.Job
+	case *fsm.SuspendJob:
+		r.seen["suspended"]++
+		return nil
+	default:
 		return nil
 	}
 	j := v.Job(id)
@@ -146,13 +150,13 @@ func (r *roaming) lawful(v *state.View, a *fsm.Action) error {
 		return fmt.Errorf("%s moves and cannot save its state, or is %s", r.Names[id], j.Class)
 	}
 	switch {
-	case was.Suspended() && a.Move != nil:
+	case was.Suspended() && move != nil:
 		r.seen["suspended job to free room"]++
 	case was.Suspended():
 		r.seen["suspended job to others"]++
-	case a.Move == nil:
+	case move == nil:
 		r.seen["to even out nodes"]++
-	case a.Move.Expected > 0:
+	case move.Expected > 0:
 		r.seen["gang together"]++
 	default:
 		r.seen["fuller node"]++

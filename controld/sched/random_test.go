@@ -257,15 +257,15 @@ func (h *history) settle() error {
 func (h *history) inOrder(plan fsm.CommitPlan) error {
 	copied := fsm.Fork(h.State.View())
 	for i, a := range plan.Actions {
-		if a.Start != nil {
+		if start, ok := a.(*fsm.StartJob); ok {
 			h.starts++
-			h.note(h.State.View().Job(a.Start.Job))
+			h.note(h.State.View().Job(start.Job))
 			v := copied.View()
 			for j := range v.Jobs() {
 				before := h.State.View().Job(j.ID)
 				waited := before != nil && before.Waits() // else the plan itself has just put it back, or made it
-				if waited && h.mayStart(j) && queue.Compare(j, v.Job(a.Start.Job)) < 0 && schedtest.CouldStart(v, j) {
-					return fmt.Errorf("%s starts before %s, which fits and comes first", h.Names[a.Start.Job], h.Names[j.ID])
+				if waited && h.mayStart(j) && queue.Compare(j, v.Job(start.Job)) < 0 && schedtest.CouldStart(v, j) {
+					return fmt.Errorf("%s starts before %s, which fits and comes first", h.Names[start.Job], h.Names[j.ID])
 				}
 			}
 		}

@@ -11,8 +11,8 @@ import (
 // would have moved: the moves themselves were dropped.
 func withdrawMigrations(t *scratch.State) {
 	t.Actions = slices.DeleteFunc(t.Actions, func(a fsm.Action) bool {
-		r := a.Reserve
-		if r == nil || !r.ForPreemptor || !t.Unmoved[r.Job] {
+		r, ok := a.(*fsm.Reserve)
+		if !ok || !r.ForPreemptor || !t.Unmoved[r.Job] {
 			return false
 		}
 		t.Room.Unclaim(r.Job)

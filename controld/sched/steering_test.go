@@ -88,7 +88,7 @@ func eachSwitch(c *schedtest.Contest, v *state.View, plan fsm.CommitPlan, seen m
 		view := fork.View()
 		plans[what], _ = sched.Cycle(view, c.Now, view.Config().Policy)
 		for _, a := range plans[what].Actions {
-			if !legalUnder(what, &a) {
+			if !legalUnder(what, a) {
 				return fmt.Errorf("with %s on: %s", what, c.Action(a))
 			}
 		}
@@ -99,7 +99,7 @@ func eachSwitch(c *schedtest.Contest, v *state.View, plan fsm.CommitPlan, seen m
 		}
 	}
 	for _, a := range plan.Actions {
-		if !legalUnder(steering.Preemption, &a) {
+		if !legalUnder(steering.Preemption, a) {
 			seen["displaced"]++
 		}
 	}
@@ -123,30 +123,43 @@ func forkWith(c *schedtest.Contest, v *state.View, what steering.Switch) (*fsm.M
 
 func displacing(plan fsm.CommitPlan) bool {
 	for _, a := range plan.Actions {
-		if (a.Stop != nil || a.Suspend != nil) && a.PartOf() != "" || a.Resize != nil && a.Resize.For != 0 {
-			return true
+		switch a := a.(type) {
+		case *fsm.StopJob, *fsm.SuspendJob:
+			if a.PartOf() != "" {
+				return true
+			}
+		case *fsm.ResizeJob:
+			if a.For != 0 {
+				return true
+			}
 		}
 	}
 	return false
 }
 
 // legalUnder reports whether an action may be decided while a switch is on.
-func legalUnder(what steering.Switch, a *fsm.Action) bool {
-	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout || a.Resize != nil && a.Resize.For != 0 ||
-		a.Suspend != nil || a.Move != nil
+func legalUnder(what steering.Switch, a fsm.Action) bool {
+	start, _ := a.(*fsm.StartJob)
+	stop, _ := a.(*fsm.StopJob)
+	suspend, _ := a.(*fsm.SuspendJob)
+	resize, _ := a.(*fsm.ResizeJob)
+	move, _ := a.(*fsm.MoveJob)
+	reserve, _ := a.(*fsm.Reserve)
+	asked := stop != nil && stop.Cause != model.CauseTimeout || resize != nil && resize.For != 0 ||
+		suspend != nil || move != nil
 	switch what {
 	case steering.Preemption, steering.DryRun:
 		return !asked
 	case steering.Migration:
-		return a.Move == nil && (a.Stop == nil || a.Stop.Cause != model.CauseMigrate)
+		return move == nil && (stop == nil || stop.Cause != model.CauseMigrate)
 	case steering.Growth:
-		return a.Resize == nil || a.Resize.For != 0
+		return resize == nil || resize.For != 0
 	case steering.Slicing:
-		return a.Suspend == nil || a.Suspend.Cause != model.CauseSlice
+		return suspend == nil || suspend.Cause != model.CauseSlice
 	case steering.Packing:
 		return true
 	}
-	return !asked && a.Start == nil && a.Reserve == nil && a.Resize == nil
+	return !asked && start == nil && reserve == nil && resize == nil
 }
 
 // recordsOnly applies what a dry run records, and nothing else of its plan. Only the records are

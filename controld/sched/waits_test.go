@@ -225,17 +225,24 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 		}
 		var takers []string
 		for _, a := range plan.Actions {
-			switch {
-			case a.Resize != nil && a.Resize.For == 0:
-				over = true
-				plans = append(plans, grown)
-				return
-			case a.Reserve != nil && a.Reserve.Guaranteed && !rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", model.CauseReclaim, l.Names[a.Reserve.Job]))
-			case a.Reserve != nil && a.Reserve.ForPreemptor && !rigid:
-				takers = append(takers, "for "+l.Names[a.Reserve.Job])
-			case a.Stop != nil && a.Stop.Cause.Preempts() && (rigid || a.Stop.Cause == model.CauseOrder):
-				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
+			switch a := a.(type) {
+			case *fsm.ResizeJob:
+				if a.For == 0 {
+					over = true
+					plans = append(plans, grown)
+					return
+				}
+			case *fsm.Reserve:
+				switch {
+				case a.Guaranteed && !rigid:
+					takers = append(takers, fmt.Sprintf("%s for %s", model.CauseReclaim, l.Names[a.Job]))
+				case a.ForPreemptor && !rigid:
+					takers = append(takers, "for "+l.Names[a.Job])
+				}
+			case *fsm.StopJob:
+				if a.Cause.Preempts() && (rigid || a.Cause == model.CauseOrder) {
+					takers = append(takers, fmt.Sprintf("%s for %s", a.Cause, l.Names[a.For]))
+				}
 			}
 		}
 		if takers != nil {
@@ -290,8 +297,8 @@ func TestDeclaredGraceSparesNoJob(t *testing.T) {
 		v := w.State.View()
 		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		for _, a := range plan.Actions {
-			if a.Stop != nil {
-				return w.Names[a.Stop.Job]
+			if a, ok := a.(*fsm.StopJob); ok {
+				return w.Names[a.Job]
 			}
 		}
 		return "nobody"
@@ -341,12 +348,17 @@ func (l *life) comesLate() (late int, err error) {
 	plan, _ := sched.Cycle(v, l.Now, v.Config().Policy)
 	for _, a := range plan.Actions {
 		taker := model.JobID(0)
-		switch {
-		case a.Reserve != nil && a.Reserve.ForPreemptor:
-			taker = a.Reserve.Job // it may count on those that are to leave for others
-		case a.Stop != nil && a.Stop.Cause.Preempts():
-			taker = a.Stop.For
-		default:
+		switch a := a.(type) {
+		case *fsm.Reserve:
+			if a.ForPreemptor {
+				taker = a.Job // it may count on those that are to leave for others
+			}
+		case *fsm.StopJob:
+			if a.Cause.Preempts() {
+				taker = a.For
+			}
+		}
+		if taker == 0 {
 			continue
 		}
 		if j := l.State.View().Job(taker); j.Hold == model.NotHeld && !j.State.Final() {
@@ -358,7 +370,7 @@ func (l *life) comesLate() (late int, err error) {
 		return 0, err
 	}
 	for i, refused := range result.([]error) {
-		if s := plan.Actions[i].Stop; s != nil && s.Cause.Preempts() {
+		if s, ok := plan.Actions[i].(*fsm.StopJob); ok && s.Cause.Preempts() {
 			late++
 			if !errors.Is(refused, model.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
 				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.Names[s.Job], l.Names[s.For], refused)

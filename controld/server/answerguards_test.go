@@ -358,8 +358,8 @@ func TestWhatTheMetricsCount(t *testing.T) {
 		GPUs: []model.GPU{{UUID: "a", Memory: jobspec.GiB, Healthy: true}, {UUID: "b", Memory: jobspec.GiB, Healthy: true},
 			{UUID: "c", Memory: jobspec.GiB, Healthy: true}}}})
 	id := s.submit(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.GPUs = 2 })
-	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
-		GPUs: []int{0, 1}}}}}}}).([]error); errs[0] != nil {
+	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
+		GPUs: []int{0, 1}}}}}}).([]error); errs[0] != nil {
 		t.Fatal(errs)
 	}
 	s.do(fsm.SetNodeState{Node: "n2", State: model.NodeDown})

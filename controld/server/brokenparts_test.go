@@ -391,8 +391,8 @@ func TestGPUsOfHiddenJobs(t *testing.T) {
 	s.do(fsm.RegisterNode{Node: model.Node{Name: "g", Addr: "127.0.0.1:1", BootID: "bg", Cores: 8, Memory: 8 * jobspec.GiB,
 		GPUs: []model.GPU{{UUID: "a", Memory: jobspec.GiB, Healthy: true}, {UUID: "b", Memory: jobspec.GiB, Healthy: true}}}})
 	id := s.submit(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.GPUs = 1 })
-	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
-		GPUs: []int{1}}}}}}}).([]error); errs[0] != nil {
+	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
+		GPUs: []int{1}}}}}}).([]error); errs[0] != nil {
 		t.Fatal(errs)
 	}
 	s.private(cluster.PrivateJobs)

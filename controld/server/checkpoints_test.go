@@ -44,8 +44,8 @@ func submitOne(t *testing.T, s *Server) model.JobID {
 
 func start(t *testing.T, s *Server, id model.JobID, node string) {
 	t.Helper()
-	refusals, err := s.Replica.Propose(t.Context(), fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id,
-		Places: []model.Place{{Node: node}}}}}})
+	refusals, err := s.Replica.Propose(t.Context(), fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id,
+		Places: []model.Place{{Node: node}}}}})
 	if err != nil || refusals.([]error)[0] != nil {
 		t.Fatal(refusals, err)
 	}

@@ -102,8 +102,8 @@ func TestWhatANodeKnowsAndTheStateDoesNot(t *testing.T) {
 	cancel(gone)
 	array, ended := submit("0-1", 1), submit("0-1", 1)
 	cancel(ended)
-	if errs := apply(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: runs, Port: 20000,
-		Places: []model.Place{{Node: "n1"}, {Node: "n2"}}}}}}).([]error); errs[0] != nil {
+	if errs := apply(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: runs, Port: 20000,
+		Places: []model.Place{{Node: "n1"}, {Node: "n2"}}}}}).([]error); errs[0] != nil {
 		t.Fatal(errs)
 	}
 	last := m.View().LastJob()

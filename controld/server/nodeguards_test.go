@@ -153,8 +153,8 @@ func (s *site) begin(id model.JobID, nodes ...string) {
 	for _, n := range nodes {
 		places = append(places, model.Place{Node: n})
 	}
-	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id,
-		Places: places}}}}).([]error); errs[0] != nil {
+	if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id,
+		Places: places}}}).([]error); errs[0] != nil {
 		s.t.Fatal(errs)
 	}
 	s.all(id, model.WorkerRunning)

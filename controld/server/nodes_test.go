@@ -182,7 +182,7 @@ func TestAnotherMachineIsNotHeardOf(t *testing.T) {
 		Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}
 	for _, c := range []fsm.Command{
 		fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}},
-		fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: 1, Places: []model.Place{{Node: "n1"}}}}}},
+		fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: 1, Places: []model.Place{{Node: "n1"}}}}},
 		fsm.SetNodeState{Node: "n1", BootID: "b1", State: model.NodeDown, Reason: "silent"},
 	} {
 		if _, err := s.Replica.Propose(t.Context(), c); err != nil {
@@ -223,8 +223,8 @@ func TestANodeReportsItsOwnWorkersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := ids.([]model.JobID)[0]
-	refusals, err := s.Replica.Propose(t.Context(), fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id,
-		Places: []model.Place{{Node: "n1"}}}}}})
+	refusals, err := s.Replica.Propose(t.Context(), fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id,
+		Places: []model.Place{{Node: "n1"}}}}})
 	if err != nil || refusals.([]error)[0] != nil {
 		t.Fatal(refusals, err)
 	}

@@ -42,13 +42,14 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	now := x.s.Replica.Now(x.view)
 	resp := &api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
 	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
-	for _, a := range decided.Actions {
-		if a.Start == nil || a.Start.Job < id { // the ids of its members follow its own
+	for _, action := range decided.Actions {
+		a, ok := action.(*fsm.StartJob)
+		if !ok || a.Job < id { // the ids of its members follow its own
 			continue
 		}
 		resp.Starts = true
 		resp.Begins++
-		for _, p := range a.Start.Places {
+		for _, p := range a.Places {
 			if resp.Begins == 1 {
 				resp.Places = append(resp.Places, api.PlanNode{Node: p.Node, GPUs: append([]int{}, p.GPUs...)})
 			}

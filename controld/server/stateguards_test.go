@@ -761,8 +761,8 @@ func TestSharesThatAreHeld(t *testing.T) {
 	one, two := submit("a", 1), submit("b", 2)
 	submit("b", 3)
 	for id, p := range map[model.JobID][]int{one: {0}, two: {1, 2}} {
-		if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
-			GPUs: p}}}}}}).([]error); errs[0] != nil {
+		if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: id, Places: []model.Place{{Node: "g",
+			GPUs: p}}}}}).([]error); errs[0] != nil {
 			t.Fatal(errs)
 		}
 	}
@@ -799,8 +799,8 @@ func TestWhatIsPruned(t *testing.T) {
 	s := newSite(t)
 	array := s.submit(func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "10-15"} })
 	for n := 1; n <= 5; n++ {
-		if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: array, TaskNumber: n,
-			Places: []model.Place{{Node: []string{"n2", "n3"}[n%2]}}}}}}).([]error); errs[0] != nil {
+		if errs := s.do(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: array, TaskNumber: n,
+			Places: []model.Place{{Node: []string{"n2", "n3"}[n%2]}}}}}).([]error); errs[0] != nil {
 			t.Fatal(errs)
 		}
 		s.all(array+model.JobID(n), model.WorkerRunning)

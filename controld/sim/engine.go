@@ -365,7 +365,7 @@ func (e *engine) cycle() (bool, error) {
 			e.refuse(err)
 			continue
 		}
-		e.carryOut(&plan.Actions[i])
+		e.carryOut(plan.Actions[i])
 	}
 	if refused > 0 && (e.setup.Check || refused == len(plan.Actions)) {
 		return false, fmt.Errorf("%s: %w", e.refusals[len(e.refusals)-1], ErrRefused)

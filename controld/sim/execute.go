@@ -11,26 +11,26 @@ import (
 )
 
 // carryOut executes an action of a plan on the nodes.
-func (e *engine) carryOut(a *fsm.Action) {
-	switch {
-	case a.Start != nil:
-		e.startAttempt(e.runOf(a.Start.Job+model.JobID(a.Start.TaskNumber)), a.Start.Places)
-	case a.Stop != nil:
-		e.notify(e.runOf(a.Stop.Job), a.Stop.Cause)
-	case a.Resize != nil:
-		e.startResize(a.Resize.Job, len(a.Resize.Join))
-	case a.Move != nil:
-		e.startResize(a.Move.Job, len(a.Move.Join))
-	case a.Suspend != nil:
-		e.suspend(e.runOf(a.Suspend.Job), a.Suspend.Cause)
-	case a.Resume != nil:
-		if len(a.Resume.GPUs) == 0 {
-			e.withdraw(e.runOf(a.Resume.Job))
+func (e *engine) carryOut(a fsm.Action) {
+	switch a := a.(type) {
+	case *fsm.StartJob:
+		e.startAttempt(e.runOf(a.Job+model.JobID(a.TaskNumber)), a.Places)
+	case *fsm.StopJob:
+		e.notify(e.runOf(a.Job), a.Cause)
+	case *fsm.ResizeJob:
+		e.startResize(a.Job, len(a.Join))
+	case *fsm.MoveJob:
+		e.startResize(a.Job, len(a.Join))
+	case *fsm.SuspendJob:
+		e.suspend(e.runOf(a.Job), a.Cause)
+	case *fsm.ResumeJob:
+		if len(a.GPUs) == 0 {
+			e.withdraw(e.runOf(a.Job))
 			break
 		}
-		e.resume(e.runOf(a.Resume.Job), StepResume)
-	case a.Pack != nil:
-		e.resume(e.runOf(a.Pack.Job), StepPack)
+		e.resume(e.runOf(a.Job), StepResume)
+	case *fsm.PackJob:
+		e.resume(e.runOf(a.Job), StepPack)
 	}
 }
 

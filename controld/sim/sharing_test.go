@@ -55,18 +55,20 @@ func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
 		}
 	}
 	for _, a := range p.Actions {
-		switch {
-		case a.Suspend != nil && a.Suspend.Cause == model.CauseSlice:
-			w.told[a.Suspend.Job] = now
-		case a.Resume != nil:
-			back(a.Resume.Job)
-		case a.Pack != nil:
+		switch a := a.(type) {
+		case *fsm.SuspendJob:
+			if a.Cause == model.CauseSlice {
+				w.told[a.Job] = now
+			}
+		case *fsm.ResumeJob:
+			back(a.Job)
+		case *fsm.PackJob:
 			w.packed++
-			back(a.Pack.Job)
-		case a.Move != nil:
+			back(a.Job)
+		case *fsm.MoveJob:
 			w.moved++
-		case a.Stop != nil:
-			delete(w.told, a.Stop.Job)
+		case *fsm.StopJob:
+			delete(w.told, a.Job)
 		}
 	}
 }

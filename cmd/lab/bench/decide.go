@@ -231,8 +231,8 @@ func (l *large) cycle() (actions int, stops []model.JobID, err error) {
 		return 0, nil, nil
 	}
 	for _, a := range plan.Actions {
-		if a.Stop != nil {
-			stops = append(stops, a.Stop.Job)
+		if a, ok := a.(*fsm.StopJob); ok {
+			stops = append(stops, a.Job)
 		}
 	}
 	_, err = l.apply(plan)

@@ -47,7 +47,7 @@ func displace(t *scratch.State, minimum model.Instant, key func(*model.Job) int6
 		}
 		a := r.job.Live()
 		if a.Stop == nil && a.Started.At != 0 && t.Now-a.Started.At >= max(minimum, roundMS) {
-			t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.job.ID, Attempt: a.N, Cause: model.CauseOrder}})
+			t.Act(&fsm.StopJob{Job: r.job.ID, Attempt: a.N, Cause: model.CauseOrder})
 		}
 	}
 }

@@ -3,9 +3,11 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -47,11 +49,11 @@ type Reasons struct {
 func New(before, after *scratch.State, answers *policy.Answers) *Reasons {
 	r := &Reasons{before: before, after: after, answers: answers, of: map[model.Shape]model.Reason{}}
 	for _, a := range after.Actions {
-		if a.Start != nil && r.first == 0 {
-			r.first = a.Start.Job
-		}
-		if a.Reserve != nil && r.keeper == 0 {
-			r.keeper = a.Reserve.Job
+		switch a := a.(type) {
+		case *fsm.StartJob:
+			r.first = cmp.Or(r.first, a.Job)
+		case *fsm.Reserve:
+			r.keeper = cmp.Or(r.keeper, a.Job)
 		}
 	}
 	return r

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -33,7 +34,7 @@ func (r *Reasons) uncreated(id model.JobID) model.Reason {
 // starts reports whether the cycle starts a child of a parent.
 func (r *Reasons) starts(parent model.JobID, child int) bool {
 	for _, a := range r.after.Actions {
-		if a.Start != nil && a.Start.Job == parent && a.Start.TaskNumber == child {
+		if a, ok := a.(*fsm.StartJob); ok && a.Job == parent && a.TaskNumber == child {
 			return true
 		}
 	}

@@ -201,34 +201,39 @@ func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 		q.spoil(q, f, &actions)
 	}
 	for i, a := range actions {
-		switch {
-		case a.Start != nil:
-			f.Began(a.Start)
-		case a.Reserve != nil:
-			if a.Reserve.Guaranteed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
-				q.judgeTaker(f, actions, a.Reserve)
+		switch a := a.(type) {
+		case *fsm.StartJob:
+			f.Began(a)
+		case *fsm.Reserve:
+			r := (*model.Reservation)(a)
+			if r.Guaranteed && !reserved(actions[i+1:], r.Job, false) {
+				q.judgeTaker(f, actions, r)
 			}
-			if f.Counts(a.Reserve) {
-				f.Anticipate(a.Reserve.Job)
+			if f.Counts(r) {
+				f.Anticipate(r.Job)
 			}
-		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
-			q.seen["reclaimed"]++
-			if !slices.ContainsFunc(actions, func(r fsm.Action) bool {
-				return r.Reserve != nil &&
-					r.Reserve.Job == a.Stop.For && r.Reserve.ForPreemptor
-			}) {
-				q.wrong("A5: job %d leaves and its room is kept for no job", a.Stop.Job)
+		case *fsm.StopJob:
+			switch {
+			case a.Cause == model.CauseReclaim:
+				q.seen["reclaimed"]++
+				if !reserved(actions, a.For, true) {
+					q.wrong("A5: job %d leaves and its room is kept for no job", a.Job)
+				}
+			case a.Cause.Preempts():
+				q.seen[string(a.Cause)]++
+				f.Gone(a.Job)
 			}
-		case a.Stop != nil && a.Stop.Cause.Preempts():
-			q.seen[string(a.Stop.Cause)]++
-			f.Gone(a.Stop.Job)
 		}
 	}
 }
 
-// reservedAgain reports whether other room is kept for a job by one of some actions.
-func reservedAgain(actions []fsm.Action, id model.JobID) bool {
-	return slices.ContainsFunc(actions, func(a fsm.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
+// reserved reports whether one of some actions keeps room for a job, as for a preemptor if that is
+// asked.
+func reserved(actions []fsm.Action, id model.JobID, forPreemptor bool) bool {
+	return slices.ContainsFunc(actions, func(a fsm.Action) bool {
+		r, ok := a.(*fsm.Reserve)
+		return ok && r.Job == id && (r.ForPreemptor || !forPreemptor)
+	})
 }
 
 // judgeTaker checks those that leave for one job, and counts them as gone.
@@ -236,8 +241,8 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 	taker := f.State().View.Job(r.Job)
 	var victims []*model.Job
 	for _, a := range actions {
-		if a.Stop != nil && a.Stop.For == r.Job && a.Stop.Cause == model.CauseReclaim {
-			victims = append(victims, f.State().View.Job(a.Stop.Job))
+		if a, ok := a.(*fsm.StopJob); ok && a.For == r.Job && a.Cause == model.CauseReclaim {
+			victims = append(victims, f.State().View.Job(a.Job))
 		}
 	}
 	f.Unanticipate(taker.ID)
@@ -483,13 +488,16 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	// the job that another leaves for has just left for it
 	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]fsm.Action) {
 		for _, a := range *actions {
-			if a.Stop != nil && a.Stop.Cause == model.CauseReclaim {
-				q.swaps[[2]model.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.Now
+			if a, ok := a.(*fsm.StopJob); ok && a.Cause == model.CauseReclaim {
+				q.swaps[[2]model.JobID{min(a.Job, a.For), max(a.Job, a.For)}] = q.Now
 			}
 		}
 	},
 	"A5": func(_ *quarrel, _ *fairshare.Accounts, actions *[]fsm.Action) { // the room that others leave is not kept
-		*actions = slices.DeleteFunc(*actions, func(a fsm.Action) bool { return a.Reserve != nil && a.Reserve.Guaranteed })
+		*actions = slices.DeleteFunc(*actions, func(a fsm.Action) bool {
+			r, ok := a.(*fsm.Reserve)
+			return ok && r.Guaranteed
+		})
 	},
 }
 
@@ -498,13 +506,13 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	will func(mine, theirs *drf.TreeNode) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {
-		return a.Stop != nil &&
-			a.Stop.Cause == model.CauseReclaim
+		stop, ok := a.(*fsm.StopJob)
+		return ok && stop.Cause == model.CauseReclaim
 	})
 	if i < 0 {
 		return
 	}
-	first := (*actions)[i].Stop
+	first := (*actions)[i].(*fsm.StopJob)
 	taker, leaves := f.State().View.Job(first.For), f.State().View.Job(first.Job)
 	for v := range f.State().View.Live() {
 		a := v.Live()
@@ -513,8 +521,8 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 			v.Account == leaves.Account || !will(mine, theirs) {
 			continue
 		}
-		*actions = append(*actions, fsm.Action{Stop: &fsm.StopJob{Job: v.ID, Attempt: a.N,
-			Cause: model.CauseReclaim, For: taker.ID}})
+		*actions = append(*actions, &fsm.StopJob{Job: v.ID, Attempt: a.N,
+			Cause: model.CauseReclaim, For: taker.ID})
 		return
 	}
 }

@@ -365,10 +365,10 @@ func (r *reclaimer) displace(d *reclaimable, taker model.JobID) {
 		}
 	}
 	if d.pauses {
-		r.state.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
-			For: taker}})
+		r.state.Act(&fsm.SuspendJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+			For: taker})
 		return
 	}
-	r.state.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
-		For: taker}})
+	r.state.Act(&fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+		For: taker})
 }

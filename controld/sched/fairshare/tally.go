@@ -28,11 +28,13 @@ func (f *Accounts) Foresee() {
 			f.gone(r.Job.ID)
 		}
 	}
-	for i := range f.state.Actions[:f.counted] {
-		if a := f.state.Actions[i].Stop; a != nil && f.state.View.Job(a.Job).Live().Stop == nil {
-			f.gone(a.Job)
-		}
-		if a := f.state.Actions[i].Suspend; a != nil {
+	for _, a := range f.state.Actions[:f.counted] {
+		switch a := a.(type) {
+		case *fsm.StopJob:
+			if f.state.View.Job(a.Job).Live().Stop == nil {
+				f.gone(a.Job)
+			}
+		case *fsm.SuspendJob:
 			f.gone(a.Job)
 		}
 	}
@@ -48,17 +50,25 @@ func (f *Accounts) Foresee() {
 // to leave.
 func (f *Accounts) CatchUp() {
 	for ; f.counted < len(f.state.Actions); f.counted++ {
-		switch a := &f.state.Actions[f.counted]; {
-		case a.Start != nil:
-			f.began(a.Start)
-		case a.Reserve != nil && a.Reserve.ForPreemptor:
-			f.anticipate(a.Reserve.Job)
-		case a.Resume != nil && len(a.Resume.GPUs) > 0:
-			f.wentOn(a.Resume.Job)
-		case a.Stop != nil && f.foreseen:
-			f.gone(a.Stop.Job)
-		case a.Suspend != nil && f.foreseen:
-			f.gone(a.Suspend.Job)
+		switch a := f.state.Actions[f.counted].(type) {
+		case *fsm.StartJob:
+			f.began(a)
+		case *fsm.Reserve:
+			if a.ForPreemptor {
+				f.anticipate(a.Job)
+			}
+		case *fsm.ResumeJob:
+			if len(a.GPUs) > 0 {
+				f.wentOn(a.Job)
+			}
+		case *fsm.StopJob:
+			if f.foreseen {
+				f.gone(a.Job)
+			}
+		case *fsm.SuspendJob:
+			if f.foreseen {
+				f.gone(a.Job)
+			}
 		}
 	}
 }

@@ -99,15 +99,15 @@ func (s *small) occupy() {
 	j := s.submit(1, 1, jobspec.Resources{Cores: 1 + s.random.IntN(3), Memory: jobspec.GiB, GPUs: s.random.IntN(3)})
 	if s.random.IntN(4) == 0 {
 		claim := model.Claim{Node: n.Name, Resources: j.Request.Active}
-		s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Reserve: &model.Reservation{Job: j.ID,
-			Claims: []model.Claim{claim}, Until: 1000}}}})
+		s.apply(fsm.CommitPlan{Actions: []fsm.Action{&fsm.Reserve{Job: j.ID,
+			Claims: []model.Claim{claim}, Until: 1000}}})
 		return
 	}
 	gpus := s.random.Perm(max(1, len(n.GPUs)))[:min(int(j.Request.Active.GPUs/1000), len(n.GPUs))]
 	port, _ := s.state.View().FreePort(n.Name)
 	place := model.Place{Node: n.Name, GPUs: gpus}
-	s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: j.ID,
-		Places: []model.Place{place}, Port: port}}}})
+	s.apply(fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: j.ID,
+		Places: []model.Place{place}, Port: port}}})
 }
 
 func (s *small) gang() Gang {
@@ -214,7 +214,7 @@ func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 		start.Places = append(start.Places, model.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs,
 			Port: spot.Port})
 	}
-	errs := s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Start: start}}}).([]error)
+	errs := s.apply(fsm.CommitPlan{Actions: []fsm.Action{start}}).([]error)
 	if errs[0] != nil {
 		return fmt.Errorf("the state refused %+v: %w", start, errs[0])
 	}

@@ -33,7 +33,7 @@ func (s *small) possible(v *state.View, j *model.Job, places []model.Place, take
 	worker := len(places)
 	if worker == j.Workers {
 		start := fsm.StartJob{Job: j.ID, Places: places, Port: s.portOf(v, places[0].Node, taken)}
-		plan := fsm.CommitPlan{Actions: []fsm.Action{{Start: &start}}}
+		plan := fsm.CommitPlan{Actions: []fsm.Action{&start}}
 		errs, _ := fsm.Fork(v).Apply(v.Index()+1, fsm.Entry{Stamp: model.Stamp{At: 1, Wall: 1}, Command: plan})
 		return errs.([]error)[0] == nil
 	}

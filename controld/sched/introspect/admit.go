@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
@@ -232,9 +233,9 @@ func (s *Sharing) loads() []*load {
 	}
 	// 3. Jobs that this cycle starts.
 	for _, a := range s.state.Actions {
-		if a.Start != nil {
-			for i, p := range a.Start.Places {
-				add(p.Node, s.state.View.Job(a.Start.Job).RequestOf(i).Active.GPUs)
+		if a, ok := a.(*fsm.StartJob); ok {
+			for i, p := range a.Places {
+				add(p.Node, s.state.View.Job(a.Job).RequestOf(i).Active.GPUs)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -51,10 +52,14 @@ func (s *Sharing) crowded() bool {
 
 // planned returns how many jobs move for their own sake by the plan so far.
 func (s *Sharing) planned() (n int) {
-	for i := range s.state.Actions {
-		a := &s.state.Actions[i]
-		if a.Move != nil || a.Stop != nil && a.Stop.Cause == model.CauseMigrate && a.Stop.For == 0 {
+	for _, a := range s.state.Actions {
+		switch a := a.(type) {
+		case *fsm.MoveJob:
 			n++
+		case *fsm.StopJob:
+			if a.Cause == model.CauseMigrate && a.For == 0 {
+				n++
+			}
 		}
 	}
 	return n
@@ -95,8 +100,8 @@ func (e *evening) survey() {
 		}
 	}
 	// 3. Jobs that this cycle starts.
-	for i := range e.state.Actions {
-		if a := e.state.Actions[i].Start; a != nil {
+	for _, a := range e.state.Actions {
+		if a, ok := a.(*fsm.StartJob); ok {
 			for k, p := range a.Places {
 				e.expect(a.Job, p.Node, e.state.View.Job(a.Job).RequestOf(k).Active.GPUs)
 			}

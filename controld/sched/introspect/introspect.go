@@ -423,7 +423,7 @@ func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 	for k, i := range at {
 		gpus[i] = found[k]
 	}
-	s.state.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
+	s.state.Act(&fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)})
 	s.state.Revision++
 	// 4. The other members of its set follow on the same GPU, if what they need besides is free.
 	for _, run := range u.runs[1:] {
@@ -439,8 +439,8 @@ func (s *Sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.
 	if !s.state.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {
 		return false
 	}
-	s.state.Act(fsm.Action{Pack: &fsm.PackJob{Job: run.Job.ID, Attempt: run.Number, Host: host.Job.ID,
-		HostAttempt: host.Number, Expected: expected}})
+	s.state.Act(&fsm.PackJob{Job: run.Job.ID, Attempt: run.Number, Host: host.Job.ID,
+		HostAttempt: host.Number, Expected: expected})
 	s.state.Revision++
 	return true
 }
@@ -448,8 +448,8 @@ func (s *Sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.
 // suspend plans that a unit pauses for a job.
 func (s *Sharing) suspend(n *shared, u *unit, cause model.Cause, beneficiary model.JobID) {
 	for _, run := range u.runs {
-		s.state.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause,
-			For: beneficiary}})
+		s.state.Act(&fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause,
+			For: beneficiary})
 		s.state.Stopping[run.Job.ID] = beneficiary
 		n.leaving = append(n.leaving, run)
 	}

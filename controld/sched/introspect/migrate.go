@@ -159,8 +159,8 @@ func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gan
 	}
 	m.state.Room.Take(more, spots)
 	m.state.Revision++
-	m.state.Act(fsm.Action{Move: &fsm.MoveJob{Job: j.ID, Attempt: a.N, Leave: leave, Join: m.withoutPorts(spots),
-		Expected: expected}})
+	m.state.Act(&fsm.MoveJob{Job: j.ID, Attempt: a.N, Leave: leave, Join: m.withoutPorts(spots),
+		Expected: expected})
 	m.ending[j.ID] = true
 	m.left--
 	m.loads = nil

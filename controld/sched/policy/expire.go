@@ -71,7 +71,7 @@ func withdrawLate(t *scratch.State) {
 			t.WakeAt(over)
 			continue
 		}
-		t.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: r.Job.ID, Attempt: a.N}})
+		t.Act(&fsm.ResumeJob{Job: r.Job.ID, Attempt: a.N})
 		t.Withdrawn[r.Job.ID] = true
 	}
 }
@@ -119,7 +119,7 @@ func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *m
 			continue
 		}
 		if over <= t.Now {
-			t.Act(fsm.Action{End: &fsm.EndAttempt{Job: j.ID, Attempt: a.N, Cause: model.CauseNodeLost}})
+			t.Act(&fsm.EndAttempt{Job: j.ID, Attempt: a.N, Cause: model.CauseNodeLost})
 			return true
 		}
 		t.WakeAt(over)
@@ -132,7 +132,7 @@ func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *m
 // stopped already is left alone: its grace is never restarted.
 func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
 	if r.Ends != 0 && r.Ends <= t.Now {
-		t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: model.CauseTimeout}})
+		t.Act(&fsm.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: model.CauseTimeout})
 		return
 	}
 	if r.Ends != 0 {
@@ -143,7 +143,7 @@ func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
 	case r.Early > t.Now:
 		t.WakeAt(r.Early)
 	default:
-		t.Act(fsm.Action{Early: &fsm.EarlySignal{Job: r.Job.ID, Attempt: r.Attempt.N}})
+		t.Act(&fsm.EarlySignal{Job: r.Job.ID, Attempt: r.Attempt.N})
 	}
 }
 
@@ -160,9 +160,9 @@ func giveUp(t *scratch.State) {
 		if t.Late[id] = true; t.Late[j.Parent] {
 			continue // its parent takes it along
 		}
-		t.Act(fsm.Action{GiveUp: &id})
+		t.Act(&fsm.GiveUp{Job: id})
 	}
 	if t.View.HasUnsettled() {
-		t.Act(fsm.Action{Settle: true})
+		t.Act(&fsm.Settle{})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -118,8 +119,8 @@ func (f *Forecast) ByNode() [][]Release {
 		f.releases = listReleases(f.State)
 	}
 	for ; f.counted < len(f.State.Actions); f.counted++ {
-		a := f.State.Actions[f.counted].Start
-		if a == nil {
+		a, ok := f.State.Actions[f.counted].(*fsm.StartJob)
+		if !ok {
 			continue
 		}
 		j := f.State.View.Job(a.Job)

@@ -180,9 +180,9 @@ func (s *elasticPhases) mayGive(f *elastic.RunningJob, j *model.Job) bool {
 // what is fitting. As long as it is not known whether others will find room for their least, only
 // those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
-	for i := range s.state.Actions {
-		a := s.state.Actions[i].Start
-		if a == nil {
+	for _, action := range s.state.Actions {
+		a, ok := action.(*fsm.StartJob)
+		if !ok {
 			continue
 		}
 		j := s.state.View.Job(a.Job)

@@ -3,6 +3,7 @@ package rota
 import (
 	"cmp"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
@@ -342,8 +343,8 @@ func active(a *model.Attempt) *model.Attempt {
 
 // asked returns what a job holds that was asked in this cycle to give it up.
 func (m *preemptor) asked(j *model.Job) drf.Amount {
-	for i := range m.state.Actions {
-		if r := m.state.Actions[i].Resize; r != nil && r.Job == j.ID {
+	for _, a := range m.state.Actions {
+		if r, ok := a.(*fsm.ResizeJob); ok && r.Job == j.ID {
 			return m.elasticAmount(j, len(r.Leave))
 		}
 	}
@@ -357,10 +358,11 @@ func (m *preemptor) noteInexact(set *preempt.Set) {
 		return
 	}
 	for i := len(m.state.Actions) - len(set.Candidates); i < len(m.state.Actions); i++ {
-		if a := m.state.Actions[i]; a.Stop != nil {
-			a.Stop.Inexact = true
-		} else if a.Resize != nil {
-			a.Resize.Inexact = true
+		switch a := m.state.Actions[i].(type) {
+		case *fsm.StopJob:
+			a.Inexact = true
+		case *fsm.ResizeJob:
+			a.Inexact = true
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -317,12 +318,13 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 		v := w.State.View()
 		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		stops := 0
-		for _, a := range plan.Actions {
-			if a.Stop == nil {
+		for _, action := range plan.Actions {
+			a, ok := action.(*fsm.StopJob)
+			if !ok {
 				continue
 			}
-			if stops++; a.Stop.Inexact != inexact || (v.Job(a.Stop.Job).Account == "speech") == inexact {
-				t.Errorf("an account lends %d thousandths of what it deserves: %s, inexact: %t", lends, w.Action(a), a.Stop.Inexact)
+			if stops++; a.Inexact != inexact || (v.Job(a.Job).Account == "speech") == inexact {
+				t.Errorf("an account lends %d thousandths of what it deserves: %s, inexact: %t", lends, w.Action(a), a.Inexact)
 			}
 		}
 		if stops != 2 {

@@ -174,45 +174,61 @@ func (c *Contest) Settle() error {
 func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
-		if s := a.Suspend; s != nil {
-			// it must be as lawful as a stop would be, of a job that can save its state
-			switch j := v.Job(s.Job); {
-			case stopped[j.ID] || j.Live().Stop != nil || j.Live().Switch != nil && !j.Live().Switched():
-				return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
-			case j.State != model.Running || !j.CanSuspend():
-				return fmt.Errorf("%s is to pause and cannot", c.Names[j.ID])
-			case c.Policy == "fitgpp" || c.Policy == "rand" || j.Class == jobspec.TE || !v.Job(s.For).Waits():
-				return fmt.Errorf("%s pauses for %s", c.Names[j.ID], c.Names[s.For])
-			case c.Policy == "rota" && s.Cause != model.CauseReclaim &&
-				j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
-				return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
-			}
-			stopped[s.Job] = true
-			c.Seen["suspend "+string(s.Cause)]++
-		}
-		if a.Resume != nil {
+		var err error
+		switch a := a.(type) {
+		case *fsm.SuspendJob:
+			err = c.soundSuspension(v, a, stopped)
+		case *fsm.ResumeJob:
 			c.Seen["resume"]++
+		case *fsm.StopJob:
+			if a.Cause != model.CauseTimeout {
+				err = c.soundStop(v, a, stopped)
+			}
 		}
-		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
-			continue
+		if err != nil {
+			return err
 		}
-		j := v.Job(a.Stop.Job)
-		switch {
-		case stopped[j.ID] || j.Live().Stop != nil:
-			return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
-		case j.Class == jobspec.TE:
-			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
-		case !v.Job(a.Stop.For).Waits():
-			return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[a.Stop.For])
-		case c.Policy == "rota" && a.Stop.Cause != model.CauseMigrate && a.Stop.Cause != model.CauseReclaim &&
-			j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
-			return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
-		case a.Stop.Cause == model.CauseOrder && j.Spec.Checkpoint == nil:
-			return fmt.Errorf("%s loses its turn although it cannot save its state", c.Names[j.ID])
-		}
-		stopped[j.ID] = true
-		c.Seen[string(a.Stop.Cause)]++
 	}
+	return nil
+}
+
+// soundSuspension looks at a suspension, which must be as lawful as a stop would be, of a job that
+// can save its state.
+func (c *Contest) soundSuspension(v *state.View, s *fsm.SuspendJob, stopped map[model.JobID]bool) error {
+	switch j := v.Job(s.Job); {
+	case stopped[j.ID] || j.Live().Stop != nil || j.Live().Switch != nil && !j.Live().Switched():
+		return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
+	case j.State != model.Running || !j.CanSuspend():
+		return fmt.Errorf("%s is to pause and cannot", c.Names[j.ID])
+	case c.Policy == "fitgpp" || c.Policy == "rand" || j.Class == jobspec.TE || !v.Job(s.For).Waits():
+		return fmt.Errorf("%s pauses for %s", c.Names[j.ID], c.Names[s.For])
+	case c.Policy == "rota" && s.Cause != model.CauseReclaim &&
+		j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+		return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
+	}
+	stopped[s.Job] = true
+	c.Seen["suspend "+string(s.Cause)]++
+	return nil
+}
+
+// soundStop looks at a stop for the sake of another job.
+func (c *Contest) soundStop(v *state.View, s *fsm.StopJob, stopped map[model.JobID]bool) error {
+	j := v.Job(s.Job)
+	switch {
+	case stopped[j.ID] || j.Live().Stop != nil:
+		return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
+	case j.Class == jobspec.TE:
+		return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
+	case !v.Job(s.For).Waits():
+		return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[s.For])
+	case c.Policy == "rota" && s.Cause != model.CauseMigrate && s.Cause != model.CauseReclaim &&
+		j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+		return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
+	case s.Cause == model.CauseOrder && j.Spec.Checkpoint == nil:
+		return fmt.Errorf("%s loses its turn although it cannot save its state", c.Names[j.ID])
+	}
+	stopped[j.ID] = true
+	c.Seen[string(s.Cause)]++
 	return nil
 }
 

@@ -18,68 +18,80 @@ import (
 
 // Action writes an action of a plan in words.
 func (w *World) Action(a fsm.Action) string {
-	switch {
-	case a.Start != nil:
-		s := "start " + w.Names[a.Start.Job+model.JobID(a.Start.TaskNumber)]
-		for _, p := range a.Start.Places {
-			s += " on " + p.Node + gpuList(p.GPUs)
-			if p.Port != 0 {
-				s += fmt.Sprintf(":%d", p.Port)
-			}
-		}
-		s += fmt.Sprintf(" port %d", a.Start.Port)
-		if a.Start.Bypasses != 0 {
-			s += " past " + w.Names[a.Start.Bypasses]
-		}
-		return s
-	case a.Stop != nil:
-		s := fmt.Sprintf("stop %s: %s", w.Names[a.Stop.Job], a.Stop.Cause)
-		if a.Stop.For != 0 {
-			s += " for " + w.Names[a.Stop.For]
+	switch a := a.(type) {
+	case *fsm.StartJob:
+		return w.starting(a)
+	case *fsm.StopJob:
+		return w.stopping("stop", a.Job, a.Cause, a.For)
+	case *fsm.SuspendJob:
+		return w.stopping("suspend", a.Job, a.Cause, a.For)
+	case *fsm.ResumeJob:
+		return w.resuming(a)
+	case *fsm.ResizeJob:
+		return w.resizing(a)
+	case *fsm.PackJob:
+		s := fmt.Sprintf("pack %s with %s", w.Names[a.Job], w.Names[a.Host])
+		if a.Expected != 0 {
+			s += fmt.Sprintf(", expected %d.%02dx", a.Expected/1000, a.Expected%1000/10)
 		}
 		return s
-	case a.Suspend != nil:
-		s := fmt.Sprintf("suspend %s: %s", w.Names[a.Suspend.Job], a.Suspend.Cause)
-		if a.Suspend.For != 0 {
-			s += " for " + w.Names[a.Suspend.For]
-		}
-		return s
-	case a.Resume != nil && len(a.Resume.GPUs) == 0:
-		return "take back the suspension of " + w.Names[a.Resume.Job]
-	case a.Resume != nil:
-		s := "resume " + w.Names[a.Resume.Job]
-		for i, worker := range w.State.View().Job(a.Resume.Job).Live().Workers {
-			s += " on " + worker.Node + gpuList(a.Resume.GPUs[i])
-		}
-		return s
-	case a.Resize != nil:
-		return w.resizing(a.Resize)
-	case a.Pack != nil:
-		s := fmt.Sprintf("pack %s with %s", w.Names[a.Pack.Job], w.Names[a.Pack.Host])
-		if a.Pack.Expected != 0 {
-			s += fmt.Sprintf(", expected %d.%02dx", a.Pack.Expected/1000, a.Pack.Expected%1000/10)
-		}
-		return s
-	case a.Move != nil:
-		return w.moving(a.Move)
-	case a.End != nil:
-		return fmt.Sprintf("end %s: %s", w.Names[a.End.Job], a.End.Cause)
-	case a.Reserve != nil:
-		s := "reserve for " + w.Names[a.Reserve.Job]
-		for _, c := range a.Reserve.Claims {
+	case *fsm.MoveJob:
+		return w.moving(a)
+	case *fsm.EndAttempt:
+		return fmt.Sprintf("end %s: %s", w.Names[a.Job], a.Cause)
+	case *fsm.Reserve:
+		s := "reserve for " + w.Names[a.Job]
+		for _, c := range a.Claims {
 			s += fmt.Sprintf(" on %s %s", c.Node, amount(c.Resources))
 		}
-		return s + " for " + duration(int64(a.Reserve.Until-w.Now))
-	}
-	switch {
-	case a.Early != nil:
-		return "tell " + w.Names[a.Early.Job] + " that its limit comes"
-	case a.GiveUp != nil:
-		return "give up " + w.Names[*a.GiveUp]
-	case a.Settle:
+		return s + " for " + duration(int64(a.Until-w.Now))
+	case *fsm.Unreserve:
+		return "unreserve " + w.Names[a.Job]
+	case *fsm.EarlySignal:
+		return "tell " + w.Names[a.Job] + " that its limit comes"
+	case *fsm.GiveUp:
+		return "give up " + w.Names[a.Job]
+	case *fsm.Settle:
 		return "settle"
 	}
-	return "unreserve " + w.Names[*a.Unreserve]
+	return a.String()
+}
+
+// starting writes a start.
+func (w *World) starting(a *fsm.StartJob) string {
+	s := "start " + w.Names[a.Job+model.JobID(a.TaskNumber)]
+	for _, p := range a.Places {
+		s += " on " + p.Node + gpuList(p.GPUs)
+		if p.Port != 0 {
+			s += fmt.Sprintf(":%d", p.Port)
+		}
+	}
+	s += fmt.Sprintf(" port %d", a.Port)
+	if a.Bypasses != 0 {
+		s += " past " + w.Names[a.Bypasses]
+	}
+	return s
+}
+
+// stopping writes a stop or a suspension.
+func (w *World) stopping(verb string, job model.JobID, cause model.Cause, beneficiary model.JobID) string {
+	s := fmt.Sprintf("%s %s: %s", verb, w.Names[job], cause)
+	if beneficiary != 0 {
+		s += " for " + w.Names[beneficiary]
+	}
+	return s
+}
+
+// resuming writes a resumption.
+func (w *World) resuming(a *fsm.ResumeJob) string {
+	if len(a.GPUs) == 0 {
+		return "take back the suspension of " + w.Names[a.Job]
+	}
+	s := "resume " + w.Names[a.Job]
+	for i, worker := range w.State.View().Job(a.Job).Live().Workers {
+		s += " on " + worker.Node + gpuList(a.GPUs[i])
+	}
+	return s
 }
 
 // gpuList writes GPU indices as [0-3,6].

@@ -102,18 +102,20 @@ func (s *stretched) Settle() error {
 func (s *stretched) soundResizes(v *state.View, plan fsm.CommitPlan) error {
 	claims := map[model.JobID]*model.Reservation{}
 	for _, a := range plan.Actions {
-		switch {
-		case a.Reserve != nil:
-			claims[a.Reserve.Job] = a.Reserve
-		case a.Resize == nil:
-		case a.Resize.For != 0:
-			if err := s.gives(v, a.Resize, claims[a.Resize.For]); err != nil {
-				return err
+		switch a := a.(type) {
+		case *fsm.Reserve:
+			claims[a.Job] = (*model.Reservation)(a)
+		case *fsm.ResizeJob:
+			switch {
+			case a.For != 0:
+				if err := s.gives(v, a, claims[a.For]); err != nil {
+					return err
+				}
+			case len(a.Leave) > 0:
+				s.Seen["back"]++
+			default:
+				s.Seen["grow"]++
 			}
-		case len(a.Resize.Leave) > 0:
-			s.Seen["back"]++
-		default:
-			s.Seen["grow"]++
 		}
 	}
 	return s.needless(v, plan, claims)
@@ -156,33 +158,35 @@ func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 			leaving[r.Node] = leaving[r.Node].Plus(r.Room)
 		}
 	}
-	for _, a := range plan.Actions {
-		if a.Resize == nil || a.Resize.For == 0 {
+	for _, action := range plan.Actions {
+		a, ok := action.(*fsm.ResizeJob)
+		if !ok || a.For == 0 {
 			continue
 		}
-		j := v.Job(a.Resize.Job)
+		j := v.Job(a.Job)
 		terms, _ := j.Elastic()
 		if terms.Unit > 1 {
 			continue // one more may leave than is needed
 		}
-		for _, w := range a.Resize.Leave {
+		for _, w := range a.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
 			leaving[n] = leaving[n].Plus(j.RequestOf(w))
 		}
 	}
-	for _, a := range plan.Actions {
-		if a.Resize == nil || a.Resize.For == 0 || len(claims) != 1 {
+	for _, action := range plan.Actions {
+		a, ok := action.(*fsm.ResizeJob)
+		if !ok || a.For == 0 || len(claims) != 1 {
 			continue
 		}
-		j := v.Job(a.Resize.Job)
+		j := v.Job(a.Job)
 		if terms, _ := j.Elastic(); terms.Unit > 1 {
 			continue
 		}
-		for _, w := range a.Resize.Leave {
+		for _, w := range a.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
 			s.Seen["needed"]++
 			have := t.Room.Available(n).Plus(leaving[n].Minus(j.RequestOf(w)))
-			for _, c := range claims[a.Resize.For].Claims {
+			for _, c := range claims[a.For].Claims {
 				if _, at := v.Node(c.Node); at == n && c.Resources.Within(have.Active) {
 					return fmt.Errorf("worker %d of %s leaves needlessly", w, s.Names[j.ID])
 				}

@@ -63,7 +63,7 @@ func New(v *state.View, now model.Instant, p cluster.Policy, room *fit.Room) *St
 // Act appends an action to the plan, unless an operator has paused what it belongs to. Policies ask
 // May before they work something out; this holds for those that do not.
 func (t *State) Act(a fsm.Action) {
-	if fsm.MayDo(t.Steering, &a) {
+	if fsm.MayDo(t.Steering, a) {
 		t.Actions = append(t.Actions, a)
 	}
 }
@@ -179,15 +179,14 @@ func (t *State) Places(spots []fit.Spot) []model.Place {
 
 // Unreserve ends a reservation.
 func (t *State) Unreserve(r *model.Reservation) {
-	id := r.Job
-	t.Act(fsm.Action{Unreserve: &id})
-	t.Room.Unclaim(id)
+	t.Act(&fsm.Unreserve{Job: r.Job})
+	t.Room.Unclaim(r.Job)
 	t.Revision++
 }
 
 // Reserve makes a reservation.
 func (t *State) Reserve(r *model.Reservation) {
-	t.Act(fsm.Action{Reserve: r})
+	t.Act((*fsm.Reserve)(r))
 	t.Room.Claim(r)
 	t.Revision++
 	t.Holders[r.Job] = r
@@ -207,9 +206,9 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 	}
 	port := t.Room.Take(g, spots)
 	t.Revision++
-	t.Act(fsm.Action{Start: &fsm.StartJob{
+	t.Act(&fsm.StartJob{
 		Job: j.ID, TaskNumber: task, Places: t.Places(spots), Port: port, Bypasses: past,
-	}})
+	})
 	t.Started[j.ID]++
 	if t.starts++; t.starts >= t.MaxStarts {
 		t.Cut = true
@@ -231,7 +230,7 @@ func (t *State) EndsEarly() bool { return t.Freed || t.Cut || len(t.Withdrawn) >
 
 // Stop asks an attempt to leave so that another job can start.
 func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {
-	stop := fsm.Action{Stop: &fsm.StopJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}}
+	stop := &fsm.StopJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}
 	switch {
 	case t.May(stop.PartOf()):
 		t.Act(stop)
@@ -246,7 +245,7 @@ func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, benefici
 
 // Suspend asks an attempt to pause where it is, so that another job can start.
 func (t *State) Suspend(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {
-	suspend := fsm.Action{Suspend: &fsm.SuspendJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}}
+	suspend := &fsm.SuspendJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}
 	if t.May(suspend.PartOf()) {
 		t.Act(suspend)
 		t.Stopping[j.ID] = beneficiary
@@ -261,20 +260,17 @@ func (t *State) Leaves(id model.JobID) bool {
 
 // Suspends reports whether the plan suspends a job.
 func (t *State) Suspends(id model.JobID) bool {
-	for i := range t.Actions {
-		if s := t.Actions[i].Suspend; s != nil && s.Job == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Actions, func(a fsm.Action) bool {
+		s, ok := a.(*fsm.SuspendJob)
+		return ok && s.Job == id
+	})
 }
 
 // Resize asks an elastic job to go on with other workers. beneficiary is the job that gets the
 // room, 0 if there is none.
 func (t *State) Resize(r *fsm.ResizeJob) {
-	resize := fsm.Action{Resize: r}
-	t.Act(resize)
-	if r.For != 0 && t.May(resize.PartOf()) {
+	t.Act(r)
+	if r.For != 0 && t.May(r.PartOf()) {
 		t.Stopping[r.Job] = r.For
 	}
 }
@@ -283,25 +279,24 @@ func (t *State) Resize(r *fsm.ResizeJob) {
 // there are none.
 func (t *State) Ending() map[model.JobID]bool {
 	var ids map[model.JobID]bool
-	for _, a := range t.Actions {
-		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil || a.Move != nil ||
-			a.Suspend != nil) {
+	note := func(id model.JobID) {
+		if ids == nil {
 			ids = map[model.JobID]bool{}
 		}
-		if a.Stop != nil {
-			ids[a.Stop.Job] = true
-		}
-		if a.Suspend != nil {
-			ids[a.Suspend.Job] = true
-		}
-		if a.End != nil {
-			ids[a.End.Job] = true
-		}
-		if a.Resize != nil {
-			ids[a.Resize.Job] = true
-		}
-		if a.Move != nil {
-			ids[a.Move.Job] = true
+		ids[id] = true
+	}
+	for _, a := range t.Actions {
+		switch a := a.(type) {
+		case *fsm.StopJob:
+			note(a.Job)
+		case *fsm.SuspendJob:
+			note(a.Job)
+		case *fsm.EndAttempt:
+			note(a.Job)
+		case *fsm.ResizeJob:
+			note(a.Job)
+		case *fsm.MoveJob:
+			note(a.Job)
 		}
 	}
 	return ids
@@ -309,8 +304,8 @@ func (t *State) Ending() map[model.JobID]bool {
 
 // KeepsWorker reports whether a job that the plan resizes keeps one of its workers.
 func (t *State) KeepsWorker(id model.JobID, worker int) bool {
-	for i := range t.Actions {
-		if r := t.Actions[i].Resize; r != nil && r.Job == id {
+	for _, a := range t.Actions {
+		if r, ok := a.(*fsm.ResizeJob); ok && r.Job == id {
 			return !slices.Contains(r.Leave, worker)
 		}
 	}

@@ -42,13 +42,13 @@ func (w *stretched) start(nodes ...string) {
 	for _, n := range nodes {
 		c.Places = append(c.Places, model.Place{Node: n, GPUs: []int{0}})
 	}
-	w.plan(fsm.Action{Start: c})
+	w.plan(c)
 }
 
 // resize has workers leave and join, and all exit.
 func (w *stretched) resize(r fsm.ResizeJob) {
 	w.t.Helper()
-	w.plan(fsm.Action{Resize: &r})
+	w.plan(&r)
 	w.says(map[bool]string{true: "its workers save and stop, to go on as 2 to make room for job 2",
 		false: "its workers save and stop, to go on as 3"}[r.For != 0])
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
@@ -94,7 +94,7 @@ func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 	}
 	w.resize(fsm.ResizeJob{Job: w.id, Attempt: 2, Join: []model.Place{{Node: "n2", GPUs: []int{0}}}})
 	w.says("it has grown from 2 into free capacity")
-	w.plan(fsm.Action{Stop: &fsm.StopJob{Job: w.id, Attempt: 3, Cause: model.CauseOrder}})
+	w.plan(&fsm.StopJob{Job: w.id, Attempt: 3, Cause: model.CauseOrder})
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
 		w.apply(fsm.NodeReport{Node: x.Node, BootID: "b",
 			Workers: []model.WorkerReport{{Job: w.id, Attempt: 3, Worker: i, State: model.WorkerExited, ExitCode: 85}}})

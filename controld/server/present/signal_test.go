@@ -42,7 +42,7 @@ func TestResizedWhileItRuns(t *testing.T) {
 	}
 	w.at += 100
 	shows(300, "it has started with as many as fitted")
-	w.plan(fsm.Action{Resize: &fsm.ResizeJob{Job: id, Attempt: 1, Leave: []int{1, 2}, For: other}})
+	w.plan(&fsm.ResizeJob{Job: id, Attempt: 1, Leave: []int{1, 2}, For: other})
 	shows(300, "it shrinks to 1 while it runs to make room for job 3")
 	w.at += 10
 	report(2, model.WorkerExited)
@@ -50,7 +50,7 @@ func TestResizedWhileItRuns(t *testing.T) {
 	report(1, model.WorkerExited)
 	w.at += 30
 	shows(100+50+110+120, "it has shrunk to 1 while it ran")
-	w.plan(fsm.Action{Resize: &fsm.ResizeJob{Job: id, Attempt: 1, Join: []model.Place{{Node: "n4", GPUs: []int{0}}}}})
+	w.plan(&fsm.ResizeJob{Job: id, Attempt: 1, Join: []model.Place{{Node: "n4", GPUs: []int{0}}}})
 	w.at += 20
 	shows(380+2*20, "it grows from 1 into free capacity while it runs")
 	v := w.s.View()

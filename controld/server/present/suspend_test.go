@@ -37,7 +37,7 @@ func (w *turning) submit(gpus int) model.JobID {
 
 func (w *turning) start(id model.JobID, gpus ...int) {
 	w.t.Helper()
-	w.plan(fsm.Action{Start: &fsm.StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: gpus}}}})
+	w.plan(&fsm.StartJob{Job: id, Places: []model.Place{{Node: "n1", GPUs: gpus}}})
 	w.report(id, model.WorkerRunning)
 }
 
@@ -53,7 +53,7 @@ func (w *turning) report(id model.JobID, to model.WorkerState) {
 // suspend has a job pause for another one.
 func (w *turning) suspend(id, next model.JobID) {
 	w.t.Helper()
-	w.plan(fsm.Action{Suspend: &fsm.SuspendJob{Job: id, Attempt: 1, Cause: model.CauseSlice, For: next}})
+	w.plan(&fsm.SuspendJob{Job: id, Attempt: 1, Cause: model.CauseSlice, For: next})
 	if got := w.job(id); got.Code != model.Running || !reflect.DeepEqual(got.Flags, []string{"suspending"}) ||
 		got.Attempts[0].Suspension == nil || got.Attempts[0].Suspension.Since != nil {
 		w.t.Errorf("a job that is to pause is shown as %s %v, %+v", got.Code, got.Flags, got.Attempts[0].Suspension)
@@ -97,7 +97,7 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	}
 	w.at += 30
 	w.report(next, model.WorkerExited)
-	w.plan(fsm.Action{Resume: &fsm.ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{2, 3}}}})
+	w.plan(&fsm.ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{2, 3}}})
 	if got := w.job(id).Flags; !reflect.DeepEqual(got, []string{"resuming"}) {
 		t.Errorf("a job that is to go on has the flags %v", got)
 	}
@@ -179,7 +179,7 @@ func TestJobsOnOneGPU(t *testing.T) {
 	}
 	w.at += 60
 	w.suspend(b, 0)
-	w.plan(fsm.Action{Pack: &fsm.PackJob{Job: b, Attempt: 1, Host: a, HostAttempt: 1, Expected: 1200}})
+	w.plan(&fsm.PackJob{Job: b, Attempt: 1, Host: a, HostAttempt: 1, Expected: 1200})
 	w.report(b, model.WorkerRunning)
 	want := []api.Trial{{What: model.TrialPack, With: a, ExpectedGain: 1200}}
 	if got := w.job(b).Attempts[0].Trials; !reflect.DeepEqual(got, want) {

@@ -222,7 +222,7 @@ func (s *scene) reach() error {
 	if s.workers() > 1 {
 		start.Port, _ = s.view().FreePort("n1")
 	}
-	if _, err := s.plan(fsm.Action{Start: start}); err != nil {
+	if _, err := s.plan(start); err != nil {
 		return err
 	}
 	switch s.at {
@@ -253,7 +253,7 @@ func (s *scene) run() error {
 	switch s.at {
 	case inGrace:
 		s.linger()
-		index, err := s.plan(fsm.Action{Stop: &fsm.StopJob{Job: s.job, Attempt: 1, Cause: model.CauseTE, For: s.trial}})
+		index, err := s.plan(&fsm.StopJob{Job: s.job, Attempt: 1, Cause: model.CauseTE, For: s.trial})
 		if err != nil {
 			return err
 		}
@@ -356,13 +356,13 @@ func (s *scene) ask() (uint64, error) {
 	case model.CauseRequeue:
 		return s.control(model.VerbRequeue, s.job, "")
 	case model.CauseShrink:
-		return s.plan(fsm.Action{Resize: &fsm.ResizeJob{Job: s.job, Attempt: 1, Leave: []int{1}}})
+		return s.plan(&fsm.ResizeJob{Job: s.job, Attempt: 1, Leave: []int{1}})
 	case model.CauseGrow:
-		return s.plan(fsm.Action{Resize: &fsm.ResizeJob{Job: s.job, Attempt: 1, Join: []model.Place{s.place(1)}}})
+		return s.plan(&fsm.ResizeJob{Job: s.job, Attempt: 1, Join: []model.Place{s.place(1)}})
 	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
-		return s.plan(fsm.Action{Stop: &fsm.StopJob{Job: s.job, Attempt: 1, Cause: c, For: s.trial}})
+		return s.plan(&fsm.StopJob{Job: s.job, Attempt: 1, Cause: c, For: s.trial})
 	default:
-		return s.plan(fsm.Action{Stop: &fsm.StopJob{Job: s.job, Attempt: 1, Cause: c}})
+		return s.plan(&fsm.StopJob{Job: s.job, Attempt: 1, Cause: c})
 	}
 }
 
@@ -375,7 +375,7 @@ func (s *scene) loseNodes() error {
 		}
 	}
 	s.skip(leaseMS + marginMS + 1)
-	_, err := s.plan(fsm.Action{End: &fsm.EndAttempt{Job: s.job, Attempt: 1, Cause: model.CauseNodeLost}})
+	_, err := s.plan(&fsm.EndAttempt{Job: s.job, Attempt: 1, Cause: model.CauseNodeLost})
 	return err
 }
 

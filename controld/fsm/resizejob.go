@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -27,9 +28,26 @@ type ResizeJob struct {
 	Inexact bool `json:"inexact,omitempty"`
 }
 
-// planResize asks all workers of an elastic job to stop, and takes the room of those that will join
+// String implements Action.
+func (c *ResizeJob) String() string {
+	return fmt.Sprintf("resize job %d: %d workers leave and %d join", c.Job, len(c.Leave), len(c.Join))
+}
+
+// PartOf implements Action.
+func (c *ResizeJob) PartOf() steering.Switch {
+	if c.For != 0 {
+		return steering.Preemption
+	}
+	return steering.Growth
+}
+
+func (*ResizeJob) ends() bool                     { return false }
+func (c *ResizeJob) names() (string, model.JobID) { return "resize", c.Job }
+func (c *ResizeJob) store(to *storedAction)       { to.Resize = c }
+
+// act asks all workers of an elastic job to stop, and takes the room of those that will join
 // it.
-func (m *Machine) planResize(c *ResizeJob) error {
+func (c *ResizeJob) act(m *Machine) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -19,9 +20,24 @@ type PackJob struct {
 	Expected int64 `json:"expected,omitempty"`
 }
 
-// planPack divides the GPU anew among its jobs and the attempt, and resumes the attempt there. It
+// String implements Action.
+func (c *PackJob) String() string { return fmt.Sprintf("pack job %d with job %d", c.Job, c.Host) }
+
+// PartOf implements Action. Jobs that were together before come back to each other without it.
+func (c *PackJob) PartOf() steering.Switch {
+	if c.Expected > 0 {
+		return steering.Packing
+	}
+	return ""
+}
+
+func (c *PackJob) ends() bool                   { return c.Expected == 0 }
+func (c *PackJob) names() (string, model.JobID) { return "pack", c.Job }
+func (c *PackJob) store(to *storedAction)       { to.Pack = c }
+
+// act divides the GPU anew among its jobs and the attempt, and resumes the attempt there. It
 // checks everything before the first change, so a refused action leaves the state as it was.
-func (m *Machine) planPack(c *PackJob) error {
+func (c *PackJob) act(m *Machine) error {
 	// 1. Check that both attempts are there and may be together.
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -22,23 +23,29 @@ type SuspendJob struct {
 	For model.JobID `json:"for,omitempty"`
 }
 
-// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node.
-// Of an attempt that has not paused within [model.PauseLimit] it takes the suspension back.
-type ResumeJob struct {
-	Job     model.JobID `json:"job"`
-	Attempt int         `json:"attempt"`
-	GPUs    [][]int     `json:"gpus"` // of each worker, by number; of one that has ended none
-	// of its share of the turns on its node, in hundredths; 0: 100
-	Weight int `json:"weight,omitempty"`
-}
-
 // suspends reports whether an attempt may be suspended for a cause.
 func suspends(c model.Cause) bool {
 	return c == model.CauseSlice || c == model.CausePack || c.Preempts()
 }
 
-// planSuspend tells all workers of an attempt to pause.
-func (m *Machine) planSuspend(c *SuspendJob) error {
+// String implements Action.
+func (c *SuspendJob) String() string {
+	s := fmt.Sprintf("suspend attempt %d of job %d because of %s", c.Attempt, c.Job, c.Cause)
+	if c.For != 0 {
+		s += fmt.Sprintf(", for job %d", c.For)
+	}
+	return s
+}
+
+// PartOf implements Action.
+func (c *SuspendJob) PartOf() steering.Switch { return partOfCause[c.Cause] }
+
+func (c *SuspendJob) ends() bool                   { return c.Cause == model.CausePack }
+func (c *SuspendJob) names() (string, model.JobID) { return "suspend", c.Job }
+func (c *SuspendJob) store(to *storedAction)       { to.Suspend = c }
+
+// act tells all workers of an attempt to pause.
+func (c *SuspendJob) act(m *Machine) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
@@ -85,42 +92,6 @@ func (m *Machine) command(a *model.Attempt, next model.Switching) {
 		next.Weight = old.Weight
 	}
 	a.Switch = &next
-}
-
-// planResume takes the room of a suspended attempt and tells its workers to go on.
-func (m *Machine) planResume(c *ResumeJob) error {
-	a, err := m.attempt(c.Job, c.Attempt)
-	if err != nil {
-		return err
-	}
-	j := m.v.Job(c.Job)
-	switch {
-	case a.Stop != nil:
-		return model.ErrStopping
-	case a.Suspending() && m.v.At()-a.Switch.At >= model.PauseLimit:
-		m.withdraw(j, "")
-		return nil
-	case !a.Suspended():
-		return model.ErrNotSuspended
-	case len(c.GPUs) != len(a.Workers):
-		return fmt.Errorf("GPUs of %d workers for %d: %w", len(c.GPUs), len(a.Workers), model.ErrWrongPlaces)
-	}
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if !w.State.Final() && (len(c.GPUs[i]) != model.Devices(j, i) || !m.mayUse(w, c.GPUs[i])) {
-			return fmt.Errorf("worker %d: %w", i, model.ErrWrongPlaces)
-		}
-	}
-	if err := m.s.Resume(j, a, c.GPUs); err != nil {
-		return err
-	}
-	next, a := copyToChange(j)
-	m.wake(next, a, c.GPUs)
-	a.Switch.Weight = c.Weight
-	m.s.TouchNodesOf(a)
-	m.put(next)
-	m.emitSwitch(model.EventResuming, next, a)
-	return nil
 }
 
 // mayUse reports whether a suspended worker can go on with some GPUs of its node.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -23,8 +24,20 @@ type MoveJob struct {
 	Expected int64 `json:"expected,omitempty"`
 }
 
-// planMove asks all workers of a job to stop, and takes the room to which some of them go.
-func (m *Machine) planMove(c *MoveJob) error {
+// String implements Action.
+func (c *MoveJob) String() string {
+	return fmt.Sprintf("move %d workers of job %d", len(c.Leave), c.Job)
+}
+
+// PartOf implements Action.
+func (*MoveJob) PartOf() steering.Switch { return steering.Migration }
+
+func (*MoveJob) ends() bool                     { return false }
+func (c *MoveJob) names() (string, model.JobID) { return "move", c.Job }
+func (c *MoveJob) store(to *storedAction)       { to.Move = c }
+
+// act asks all workers of a job to stop, and takes the room to which some of them go.
+func (c *MoveJob) act(m *Machine) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
