@@ -46,7 +46,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 			}
 			return dir, err
 		},
-		Dropped: a.workers.CloseSocket,
+		Clear: a.places.Clear,
 	}
 	local.Init()
 	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -168,10 +167,7 @@ func (j *job) giveUp(g grant, waits *waiter) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.held, g.n)
-	delete(j.begins, g.n)
-	maps.DeleteFunc(j.keys, func(_ string, n int) bool { return n == g.n })
-	j.serveWaiting()
+	j.giveBack(g.n)
 }
 
 // await waits until there is room for a step. It reports whether there is.
@@ -212,7 +208,7 @@ func ends(signal string) bool {
 func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
 	out := api.StepList{Items: []api.StepStatus{}}
 	j.mu.Lock()
-	for _, s := range j.steps {
+	for _, s := range j.steps() {
 		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began(), TimeLimit: s.TimeLimit}
 		one.Cores, one.GPUs = s.holds()
 		out.Items = append(out.Items, one)
@@ -233,7 +229,7 @@ func (j *job) running(r *http.Request) (*step, error) {
 	n, err := strconv.Atoi(r.PathValue("n"))
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s := j.steps[n]; err == nil && s != nil {
+	if s := j.step(n); err == nil && s != nil {
 		return s, nil
 	}
 	return nil, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
@@ -285,9 +281,9 @@ func (j *job) asked(key string) (*step, error) {
 	switch {
 	case key == "" || !known:
 		return nil, nil
-	case j.steps[n] != nil:
-		return j.steps[n], nil
-	case j.begins[n]:
+	case j.step(n) != nil:
+		return j.step(n), nil
+	case j.numbers[n] != nil: // it is granted
 		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
 			Detail: fmt.Sprintf("step %d.%d begins", j.id.Job, n)}
 	}

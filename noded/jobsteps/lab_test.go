@@ -124,10 +124,14 @@ func (l *lab) start() {
 		local.OpenIO = func(_ context.Context, id container.ID, from int64) (*stream.Conn, error) {
 			return l.open(name, id, from), nil
 		}
-		local.Dropped = func(id container.ID) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.dropped = append(l.dropped, id)
+		local.Clear = func(ctx context.Context, id container.ID) error {
+			err := crashing{rt, l}.Remove(ctx, id)
+			if err == nil {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.dropped = append(l.dropped, id)
+			}
+			return err
 		}
 		local.Init()
 		note := func() {
@@ -459,10 +463,10 @@ func (l *lab) step(n int) *step {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.steps[n] == nil {
+	if j.step(n) == nil {
 		l.t.Fatalf("step %d does not run", n)
 	}
-	return j.steps[n]
+	return j.step(n)
 }
 
 // left lists the containers of all nodes.

@@ -116,7 +116,7 @@ func TestTheFirstRequestAfterARestart(t *testing.T) {
 		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, Busy) {
 			t.Errorf("a new step: %v", err)
 		}
-		if j, err := l.m.find(first); err != nil || !l.m.Running(first) || j.steps[0] == nil {
+		if j, err := l.m.find(first); err != nil || !l.m.Running(first) || j.step(0) == nil {
 			t.Errorf("the step that runs is not known: %v", err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestOutputThatIsGone(t *testing.T) {
 		again := &person{l: l}
 		var c *client
 		again.conn, c = l.connect(0)
-		j.steps[0].attaching <- &attach{client: c, from: []int64{keptNot}}
+		j.step(0).attaching <- &attach{client: c, from: []int64{keptNot}}
 		if !again.read(stream.End) || again.end.Code != 125 || !strings.Contains(again.end.Why, "kept from byte 9") {
 			t.Errorf("it is told %+v", again.end)
 		}

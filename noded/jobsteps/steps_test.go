@@ -114,7 +114,7 @@ func TestAStepInGroupsGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := j.steps[0].begun(); !reflect.DeepEqual(got, p.of) || len(got.Parts) != 2 {
+		if got := j.step(0).begun(); !reflect.DeepEqual(got, p.of) || len(got.Parts) != 2 {
 			t.Errorf("it goes on as %+v, not as %+v", got, p.of)
 		}
 		if _, err := l.ask(api.StepRequest{Group: 1, NoWait: true}); !errors.Is(err, Busy) {
@@ -344,7 +344,7 @@ func TestAClientComesBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := j.steps[0]
+			s := j.step(0)
 			if s == nil {
 				t.Fatal("the step is gone")
 			}

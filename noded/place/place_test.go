@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -113,5 +115,25 @@ func TestAPlaceIsClearedInOrder(t *testing.T) {
 		if !slices.Equal(o.list, want) {
 			t.Errorf("%q fails: %q, want %q", fails, o.list, want)
 		}
+	}
+}
+
+// TestOneRuleOfRemoval reads the node daemon. It notices a folder of a container that is removed past the one rule.
+func TestOneRuleOfRemoval(t *testing.T) {
+	call := regexp.MustCompile(`(?i)\b(runtime|shims)\.Remove\(`)
+	var found []string
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "../container/") { // the rule is carried out there
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if call.Match(text) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil || !slices.Equal(found, []string{"../place/place.go"}) {
+		t.Errorf("containers are removed in %q, not in package place alone: %v", found, err)
 	}
 }
