@@ -56,37 +56,103 @@ func registeredAddr(http, ip string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil && !a.IsUnspecified()
 }
 
-// hostsText returns the lines of a hosts file for nodes, and then those of the machine's own file. A
-// name that is there is left to it, such as localhost, but for this machine's own at its loopback.
+// hostsText returns the hosts file of a container. The nodes of the job come first, and then the lines
+// of the machine's own file. A name in that file is left to it, such as localhost. The machine's own
+// name has one address: see [ownAddr].
 func hostsText(system []byte, addrs map[string]netip.Addr, node, hostname string) []byte {
-	own := map[string]bool{}
+	var own []string           // the names of this machine, in the order of its file
+	var found []netip.Addr     // their addresses in the file
+	taken := map[string]bool{} // other names in the file
+	isOwn := func(name string) bool {
+		_, other := addrs[name]
+		return (name == node || !other) && (sameHost(name, node) || sameHost(name, hostname))
+	}
+	addName := func(name string) {
+		if name != "" && !slices.ContainsFunc(own, func(n string) bool { return strings.EqualFold(n, name) }) {
+			own = append(own, name)
+		}
+	}
 	for line := range strings.Lines(string(system)) {
-		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
-		if len(words) < 2 {
+		a, names, ok := hostsLine(line)
+		if !ok {
 			continue
 		}
-		a, err := netip.ParseAddr(words[0])
-		for _, name := range words[1:] {
-			itself := strings.EqualFold(name, node) || strings.EqualFold(name, hostname)
-			if err == nil && (!a.IsLoopback() || !itself) {
-				own[strings.ToLower(name)] = true
+		for _, name := range names {
+			if isOwn(name) {
+				addName(name)
+				found = append(found, a)
+			} else {
+				taken[strings.ToLower(name)] = true
 			}
 		}
 	}
+	addName(node)
+	addName(hostname)
 	var b bytes.Buffer
+	registered, isNode := addrs[node]
+	addr := ownAddr(registered, found)
 	for _, name := range slices.SortedFunc(maps.Keys(addrs), cmp.Compare[string]) {
-		names := []string{name}
-		if name == node && hostname != node && hostname != "" {
-			names = append(names, hostname)
-		}
-		names = slices.DeleteFunc(names, func(n string) bool { return own[strings.ToLower(n)] })
-		if len(names) > 0 {
-			fmt.Fprintf(&b, "%s\t%s\n", addrs[name], strings.Join(names, " "))
+		switch {
+		case name == node:
+			fmt.Fprintf(&b, "%s\t%s\n", addr, strings.Join(own, " "))
+		case !taken[strings.ToLower(name)]:
+			fmt.Fprintf(&b, "%s\t%s\n", addrs[name], name)
 		}
 	}
-	b.Write(system)
+	if !isNode { // without a registered address the machine's file decides
+		return append(b.Bytes(), system...)
+	}
+	for line := range strings.Lines(string(system)) {
+		b.WriteString(withoutNames(line, isOwn))
+	}
 	return b.Bytes()
+}
+
+// ownAddr returns the address of this machine's name: the registered one, at which others reach it. If
+// the machine's file has only other addresses in its networks for the name, the first of these counts.
+func ownAddr(registered netip.Addr, found []netip.Addr) netip.Addr {
+	found = slices.DeleteFunc(found, func(a netip.Addr) bool {
+		return a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified()
+	})
+	if len(found) == 0 || slices.Contains(found, registered) {
+		return registered
+	}
+	return found[0]
+}
+
+// sameHost reports whether two names are of one machine: equal, or one of them with a domain behind it.
+func sameHost(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return b != "" && a != "localhost" && (a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+"."))
+}
+
+// hostsLine reads a line of a hosts file. The last result is false if it gives no name an address.
+func hostsLine(line string) (netip.Addr, []string, bool) {
+	line, _, _ = strings.Cut(line, "#")
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return netip.Addr{}, nil, false
+	}
+	a, err := netip.ParseAddr(words[0])
+	return a.Unmap().WithZone(""), words[1:], err == nil
+}
+
+// withoutNames returns a line of a hosts file without some of its names, "" if none is left.
+func withoutNames(line string, drop func(name string) bool) string {
+	_, names, ok := hostsLine(line)
+	if !ok || !slices.ContainsFunc(names, drop) {
+		return line
+	}
+	names = slices.DeleteFunc(names, drop)
+	if len(names) == 0 {
+		return ""
+	}
+	text, comment, has := strings.Cut(strings.TrimRight(line, "\n"), "#")
+	text = strings.Fields(text)[0] + "\t" + strings.Join(names, " ")
+	if has {
+		text += " #" + comment
+	}
+	return text + "\n"
 }
 
 // hostOnly returns the host of host:port, "" if there is none.
