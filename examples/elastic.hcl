@@ -1,16 +1,17 @@
-# Training with one to four workers: it starts with one, grows into room that nobody else wants, and makes room when somebody does.
+# Training with one to four workers: it starts with one, grows into idle room, and makes room for other jobs.
 #
 # Whenever their number changes all workers are asked to save, and are started again as many as they are then. The trainer's loss has the same
-# bits with any number of workers, so nobody can tell from the result how often that happened.
+# bits with any number of workers, so the result does not show how often that happened.
 
 variable "dir" {
   type        = string
-  description = "Where the checkpoint goes: a directory that every node sees and you may write to."
+  default     = ""
+  description = "Where the checkpoint goes: a directory that every node sees and you may write to. The default is a new one below the directory of rota dev."
 }
 
 variable "steps" {
   type    = number
-  default = 200
+  default = 100
 }
 
 job "elastic" {
@@ -21,7 +22,7 @@ job "elastic" {
   }
 
   checkpoint {
-    path = var.dir
+    path = var.dir == "" ? ".rota/shared" : var.dir
   }
 
   group "workers" {
@@ -35,7 +36,7 @@ job "elastic" {
     }
 
     task "train" {
-      command = ["bin/trainer", "-steps", var.steps, "-compute", "200ms", "-dir", var.dir]
+      command = ["bin/trainer", "-steps", var.steps, "-compute", "100ms", "-dir", var.dir == "" ? ".rota/shared/elastic-${job.id}" : var.dir]
 
       resources {
         cores  = 1

@@ -1,8 +1,9 @@
-# Data-parallel training on two workers, each on its own node, started together or not at all.
+# Data-parallel training on two workers, started together or not at all. With -var per_node=1 each has a node of its own.
 
 variable "dir" {
   type        = string
-  description = "Where the checkpoint goes: a directory that every node sees and you may write to."
+  default     = ""
+  description = "Where the checkpoint goes: a directory that every node sees and you may write to. The default is a new one below the directory of rota dev."
 }
 
 variable "workers" {
@@ -15,16 +16,22 @@ variable "workers" {
   }
 }
 
+variable "per_node" {
+  type        = number
+  default     = 8
+  description = "How many workers may share a node."
+}
+
 variable "steps" {
   type    = number
-  default = 200
+  default = 100
 }
 
 job "gang" {
   time_limit = "30m"
 
   checkpoint {
-    path = var.dir
+    path = var.dir == "" ? ".rota/shared" : var.dir
   }
 
   restart {
@@ -34,10 +41,10 @@ job "gang" {
 
   group "workers" {
     count                = var.workers
-    max_workers_per_node = 1
+    max_workers_per_node = var.per_node
 
     task "train" {
-      command = ["bin/trainer", "-steps", var.steps, "-pause", "50ms", "-dir", var.dir]
+      command = ["bin/trainer", "-steps", var.steps, "-pause", "50ms", "-dir", var.dir == "" ? ".rota/shared/gang-${job.id}" : var.dir]
 
       resources {
         cores  = 1

@@ -81,7 +81,11 @@ func (x *exchange) logRequest(j *model.Job) (logRequest, error) {
 	if q.task = x.query.Get("task"); q.task != "" && !slices.Contains(taskNames(j.Spec), q.task) {
 		return q, problem.NotFound("job %d has no task %q; it has %s", j.ID, q.task, strings.Join(taskNames(j.Spec), ", "))
 	}
-	if worker := x.number("worker", 0); worker >= int64(j.Workers) {
+	most := j.Workers
+	for i := range j.Attempts { // an elastic job has had more
+		most = max(most, len(j.Attempts[i].Workers))
+	}
+	if worker := x.number("worker", 0); worker >= int64(most) {
 		return q, problem.NotFound("job %d has no worker %d: it has %d, from 0", j.ID, worker, j.Workers)
 	}
 	q.worker, q.attempt = int(x.number("worker", 0)), int(x.number("attempt", 0))

@@ -87,7 +87,8 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f.DurationVar(&o.pause, "pause", 0, "extra time of a step, to make a run last")
 	f.DurationVar(&o.compute, "compute", 0,
 		"extra time to work through a batch, which the workers share as they share its shards")
-	f.StringVar(&o.dir, "dir", "", "directory for the checkpoint and the heartbeat; empty: none of either")
+	f.StringVar(&o.dir, "dir", "",
+		"directory for the checkpoint and the heartbeat, made if it is missing; empty: none of either")
 	f.StringVar(&o.device, "device", "", "file of a simulated GPU: trainers that name the same one compute in turn")
 	f.IntVar(&o.memory, "gpu-memory", 0, "MiB to say that are used of each simulated GPU; 0: nothing is said")
 	f.IntVar(&o.busy, "gpu-busy", 50, "percent of the time to say that a simulated GPU is busy")
@@ -165,6 +166,9 @@ func (t *trainer) train(ctx context.Context) (code int, err error) {
 	if t.done, err = t.gang.start(t.done, t.w); err != nil {
 		return 1, err
 	}
+	if err := t.makeDir(); err != nil {
+		return 1, err
+	}
 	if t.beat, err = startHeartbeat(t.dir, t.attempt, t.rank, t.done); err != nil {
 		return 1, err
 	}
@@ -182,6 +186,17 @@ func (t *trainer) train(ctx context.Context) (code int, err error) {
 	defer t.gpu.close()
 	code, err = t.loop(ctx, progress)
 	return code, errors.Join(err, progress.Close(), t.beat.close())
+}
+
+// makeDir makes the directory for the checkpoint and the heartbeat, if it is missing.
+func (t *trainer) makeDir() error {
+	if t.dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of the checkpoint: %w", err)
+	}
+	return nil
 }
 
 // resume loads worker 0's checkpoint, if there is one.

@@ -202,7 +202,7 @@ func TestBadInput(t *testing.T) {
 		"too many workers": {nil, env(map[string]string{"WORLD_SIZE": "9"}), 2, "raise -shards"},
 		"rank is a word":   {nil, env(map[string]string{"RANK": "x"}), 2, `$RANK is "x"`},
 		"another run":      {[]string{"-seed=2", "-dir=" + dir}, env(nil), 1, "another run"},
-		"no directory":     {[]string{"-steps=1", "-dir=" + dir + "/none"}, env(nil), 1, "no such file"},
+		"no directory":     {[]string{"-steps=1", "-dir=" + dir + "/checkpoint/none"}, env(nil), 1, "not a directory"},
 	} {
 		code, err := run(t.Context(), c.args, c.getenv, &bytes.Buffer{})
 		if code != c.code || err == nil || !strings.Contains(err.Error(), c.text) {

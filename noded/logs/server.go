@@ -94,9 +94,10 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer reader.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
-	// A write error means that the client is gone.
-	_ = reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow,
-		func() bool { return l.Live(id) })
+	if err := reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow,
+		func() bool { return l.Live(id) }); err != nil {
+		panic(http.ErrAbortHandler) // this daemon stops, or the client is gone: the stream must not look complete
+	}
 }
 
 // flusher sends everything at once, without buffering.

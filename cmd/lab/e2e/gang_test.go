@@ -154,6 +154,8 @@ func TestExamples(t *testing.T) {
 		args := []string{"submit", "--parsable"}
 		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(`variable "dir"`)) {
 			args = append(args, "-var", "dir="+w.scratch(filepath.Base(f)))
+		} else if bytes.Contains(text, []byte(`variable "per_node"`)) {
+			args = append(args, "-var", "per_node=1")
 		}
 		ids[f] = strings.TrimSpace(w.ok(append(args, path)...))
 	}

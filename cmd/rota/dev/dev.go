@@ -36,6 +36,9 @@ const (
 	devPoll        = 50 * time.Millisecond
 )
 
+// devDir is the default of --dir, in which commands look for a cluster.
+const devDir = ".rota"
+
 // devOptions are the flags of rota dev.
 type devOptions struct {
 	dir         string // absolute path
@@ -69,7 +72,7 @@ func Commands(slurm ...string) []*command.Command {
 			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "directory `DIR` for all data; removed at the end if it did not exist before",
-				Value: ".rota"},
+				Value: devDir},
 			&cli.IntFlag{Name: "controllers", Usage: "run `N` controllers: 1, 3 or 5", Value: 1},
 			&cli.IntFlag{Name: "nodes", Usage: "run `N` nodes", Value: 1},
 			command.Number("sim-gpus", "give each node `N` simulated GPUs"),
@@ -198,8 +201,18 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	if len(d.opts.command) > 0 {
 		return d.runCommand()
 	}
+	d.noteReach()
 	d.sayReady(d.Stdout)
 	return d.supervise(nil)
+}
+
+// noteReach says how commands in other terminals find the cluster.
+func (d *devCluster) noteReach() {
+	if d.dir == filepath.Join(d.opts.from, devDir) {
+		d.Notef("commands in %s and below find this cluster; elsewhere: export ROTA_ADDR=%s", d.opts.from, d.addr)
+		return
+	}
+	d.Notef("in other terminals: export ROTA_ADDR=%s", d.addr)
 }
 
 // sayReady says where the cluster is, and where Slurm's commands are.

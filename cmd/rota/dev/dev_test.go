@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
 // openTest does what openDev does, without looking for the daemons' programs.
@@ -257,6 +260,22 @@ func TestDevAddressOfALongPath(t *testing.T) {
 	l := devLayout{dir: "/" + strings.Repeat("d", 120), record: devRecord{Ports: []int{10001, 10002, 10003}}}
 	if got := l.address(1); got != "http://127.0.0.1:10001" {
 		t.Errorf("got %s: a socket's path has at most 107 bytes", got)
+	}
+}
+
+// TestDevSaysHowItIsReached notices a cluster that commands do not find, and that does not say how.
+func TestDevSaysHowItIsReached(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/w/.rota":     "rota: commands in /w and below find this cluster; elsewhere: export ROTA_ADDR=unix:/s\n",
+		"/w/other":     "rota: in other terminals: export ROTA_ADDR=unix:/s\n",
+		"/w/sub/.rota": "rota: in other terminals: export ROTA_ADDR=unix:/s\n",
+	} {
+		var said bytes.Buffer
+		d := &devCluster{Env: &command.Env{Stderr: &said}, devLayout: devLayout{dir: dir, addr: "unix:/s"},
+			opts: devOptions{from: "/w"}}
+		if d.noteReach(); said.String() != want {
+			t.Errorf("%s: %q, want %q", dir, &said, want)
+		}
 	}
 }
 

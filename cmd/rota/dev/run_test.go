@@ -306,7 +306,9 @@ func TestDevRunsUntilASignal(t *testing.T) {
 		if err := w.command.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		if code, out := w.ended(); code != 0 || out != "" || w.stderr.String() != "" {
+		reach := "rota: commands in " + filepath.Dir(w.dir) + " and below find this cluster; elsewhere: export ROTA_ADDR=" +
+			want
+		if code, out := w.ended(); code != 0 || out != "" || w.stderr.String() != reach+"\n" {
 			t.Errorf("%s: exit %d, %q, %s", s, code, out, &w.stderr)
 		}
 		w.nothingLeft()

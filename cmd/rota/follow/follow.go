@@ -49,9 +49,13 @@ func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (
 // at once, the next at a change or after the time first, and others at a change or after wait.
 func WaitFor(ctx context.Context, session *command.Session, id model.JobID, first, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
+	return waitFor(ctx, session, id, first, wait, Retry{Env: session.Env, What: JobGoesOn(id)}, wanted)
+}
+
+func waitFor(ctx context.Context, session *command.Session, id model.JobID, first, wait time.Duration, away Retry,
+	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	next := first
-	away := Retry{Env: session.Env, What: JobGoesOn(id)}
 	for {
 		job, answer, err := session.Job(ctx, id, read)
 		if cause := context.Cause(ctx); cause != nil {
@@ -82,33 +86,28 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 	if session.IsTerminal(session.Stderr) {
 		first, wait, say = quietWait, progressWait, stateReporter(session.Env)
 	}
-	begun := make(chan *api.Job, 1)
+	jobs := newMailbox()
 	streams := make(chan error, 1)
-	go func() {
-		select {
-		case job := <-begun:
-			streams <- streamAll(ctx, session, job)
-		case <-ctx.Done():
-			streams <- nil
-		}
-	}()
-	started, reported := false, false
+	begun, reported := false, false
 	job, err := WaitFor(ctx, session, id, first, wait, func(j *api.Job) bool {
 		if note := OutputElsewhere(j); note != "" && !reported {
 			reported = true
 			session.Notef("%s", note)
 		}
 		say(j)
-		if !started && j.Attempt > 0 {
-			started = true
-			begun <- j
+		jobs.put(j)
+		if !begun && j.Attempt > 0 {
+			begun = true
+			shown := &following{session: session, options: api.LogOptions{Worker: -1}, streams: streamsOf(session, j),
+				jobs: jobs}
+			go func() { streams <- shown.from(ctx, 1) }()
 		}
 		return j.Code.Final()
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !started {
+	if !begun {
 		return job, nil // it ended before it ran
 	}
 	// a job that never started has no output
@@ -157,35 +156,16 @@ func stateReporter(env *command.Env) func(*api.Job) {
 	}
 }
 
-// streamAll shows the output of every worker. With several workers, each line begins with the
-// worker's number.
-func streamAll(ctx context.Context, session *command.Session, job *api.Job) error {
-	var lock sync.Mutex
-	var failed error
-	var running sync.WaitGroup
-	for worker := range max(job.Workers, 1) {
-		for _, s := range outputsOf(job) {
-			out := session.Stdout
-			if s == "stderr" {
-				out = session.Stderr
-			}
-			if job.Workers > 1 {
-				p := &prefixer{out: out, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
-				defer p.flush()
-				out = p
-			}
-			running.Go(func() {
-				err := Output(ctx, session, job.ID, api.LogOptions{Worker: worker, Stream: s, Follow: true}, out, "")
-				if err != nil {
-					lock.Lock()
-					failed = errors.Join(failed, err)
-					lock.Unlock()
-				}
-			})
+// streamsOf returns the streams of a job's output, and where each goes.
+func streamsOf(session *command.Session, job *api.Job) map[string]io.Writer {
+	streams := map[string]io.Writer{}
+	for _, name := range outputsOf(job) {
+		streams[name] = session.Stdout
+		if name == "stderr" {
+			streams[name] = session.Stderr
 		}
 	}
-	running.Wait()
-	return failed
+	return streams
 }
 
 // outputsOf returns the streams in which a job's output is stored.
@@ -222,15 +202,19 @@ func leaderTask(job *api.Job) *jobspec.Task {
 // streamRetries bounds how often a broken stream is resumed without progress.
 const streamRetries = 20
 
+// nodeWait is how long the output of an attempt that is over is asked for while its node does not
+// answer. Its daemon may be restarting.
+const nodeWait = time.Minute
+
 // Output copies one stream to out. If the connection breaks, it asks again and skips what was
-// shown. While no controller answers, it keeps retrying, and prints meanwhile once unless that is
-// empty.
+// shown. While no controller answers, or with o.Follow the node, it keeps retrying, and prints
+// meanwhile once unless that is empty. It returns nil only if the stream is complete.
 func Output(ctx context.Context, session *command.Session, id model.JobID, o api.LogOptions,
 	out io.Writer, meanwhile string) error {
 	away := Retry{Env: session.Env, What: meanwhile, Quiet: meanwhile == ""}
 	away.Answered() // the job was read just before
 	var shown int64
-	over := false
+	var overSince time.Time // since when the attempt is known to be over; zero: it is not
 	for attempt := 0; ; {
 		n, err := streamOnce(ctx, session.Client, id, o, out, shown)
 		if n > shown {
@@ -240,16 +224,23 @@ func Output(ctx context.Context, session *command.Session, id model.JobID, o api
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
+		was := overSince
+		if o.Follow && (exit.IsNotFound(err) || nodeAway(err)) && was.IsZero() {
+			job, _, jobErr := session.Job(ctx, id, api.Read{})
+			switch {
+			case jobErr != nil && !away.ShouldRetry(ctx, jobErr):
+				return err
+			case jobErr == nil && (job.Code.Final() || o.Attempt != 0 && job.Attempt > o.Attempt):
+				overSince = session.Now()
+			}
+		}
 		var broken *brokenError
 		switch {
 		case errors.As(err, &broken) && attempt < streamRetries && o.Tail == 0:
 			attempt++
-		case o.Follow && exit.IsNotFound(err) && !over: // the node may not have started it yet
-			job, _, jobErr := session.Job(ctx, id, api.Read{})
-			if jobErr != nil && !away.ShouldRetry(ctx, jobErr) {
-				return err
-			}
-			over = jobErr == nil && job.Code.Final()
+		case o.Follow && exit.IsNotFound(err) && was.IsZero(): // the node may not have started it yet
+		case nodeAway(err) && !was.IsZero() && session.Now().Sub(was) > nodeWait:
+			return err
 		case o.Follow && away.ShouldRetry(ctx, err):
 			continue
 		default:
@@ -262,6 +253,9 @@ func Output(ctx context.Context, session *command.Session, id model.JobID, o api
 		}
 	}
 }
+
+// errShorter is the error for an output whose beginning went while its stream was broken.
+var errShorter = errors.New("the output was cut off, and its beginning is gone by now: rota logs shows the rest")
 
 // brokenError is a stream that was cut off before its end.
 type brokenError struct{ err error }
@@ -282,7 +276,10 @@ func streamOnce(ctx context.Context, client *api.Client, id model.JobID, o api.L
 	}
 	defer body.Close()
 	if n, err := io.CopyN(io.Discard, body, skip); err != nil {
-		if errors.Is(err, io.EOF) { // an earlier attempt was shown, and this one's output is shorter
+		switch {
+		case errors.Is(err, io.EOF) && o.Attempt != 0:
+			return skip, errShorter
+		case errors.Is(err, io.EOF): // an earlier attempt was shown, and this one's output is shorter
 			return n, nil
 		}
 		return skip, &brokenError{err}
@@ -341,35 +338,80 @@ func (p *prefixer) flush() {
 	}
 }
 
-// Outputs shows the output of all workers: one after the other, or all at once with o.Follow.
-func Outputs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions) error {
-	if job.Workers <= 1 {
-		o.Worker = 0
+// Logs shows the output of a job as rota logs does: of one worker, or of all if o.Worker is negative.
+// With all it shows the attempts before the last one too, each below a line with its number.
+func Logs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions, all bool) error {
+	attempts := []int{o.Attempt}
+	if all {
+		attempts = append(Earlier(job), job.Attempt)
+	}
+	if o.Follow && o.Attempt == 0 && !job.Code.Final() {
+		return followLogs(ctx, session, job, o, attempts[0])
+	}
+	var failed error
+	for _, n := range attempts {
+		o.Attempt = n
+		if len(attempts) > 1 {
+			fmt.Fprintln(session.Stdout, headOf(n))
+		}
+		failed = errors.Join(failed, outputs(ctx, session, job, o))
+	}
+	return failed
+}
+
+// followLogs shows the output of a job until it ends, from the attempt first on: 0 for the last one, or
+// for the next one if the job waits for that.
+func followLogs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions, first int) error {
+	heads := first > 0
+	if first == 0 {
+		first = max(job.Attempt, 1)
+		if job.Code == model.Pending && job.Attempt > 0 {
+			first++
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	shown := &following{session: session, options: o, streams: map[string]io.Writer{o.Stream: session.Stdout},
+		note: JobGoesOn(job.ID), heads: heads, jobs: newMailbox()}
+	shown.jobs.put(job)
+	quiet := Retry{Env: session.Env, Quiet: true}
+	quiet.Answered()
+	go func() {
+		_, err := waitFor(ctx, session, job.ID, PollWait, PollWait, quiet, func(j *api.Job) bool {
+			shown.jobs.put(j)
+			return j.Code.Final()
+		})
+		if err != nil {
+			cancel(err)
+		}
+	}()
+	return shown.from(ctx, first)
+}
+
+// outputs shows the output of one worker, or of all, one after the other.
+func outputs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions) error {
+	n := o.Attempt
+	if n == 0 {
+		n = job.Attempt
+	}
+	count := max(workersOf(job, n), 1)
+	if o.Worker >= 0 || count == 1 {
+		o.Worker = max(o.Worker, 0)
 		return Output(ctx, session, job.ID, o, session.Stdout, JobGoesOn(job.ID))
 	}
 	var lock sync.Mutex
-	var running sync.WaitGroup
-	failures := make([]error, job.Workers)
-	for worker := range job.Workers {
-		meanwhile := ""
+	var failures []error
+	for worker := range count {
+		o.Worker = worker
+		p := &prefixer{out: session.Stdout, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
+		note := ""
 		if worker == 0 { // one worker prints the note for all
-			meanwhile = JobGoesOn(job.ID)
+			note = JobGoesOn(job.ID)
 		}
-		each := o
-		each.Worker = worker
-		show := func() {
-			p := &prefixer{out: session.Stdout, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
-			failures[worker] = Output(ctx, session, job.ID, each, p, meanwhile)
-			p.flush()
+		if err := Output(ctx, session, job.ID, o, p, note); err != nil {
+			failures = append(failures, err)
 		}
-		if o.Follow {
-			running.Go(show)
-		} else {
-			show()
-		}
+		p.flush()
 	}
-	running.Wait()
-	return errors.Join(slices.CompactFunc(failures, func(a, b error) bool {
-		return a != nil && b != nil && a.Error() == b.Error()
-	})...)
+	return joined(failures)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
@@ -51,7 +52,13 @@ func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 func isAway(err error) bool {
 	var unreachable *api.UnreachableError
 	var problem *api.Problem
-	return errors.As(err, &unreachable) || errors.As(err, &problem) && problem.Code == api.CodeNoLeader
+	return errors.As(err, &unreachable) || errors.As(err, &problem) && problem.Code == api.CodeNoLeader || nodeAway(err)
+}
+
+// nodeAway reports whether an error says that the node of an output does not answer.
+func nodeAway(err error) bool {
+	var problem *api.Problem
+	return errors.As(err, &problem) && problem.Status == http.StatusBadGateway
 }
 
 // Repeat has the next ShouldRetry print its message again.

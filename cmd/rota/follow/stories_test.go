@@ -133,13 +133,21 @@ func TestOutputThatIsNotThereYet(t *testing.T) {
 	}
 	a, s := session(t)
 	asked := 0
-	a.On("GET /v1/jobs/7", states(job(model.Running, nil)))
+	var complete atomic.Bool
+	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, _ *http.Request) {
+		code := model.Running
+		if complete.Load() {
+			code = model.Completed
+		}
+		_ = json.NewEncoder(w).Encode(job(code, nil))
+	})
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked < 3 {
 			notFound(w, r)
 			return
 		}
 		_, _ = io.WriteString(w, "late\n")
+		complete.Store(true)
 	})
 	if got := s.Run("logs", "7", "-f"); got.Code != 0 || got.Stdout != "late\n" || got.Stderr != "" || asked != 3 {
 		t.Errorf("%+v after %d requests", got, asked)
@@ -169,6 +177,7 @@ func TestOutputThatIsNotThereYet(t *testing.T) {
 func TestAStreamThatKeepsBreaking(t *testing.T) {
 	a, s := session(t)
 	asked := 0
+	a.Give("GET /v1/jobs/7", job(model.Running, nil))
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		_, _ = io.WriteString(w, "one\n")

@@ -102,10 +102,12 @@ func TestFollowSeveralWorkers(t *testing.T) {
 func TestFollowTakesUpABrokenStream(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	text := strings.Repeat("a line of output\n", 1000)
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, Attempt: 1, State: "RUNNING", Code: model.Running})
 	cuts := []int{0, 1, 5000, len(text) - 1}
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, _ *http.Request) {
 		if len(cuts) == 0 {
 			_, _ = w.Write([]byte(text))
+			a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, Attempt: 1, State: "COMPLETED", Code: model.Completed})
 			return
 		}
 		_, _ = w.Write([]byte(text[:cuts[0]]))

@@ -34,14 +34,15 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.Worker >= 0 {
-		return endOfLogs(ctx, follow.Output(ctx, session, id, o, env.Stdout, follow.JobGoesOn(id)))
-	}
 	job, _, err := session.Job(ctx, id, api.Read{})
 	if err != nil {
 		return err
 	}
-	return endOfLogs(ctx, follow.Outputs(ctx, session, job, o))
+	all := c.Bool("all")
+	if earlier := follow.Earlier(job); len(earlier) > 0 && !all && o.Attempt == 0 {
+		env.Notef("this is attempt %d; --all shows the earlier ones too, from %d on", job.Attempt, earlier[0])
+	}
+	return endOfLogs(ctx, follow.Logs(ctx, session, job, o, all))
 }
 
 // bothStreams are stdout and stderr, in the order in which they were written.
@@ -77,6 +78,9 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		if n := c.Int(flag.name); c.IsSet(flag.name) && n < flag.least {
 			return "", o, exit.Usagef("--%s %d: must be at least %d", flag.name, n, flag.least)
 		}
+	}
+	if c.Bool("all") && (c.IsSet("attempt") || c.IsSet("tail")) {
+		return "", o, exit.Usagef("--all shows all attempts whole: leave out --attempt and --tail")
 	}
 	text := c.Args().First()
 	if dot := strings.LastIndexByte(text, '.'); dot >= 0 {

@@ -438,6 +438,7 @@ func TestWhatLogsAsk(t *testing.T) {
 	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, Code: model.Completed, Attempt: 1})
 	a.Give("GET /v1/jobs/12_4", api.Job{ID: 17, Workers: 1, Code: model.Completed, Attempt: 1})
 	a.Give("GET /v1/jobs/17", api.Job{ID: 17, Workers: 1, Code: model.Completed, Attempt: 1})
+	a.Give("GET /v1/jobs/21", api.Job{ID: 21, Workers: 1, Code: model.Completed, Attempt: 1})
 	a.Give("GET /v1/jobs/20.train", api.Job{ID: 21, Workers: 1, Code: model.Completed, Attempt: 1})
 	for _, id := range []string{"7", "17", "21"} {
 		a.On("GET /v1/jobs/"+id+"/logs", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, r.URL.RequestURI()) })

@@ -78,6 +78,7 @@ func Commands() []*command.Command {
 				&cli.IntFlag{Name: "worker", Usage: "only worker `N`", Value: -1, DefaultText: "all"},
 				command.Text("task", "output of `TASK`"),
 				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
+				command.Switch("all", "output of all attempts, each below a line with its number"),
 			), Arguments: complete.AllJobs},
 		{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
 			Action: showHistory,
