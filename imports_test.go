@@ -554,12 +554,14 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity",
 			"controld/api/pki",
-			"controld/api/stream", "noded/container", "noded/journal", "noded/oci", "noded/oci/launch",
-			"noded/profile",
+			"controld/api/stream", "noded/container", "noded/jobsteps/choose", "noded/journal", "noded/oci",
+			"noded/oci/launch", "noded/profile",
 		},
 		third: []string{"golang.org/x/sys/unix"},
 		why:   "which steps of a job run where, beside what the node daemon does of its own accord",
 	},
+	"noded/jobsteps/choose": {ours: []string{"jobspec", "controld/api", "controld/model", "noded/oci"}, pure: true,
+		why: "which places and cores a step gets follows from the job and the steps beside it"},
 	"noded/shim": {
 		ours: []string{
 			"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch",

@@ -11,7 +11,7 @@
 //   - reconcile: decides which action that is, as a pure function of the facts. Its function
 //     exitReport turns an exit code into the report of a worker.
 //   - run: carries actions out, one file for each. For pausing, the shim's side is
-//     noded/shim/switch.go, and noded/shim/jobsocket.go for the processes that take part.
+//     noded/shim/switch.go, and package noded/shim/jobsocket for the processes that take part.
 //   - place: clears the folder of a worker and keeps its log, by one rule.
 //   - report: keeps reports until the controllers confirm them.
 //   - measure: progress, findings in logs, rates, and use of processors and GPUs.

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/jobsteps"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/run"
@@ -422,7 +423,7 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 		}
 		for n, gpus := range [][]int{{0, 1}, {1}} {
 			err := local.Start(t.Context(), wid(1).OfStep(n), &jobsteps.Part{Nodes: []string{"n1"}, Counts: []int{1},
-				Share: jobsteps.Share{Tasks: []int{0}, GPUs: gpus}})
+				Share: choose.Share{Tasks: []int{0}, GPUs: gpus}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,25 +83,6 @@ func checkParts(req *api.StepRequest) error {
 	return nil
 }
 
-// programsCover refuses tasks without a program.
-func programsCover(req *api.StepRequest, tasks int) error {
-	named := map[int]bool{}
-	for _, p := range req.Programs {
-		if len(p.Tasks) == 0 {
-			return nil
-		}
-		for _, n := range p.Tasks {
-			named[n] = true
-		}
-	}
-	for n := range tasks {
-		if !named[n] {
-			return fmt.Errorf("task %d has no program", n)
-		}
-	}
-	return nil
-}
-
 // nameOf returns the name of a step: as requested, or the first program's.
 func nameOf(req *api.StepRequest) string {
 	name := req.Name

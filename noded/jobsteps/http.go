@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 // bodyMax is how many bytes a request for a step may have: an environment is at most as large as
@@ -83,7 +84,7 @@ func (m *Manager) awaitWorker(ctx context.Context, id container.ID) {
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	var p *api.Problem
-	var why Refusal
+	var why choose.Refusal
 	switch {
 	case errors.As(err, &p):
 		api.WriteProblem(w, p.Status, p.Code, p.Detail)
@@ -172,7 +173,7 @@ func (j *job) giveUp(g grant, waits *waiter) {
 
 // await waits until there is room for a step. It reports whether there is.
 func (j *job) await(g *grant, w *waiter, c *client) bool {
-	text := "step creation temporarily disabled, retrying (" + string(Busy) + ")"
+	text := "step creation temporarily disabled, retrying (" + string(choose.Busy) + ")"
 	said := stream.Frame{Kind: stream.Message, Task: stream.AllTasks,
 		Data: fmt.Appendf(nil, "Job %d %s", j.id.Job, text)}
 	out := c.out
@@ -215,7 +216,7 @@ func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
 	}
 	slices.SortFunc(out.Items, func(a, b api.StepStatus) int { return a.Step - b.Step })
 	for i, one := range j.waiting {
-		out.Items = append(out.Items, api.StepStatus{Name: one.name, Waits: string(Busy),
+		out.Items = append(out.Items, api.StepStatus{Name: one.name, Waits: string(choose.Busy),
 			StepBegun: api.StepBegun{Job: j.jobID(), Attempt: j.id.Attempt, Step: j.next + i}})
 	}
 	j.mu.Unlock()

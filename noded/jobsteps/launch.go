@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
@@ -81,7 +82,7 @@ func begins(err error) bool {
 // each). Tasks that programs name by number are renumbered for the whole step.
 func (s *step) requests(req *api.StepRequest) []*api.StepRequest {
 	var list []*api.StepRequest
-	parts, tasks := partsOf(req), 0
+	parts, tasks := choose.PartsOf(req), 0
 	for i := range parts {
 		nodes := len(s.Shares)
 		if len(s.Parts) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
@@ -67,9 +68,9 @@ func (m *Manager) node(name string) Node {
 // job is an attempt of a job with its steps.
 type job struct {
 	m     *Manager
-	id    container.ID // of its first worker
-	first int          // its number in the attempt
-	alloc []Allocation // of the groups that start together
+	id    container.ID        // of its first worker
+	first int                 // its number in the attempt
+	alloc []choose.Allocation // of the groups that start together
 
 	ending sync.Mutex // held while a row is written, so that rows are reported in order
 
@@ -122,7 +123,7 @@ func (m *Manager) find(id container.ID) (*job, error) {
 }
 
 func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
-	j := &job{m: m, id: id, first: id.Worker, alloc: allocations(a), numbers: map[int]*numbered{},
+	j := &job{m: m, id: id, first: id.Worker, alloc: choose.Allocations(a), numbers: map[int]*numbered{},
 		keys: map[string]int{}, changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows

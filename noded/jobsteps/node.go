@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
@@ -26,7 +27,7 @@ type Part struct {
 	Nodes        []string          `json:"nodes"`  // of the step
 	Counts       []int             `json:"counts"` // tasks on each of them
 	Node         int               `json:"node"`   // index of this one
-	Share        Share             `json:"share"`
+	Share        choose.Share      `json:"share"`
 	CoresPerTask int               `json:"cores_per_task"`
 	Exact        bool              `json:"exact,omitempty"`
 	GPUsPerTask  int               `json:"gpus_per_task,omitempty"`

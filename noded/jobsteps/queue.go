@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 // waiter is a request that waits for room.
@@ -20,7 +21,7 @@ type waiter struct {
 // grant is the answer to a request: the step's number, and its shares, held from then on.
 type grant struct {
 	n      int
-	shares []Share
+	shares []choose.Share
 	parts  []int // how many of the shares each part of the step has
 }
 
@@ -43,7 +44,7 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 			Detail: fmt.Sprintf("job %d has %d steps that run or wait, as many as a job may have at a time: wait until one ends",
 				j.id.Job, stepsMost)}
 	}
-	shares, parts, err := chooseAll(req, j.alloc, j.allHeld())
+	shares, parts, err := choose.All(req, j.alloc, j.allHeld())
 	// A client that lost its connection sends its request again, with the same key. The new request
 	// takes the place of the old one in the queue.
 	at := slices.IndexFunc(j.waiting, func(w *waiter) bool { return req.Key != "" && w.req.Key == req.Key })
@@ -53,7 +54,7 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	} else {
 		at = len(j.waiting)
 	}
-	if errors.Is(err, Busy) && !req.NoWait {
+	if errors.Is(err, choose.Busy) && !req.NoWait {
 		w := &waiter{req: req, name: nameOf(req), granted: make(chan grant, 1)}
 		j.waiting = slices.Insert(j.waiting, at, w)
 		return grant{}, w, nil
@@ -70,7 +71,7 @@ const stepsMost = 1024
 var errEnds = errors.New("Job has finished")
 
 // grant numbers a step and holds its shares until it ends. The caller has the mutex.
-func (j *job) grant(req *api.StepRequest, shares []Share, parts []int) grant {
+func (j *job) grant(req *api.StepRequest, shares []choose.Share, parts []int) grant {
 	g := grant{j.next, shares, parts}
 	j.next++
 	j.numbers[g.n] = &numbered{stage: granted}
@@ -111,14 +112,6 @@ func (j *job) giveBack(n int) {
 	j.serveWaiting()
 }
 
-func tasksOf(shares []Share) int {
-	n := 0
-	for _, s := range shares {
-		n += len(s.Tasks)
-	}
-	return n
-}
-
 // freed gives the shares of a step back and serves the waiting requests.
 func (j *job) freed(s *step) {
 	j.mu.Lock()
@@ -131,7 +124,7 @@ func (j *job) freed(s *step) {
 // large one. The caller has the mutex.
 func (j *job) serveWaiting() {
 	j.waiting = slices.DeleteFunc(j.waiting, func(w *waiter) bool {
-		shares, parts, err := chooseAll(w.req, j.alloc, j.allHeld())
+		shares, parts, err := choose.All(w.req, j.alloc, j.allHeld())
 		if err != nil {
 			return false
 		}

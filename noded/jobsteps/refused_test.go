@@ -14,6 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 // TestAnotherNodeBegins notices a step that fails because the worker of another node has not
@@ -113,7 +114,7 @@ func TestTheFirstRequestAfterARestart(t *testing.T) {
 		}
 		l.stop()
 		l.start()
-		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, Busy) {
+		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, choose.Busy) {
 			t.Errorf("a new step: %v", err)
 		}
 		if j, err := l.m.find(first); err != nil || !l.m.Running(first) || j.step(0) == nil {

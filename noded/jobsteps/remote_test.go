@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 // daemonOf serves what the daemon of a node does for steps. It returns its address.
@@ -101,7 +102,7 @@ func TestOnlyTheNodeOfTheJobStartsParts(t *testing.T) {
 		return &Remote{Name: "b", Addr: func(string) string { return addr }, Credential: cluster.Member(role, name)}
 	}
 	p := &Part{Programs: []api.StepProgram{{Argv: []string{"x"}}}, Nodes: l.nodes, Counts: []int{1, 1}, Node: 1,
-		Share: Share{Place: 1, Tasks: []int{1}}}
+		Share: choose.Share{Place: 1, Tasks: []int{1}}}
 	for name, n := range map[string]*Remote{"another node": as(pki.Node, "c"), "the node itself": as(pki.Node, "b"),
 		"a login node": as(pki.Login, "a"), "a controller": as(pki.Controller, "a")} {
 		_, begun := n.Begun(t.Context(), part)
@@ -179,8 +180,8 @@ func TestRequestsOfControllers(t *testing.T) {
 		status             int
 		text               string
 	}{
-		{"POST", "7.1.0", `{"programs":[{"argv":["x"]}],"tasks":5}`, 409, string(TooManyTasks)},
-		{"POST", "7.1.0", `{"programs":[{"argv":["x"]}],"no_wait":true}`, 409, string(Busy)},
+		{"POST", "7.1.0", `{"programs":[{"argv":["x"]}],"tasks":5}`, 409, string(choose.TooManyTasks)},
+		{"POST", "7.1.0", `{"programs":[{"argv":["x"]}],"no_wait":true}`, 409, string(choose.Busy)},
 		{"POST", "7.1.0", `{"programs":[]}`, 400, "needs a program"},
 		{"POST", "7.1.0", `{`, 400, "read the request"},
 		{"GET", "7.1.0", "", 200, `"name":"first"`},
@@ -239,7 +240,7 @@ func TestAWatcherSeesATaskEnd(t *testing.T) {
 // TestAPartInJSON notices a field of a part that does not arrive.
 func TestAPartInJSON(t *testing.T) {
 	p := Part{Programs: []api.StepProgram{{Argv: []string{"x"}}}, Env: []string{"A=b"}, Nodes: []string{"a"},
-		Counts: []int{2}, Share: Share{Place: 1, Tasks: []int{0, 1}, Cores: []int{2}, GPUs: []int{1}, Memory: 5},
+		Counts: []int{2}, Share: choose.Share{Place: 1, Tasks: []int{0, 1}, Cores: []int{2}, GPUs: []int{1}, Memory: 5},
 		CoresPerTask: 2, Exact: true, GPUsPerTask: 1, Terminal: &api.TerminalSize{Rows: 2, Columns: 3}}
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
@@ -104,7 +105,7 @@ func (j *job) record(s *step, usage *model.Usage) {
 	defer j.ending.Unlock()
 	end := s.end()
 	r := model.StepReport{Job: j.jobID(), Attempt: j.id.Attempt, Step: model.Step{
-		Row: j.rows + 1, ID: s.n, Name: s.Name, Tasks: tasksOf(s.Shares), Began: model.UnixMS(s.Began),
+		Row: j.rows + 1, ID: s.n, Name: s.Name, Tasks: choose.Tasks(s.Shares), Began: model.UnixMS(s.Began),
 		ExitCode: end.Code, Signal: end.Signal, OOM: end.OOM, Why: cut(end.Why), Usage: usage,
 		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
 	}}

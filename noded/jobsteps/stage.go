@@ -1,5 +1,7 @@
 package jobsteps
 
+import "github.com/rota-hpc/rota/noded/jobsteps/choose"
+
 // stage says how far a step has come that has a number. phase says where the output of one goes that
 // runs.
 type stage int
@@ -50,8 +52,8 @@ func (s stage) runs() bool { return s == running || s == freed }
 // numbered is a step that has a number.
 type numbered struct {
 	stage  stage
-	shares []Share // that others may not have; none: it shares them
-	step   *step   // nil while it is granted
+	shares []choose.Share // that others may not have; none: it shares them
+	step   *step          // nil while it is granted
 }
 
 // move moves a step to the stage after an event. The caller has the mutex.
@@ -85,8 +87,8 @@ func (j *job) steps() []*step {
 }
 
 // allHeld lists the shares that are held. The caller has the mutex.
-func (j *job) allHeld() []Share {
-	var all []Share
+func (j *job) allHeld() []choose.Share {
+	var all []choose.Share
 	for _, one := range j.numbers {
 		if one.stage.holds() {
 			all = append(all, one.shares...)

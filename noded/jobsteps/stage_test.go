@@ -1,6 +1,10 @@
 package jobsteps
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
+)
 
 // TestStages compares the table with what it stands for: whether the shares are held, and whether the job waits for
 // the step. It plays a step that runs, one that is given back, and events that come twice or too late.
@@ -32,7 +36,7 @@ func TestStages(t *testing.T) {
 // TestNumbers: a step is found while it runs, and its shares are held up to the end of its parts.
 func TestNumbers(t *testing.T) {
 	one := &step{}
-	j := &job{numbers: map[int]*numbered{3: {stage: granted, shares: []Share{{Place: 1}}, step: one}}}
+	j := &job{numbers: map[int]*numbered{3: {stage: granted, shares: []choose.Share{{Place: 1}}, step: one}}}
 	for _, c := range []struct {
 		event stageEvent
 		found bool

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 // it.
 type stepState struct {
 	Name      string          `json:"name"`
-	Shares    []Share         `json:"shares"`
+	Shares    []choose.Share  `json:"shares"`
 	Parts     []int           `json:"parts,omitempty"` // see [api.StepBegun.Parts]
 	Began     int64           `json:"began_unix_ms"`
 	Cyclic    bool            `json:"cyclic,omitempty"`
@@ -121,7 +122,7 @@ func newStep(j *job, n int, st stepState) *step {
 }
 
 // hasTask reports whether a share contains the task whose number is text.
-func (s *step) hasTask(share Share, text string) bool {
+func (s *step) hasTask(share choose.Share, text string) bool {
 	n, err := strconv.Atoi(text)
 	for _, task := range share.Tasks {
 		if err == nil && task == n {

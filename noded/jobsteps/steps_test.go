@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
+	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
 func succeeds(container.ID) containertest.Program {
@@ -117,7 +118,7 @@ func TestAStepInGroupsGoesOn(t *testing.T) {
 		if got := j.step(0).begun(); !reflect.DeepEqual(got, p.of) || len(got.Parts) != 2 {
 			t.Errorf("it goes on as %+v, not as %+v", got, p.of)
 		}
-		if _, err := l.ask(api.StepRequest{Group: 1, NoWait: true}); !errors.Is(err, Busy) {
+		if _, err := l.ask(api.StepRequest{Group: 1, NoWait: true}); !errors.Is(err, choose.Busy) {
 			t.Errorf("another step: %v", err)
 		}
 		go l.m.Finish(l.ctx, first)
@@ -148,10 +149,10 @@ func TestStepsWait(t *testing.T) {
 		l := newLab(t, runsOn, "a")
 		one, _ := l.ask(api.StepRequest{})
 		one.read(stream.Stdout)
-		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, Busy) {
+		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, choose.Busy) {
 			t.Errorf("without patience: %v", err)
 		}
-		if _, err := l.ask(api.StepRequest{Tasks: 5}); !errors.Is(err, TooManyTasks) {
+		if _, err := l.ask(api.StepRequest{Tasks: 5}); !errors.Is(err, choose.TooManyTasks) {
 			t.Errorf("a step that is too large: %v", err)
 		}
 		over, err := l.ask(api.StepRequest{Overlap: true})

@@ -1,4 +1,5 @@
-package jobsteps
+// Package choose decides which nodes, cores and GPUs of its job a step gets. It is pure.
+package choose
 
 import (
 	"cmp"
@@ -78,12 +79,12 @@ func choose(req *api.StepRequest, job Allocation, held []Share) ([]Share, error)
 	return shares, nil
 }
 
-// chooseAll is [choose] for all parts of a step, in the groups of its job. It also returns how many
+// All is [choose] for all parts of a step, in the groups of its job. It also returns how many
 // nodes each part has. The tasks of a part are numbered behind those of the parts before it.
-func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []Share, parts []int, err error) {
+func All(req *api.StepRequest, groups []Allocation, held []Share) (all []Share, parts []int, err error) {
 	var busy error
 	tasks := 0
-	for _, r := range partsOf(req) {
+	for _, r := range PartsOf(req) {
 		group, err := groupOf(r.Group, groups)
 		if err != nil {
 			return nil, nil, err
@@ -94,7 +95,7 @@ func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []S
 			continue
 		}
 		if err == nil {
-			err = programsCover(&r, tasksOf(shares))
+			err = programsCover(&r, Tasks(shares))
 		}
 		if err != nil {
 			return nil, nil, err
@@ -105,7 +106,7 @@ func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []S
 				shares[i].Tasks[k] += tasks
 			}
 		}
-		all, parts, tasks = append(all, shares...), append(parts, len(shares)), tasks+tasksOf(shares)
+		all, parts, tasks = append(all, shares...), append(parts, len(shares)), tasks+Tasks(shares)
 	}
 	if busy != nil {
 		return nil, nil, busy
@@ -113,8 +114,8 @@ func chooseAll(req *api.StepRequest, groups []Allocation, held []Share) (all []S
 	return all, parts, nil
 }
 
-// partsOf returns the parts of a step, each as a request of its own.
-func partsOf(req *api.StepRequest) []api.StepRequest {
+// PartsOf returns the parts of a step, each as a request of its own.
+func PartsOf(req *api.StepRequest) []api.StepRequest {
 	one := *req
 	one.More = nil
 	list := []api.StepRequest{one}
@@ -417,4 +418,32 @@ func (c *choice) gpus(free []room, places, tasks []int) []int {
 		}
 	}
 	return out
+}
+
+// programsCover refuses tasks without a program.
+func programsCover(req *api.StepRequest, tasks int) error {
+	named := map[int]bool{}
+	for _, p := range req.Programs {
+		if len(p.Tasks) == 0 {
+			return nil
+		}
+		for _, n := range p.Tasks {
+			named[n] = true
+		}
+	}
+	for n := range tasks {
+		if !named[n] {
+			return fmt.Errorf("task %d has no program", n)
+		}
+	}
+	return nil
+}
+
+// Tasks returns how many tasks shares have together.
+func Tasks(shares []Share) int {
+	n := 0
+	for _, s := range shares {
+		n += len(s.Tasks)
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package jobsteps
+package choose
 
 import (
 	"errors"
@@ -153,7 +153,7 @@ func TestChoiceInGroups(t *testing.T) {
 					c.req.More[i].Programs = c.req.Programs
 				}
 			}
-			got, parts, err := chooseAll(&c.req, groups, c.held)
+			got, parts, err := All(&c.req, groups, c.held)
 			if why := fmt.Sprint(err); c.err == "" && err != nil || c.err != "" && why != c.err {
 				t.Fatalf("got %s, want %s", why, c.err)
 			}

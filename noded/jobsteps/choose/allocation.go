@@ -1,4 +1,4 @@
-package jobsteps
+package choose
 
 import (
 	"github.com/rota-hpc/rota/controld/api"
@@ -7,9 +7,9 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// allocations returns, for each group that starts together with a first worker, the places and the
+// Allocations returns, for each group that starts together with a first worker, the places and the
 // resources that steps may use. A group that runs no steps has no places.
-func allocations(a *api.Alloc) []Allocation {
+func Allocations(a *api.Alloc) []Allocation {
 	if len(a.Hosts) == 0 {
 		return []Allocation{allocation(&a.Spec.Groups[a.Group], a.Nodes, nil, a.Request.Active)}
 	}
