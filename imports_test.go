@@ -102,11 +102,20 @@ var rules = map[string]rule{
 	"controld/fsm": {
 		ours: []string{"controld/fsm/state", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec", "controld/model", "controld/model/witness", "controld/fsm/grid",
-
-			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/model/cluster",
-			"controld/model/generation", "controld/model/ranges", "controld/model/trust",
+			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/jobs", "controld/fsm/attempts",
+			"controld/model/cluster", "controld/model/generation", "controld/model/ranges", "controld/model/trust",
 		}, pure: true,
 		why: "replicas must compute the same state from the same log",
+	},
+	"controld/fsm/attempts": {
+		ours: []string{"controld/fsm/jobs", "controld/fsm/state", "controld/fsm/lifecycle", "controld/model", "jobspec",
+			"jobspec/convergence"}, pure: true,
+		why: "the life of an attempt knows no command",
+	},
+	"controld/fsm/jobs": {
+		ours: []string{"controld/fsm/state", "controld/fsm/lifecycle", "controld/model", "controld/model/ranges", "jobspec"},
+		pure: true,
+		why:  "what follows from a change of a job is the same whichever command changed it",
 	},
 	"controld/fsm/state": {
 		ours: []string{
@@ -251,7 +260,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/explain": {
 		ours: []string{"controld/fsm/estimate", "controld/fsm/topology",
-			"controld/model", "controld/fsm", "jobspec", "controld/fsm/steering", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "jobspec", "controld/fsm/steering", "controld/sched/fairshare",
+			"controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue",
 			"controld/sched/scratch",

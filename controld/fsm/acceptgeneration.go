@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/generation"
 	"github.com/rota-hpc/rota/controld/model/ranges"
@@ -67,10 +68,10 @@ func (c AcceptGeneration) apply(m *Machine) (any, error) {
 		m.holdUnaccounted(a.Job)
 	}
 	for _, w := range c.Missing {
-		if a, err := m.attempt(w.Job, w.Attempt); err == nil && w.Worker >= 0 && w.Worker < len(a.Workers) &&
+		if a, err := m.attempts.Attempt(w.Job, w.Attempt); err == nil && w.Worker >= 0 && w.Worker < len(a.Workers) &&
 			a.Workers[w.Worker].Node == c.Node {
 			m.s.SetRecovery(m.v.Recovery().WithRan(generation.RanAttempt{Job: w.Job, Attempt: w.Attempt, Node: c.Node}))
-			m.lose(m.v.Job(w.Job), func(x *model.Worker) bool { return x.Index == w.Worker },
+			m.attempts.Lose(m.v.Job(w.Job), func(x *model.Worker) bool { return x.Index == w.Worker },
 				"the node has neither its container nor its result: it ended after the controllers' state was saved")
 		}
 	}
@@ -122,7 +123,7 @@ func (m *Machine) settleGeneration(r *generation.Recovery) {
 			j.Reason = model.Reason{Code: model.ReasonBackoff, Until: j.Eligible,
 				Text: "nodes that have not reported since the cluster was recovered or restored may still run it"}
 		}
-		m.put(&j)
+		m.jobs.Put(&j)
 	}
 }
 
@@ -137,14 +138,14 @@ func (m *Machine) holdUnaccounted(id model.JobID) {
 		if parent == nil || !parent.Children.Waiting.Has(n) {
 			return
 		}
-		next, f := copyParent(parent)
+		next, f := jobs.CopyParent(parent)
 		task := ranges.Span(n, n)
 		f.HeldAdmin, f.HeldUser = f.HeldAdmin.With(task), f.HeldUser.Without(task)
 		next.Eligible = max(next.Eligible, ends)
 		if len(next.Ready()) == 0 {
 			m.s.Unreserve(next.ID)
 		}
-		m.put(next)
+		m.jobs.Put(next)
 		m.s.EmitJob(model.EventHeld, next, "")
 		return
 	}
@@ -153,30 +154,8 @@ func (m *Machine) holdUnaccounted(id model.JobID) {
 	}
 	next := *j
 	next.Eligible = max(next.Eligible, ends)
-	m.holdForAdmin(&next)
+	m.jobs.HoldForAdmin(&next)
 	m.s.Unreserve(id)
-	m.put(&next)
+	m.jobs.Put(&next)
 	m.s.EmitJob(model.EventHeld, &next, "")
-}
-
-// holdForAdmin holds a draft of a job whose later attempt has ended unknown.
-func (m *Machine) holdForAdmin(j *model.Job) {
-	ran := m.v.Recovery().RanOf(j.ID)
-	j.Hold, j.Reason = model.HeldByAdmin, model.Reason{Code: model.ReasonHeldAdmin, Text: fmt.Sprintf(
-		"attempt %d ran on node %s after the controllers' state was saved, and its end is unknown: look at its output, "+
-			"then release or cancel the job", ran.Attempt, ran.Node)}
-}
-
-// settleReturn applies the present generation to a draft of a job that returns to the queue.
-func (m *Machine) settleReturn(j *model.Job) {
-	r := m.v.Recovery()
-	if r.Generation.Number == 0 {
-		return
-	}
-	if r.RanOf(j.ID).Attempt >= j.Attempt { // which is 1 or more
-		m.holdForAdmin(j)
-	}
-	if j.ID <= r.Before {
-		j.Eligible = max(j.Eligible, r.OldJobsAt)
-	}
 }

@@ -112,10 +112,10 @@ func startedPast(a Action) model.JobID {
 
 // countBypass notes that starts went past a blocked head.
 func (m *Machine) countBypass(id model.JobID, n int) {
-	m.applyChildChanges(id)
+	m.jobs.ApplyChildChanges(id)
 	if j := m.v.Job(id); j != nil && j.StillToStart() {
 		next := *j
 		next.Bypassed += int32(n)
-		m.put(&next)
+		m.jobs.Put(&next)
 	}
 }

@@ -37,7 +37,7 @@ func (c ConfirmDead) apply(m *Machine) (any, error) {
 	}
 	for _, name := range c.Nodes {
 		old, i := m.v.Node(name)
-		m.loseWorkers(i, "the node was "+why)
+		m.attempts.LoseWorkers(i, "the node was "+why)
 		n := *old
 		n.Reason = why
 		m.s.ReplaceNode(i, &n)

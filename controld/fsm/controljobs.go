@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/ranges"
@@ -141,12 +142,12 @@ func (m *Machine) controlWaiting(j *model.Job, tasks ranges.Ranges, whole bool, 
 	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
-		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason}, c.user())
+		m.jobs.GiveUp(j, model.Cancelled, model.Reason{Text: c.Reason}, c.user())
 		return nil
 	case c.Verb == model.VerbRequeue, len(waiting) == 0:
 		return model.ErrWrongState
 	case c.Verb == model.VerbCancel:
-		m.dropTasks(j, waiting, model.Reason{Text: c.Reason}, c.Pruned)
+		m.jobs.DropTasks(j, waiting, model.Reason{Text: c.Reason}, c.Pruned)
 		return nil
 	case whole:
 		return m.verbs()[c.Verb](j, c)
@@ -161,7 +162,7 @@ func (m *Machine) holdTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs)
 	if j.Hold != model.NotHeld {
 		return nil // all of them are
 	}
-	next, f := copyParent(j)
+	next, f := jobs.CopyParent(j)
 	if c.Admin && c.By != j.Owner.UID {
 		f.HeldAdmin, f.HeldUser = f.HeldAdmin.With(waiting), f.HeldUser.Without(waiting)
 	} else {
@@ -170,7 +171,7 @@ func (m *Machine) holdTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs)
 	if len(next.Ready()) == 0 {
 		m.s.Unreserve(j.ID)
 	}
-	m.put(next)
+	m.jobs.Put(next)
 	m.s.EmitJob(model.EventHeld, next, "")
 	return nil
 }
@@ -178,7 +179,7 @@ func (m *Machine) holdTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs)
 // releaseTasks lets some waiting children be made again. When the whole parent job was held, the
 // others stay so one by one.
 func (m *Machine) releaseTasks(j *model.Job, waiting ranges.Ranges, c *ControlJobs) error {
-	next, f := copyParent(j)
+	next, f := jobs.CopyParent(j)
 	switch j.Hold {
 	case model.NotHeld:
 	case model.HeldByAdmin:
@@ -209,7 +210,7 @@ func (m *Machine) putReleased(next *model.Job) {
 	} else {
 		next.Eligible = m.v.At() // time spent on hold is no reason to be reserved for
 	}
-	m.put(next)
+	m.jobs.Put(next)
 	m.s.EmitJob(model.EventReleased, next, "")
 }
 
@@ -221,7 +222,7 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	if j.State == model.Pending {
 		next := *j
 		next.CancelledBy, next.Pruned = c.user(), c.Pruned
-		m.finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
+		m.jobs.Finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
 		return nil
 	}
 	return m.askStop(j, model.CauseCancelled, c)
@@ -239,17 +240,17 @@ func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
 		return model.ErrRunsOnce
 	}
 	if a.Stop != nil && a.Stop.Cause == model.CauseTimeout && !lifecycle.PastDeadline(j, a) {
-		next, a := copyToChange(j)
-		m.stop(next, a, model.Stop{Cause: model.CauseRequeue, Signal: a.Stop.Signal, By: fmt.Sprintf("uid %d", c.By),
+		next, a := jobs.CopyToChange(j)
+		m.attempts.Stop(next, a, model.Stop{Cause: model.CauseRequeue, Signal: a.Stop.Signal, By: fmt.Sprintf("uid %d", c.By),
 			Reason: c.Reason, Own: c.Own})
-		m.put(next)
+		m.jobs.Put(next)
 		return nil
 	}
 	if c.Own && a.Stop != nil && lifecycle.Yields(a.Stop.Cause) {
-		next, a := copyToChange(j)
+		next, a := jobs.CopyToChange(j)
 		stop := *a.Stop
 		stop.Own, a.Stop = true, &stop
-		m.put(next)
+		m.jobs.Put(next)
 		return nil
 	}
 	return m.askStop(j, model.CauseRequeue, c)
@@ -264,13 +265,13 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 		}
 		return model.ErrStopping
 	}
-	next, a := copyToChange(j)
-	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
+	next, a := jobs.CopyToChange(j)
+	m.attempts.Stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
 		Own: c.Own && cause == model.CauseRequeue})
 	if cause == model.CauseCancelled {
 		next.CancelledBy, next.Pruned = c.user(), c.Pruned
 	}
-	m.put(next)
+	m.jobs.Put(next)
 	return nil
 }
 
@@ -290,7 +291,7 @@ func (m *Machine) hold(j *model.Job, c *ControlJobs) error {
 		next.Hold, next.Reason.Code = model.HeldByAdmin, model.ReasonHeldAdmin
 	}
 	m.s.Unreserve(j.ID)
-	m.put(&next)
+	m.jobs.Put(&next)
 	m.s.EmitJob(model.EventHeld, &next, "")
 	return nil
 }

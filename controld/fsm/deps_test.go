@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
@@ -305,7 +306,7 @@ func TestNeverHolds(t *testing.T) {
 // TestCascade ends a long chain and a wide fan, which take many entries. Each job ends once, in the
 // order of ids, and after a restore, too.
 func TestCascade(t *testing.T) {
-	const n = 3*maxSettled/2 + 7
+	const n = 3*jobs.MaxSettled/2 + 7
 	for name, on := range map[string]func(i int) string{
 		"chain": func(i int) string { return fmt.Sprint("afterok:", i) },
 		"fan":   func(int) string { return "afterok:1" },
@@ -335,7 +336,7 @@ func TestCascade(t *testing.T) {
 			if bad := s.Check(); bad != nil {
 				t.Fatal(bad)
 			}
-			if !s.View().HasUnsettled() || len(s.v.Finished(0)) != maxSettled+1 {
+			if !s.View().HasUnsettled() || len(s.v.Finished(0)) != jobs.MaxSettled+1 {
 				t.Fatalf("%d ended in one entry", len(s.v.Finished(0)))
 			}
 			twin, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, s.View())))

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -29,7 +30,7 @@ func (c *EarlySignal) store(to *storedAction)       { to.Early = c }
 // act notes that an attempt has been told. It is refused before that is due, and a second time:
 // so the signal comes once, whichever leader has decided it.
 func (c *EarlySignal) act(m *Machine) error {
-	a, err := m.attempt(c.Job, c.Attempt)
+	a, err := m.attempts.Attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
 	}
@@ -37,10 +38,10 @@ func (c *EarlySignal) act(m *Machine) error {
 	if due := j.EarlyAt(a); due == 0 || m.v.At() < due {
 		return model.ErrWrongState
 	}
-	next, a := copyToChange(j)
+	next, a := jobs.CopyToChange(j)
 	a.Early = m.v.At()
 	m.s.TouchNodesOf(a)
-	m.put(next)
+	m.jobs.Put(next)
 	m.s.EmitJob(model.EventEarly, next, model.CauseTimeout)
 	return nil
 }

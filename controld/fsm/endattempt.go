@@ -30,7 +30,7 @@ func (c *EndAttempt) store(to *storedAction)       { to.End = c }
 // act gives up the workers of an attempt whose nodes have been down until the lease, and the
 // margin after it, were over.
 func (c *EndAttempt) act(m *Machine) error {
-	a, err := m.attempt(c.Job, c.Attempt)
+	a, err := m.attempts.Attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (c *EndAttempt) act(m *Machine) error {
 	if !slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return !w.State.Final() && gone(&w) }) {
 		return model.ErrLeaseRunning
 	}
-	m.lose(m.v.Job(c.Job), gone, "the node was lost")
+	m.attempts.Lose(m.v.Job(c.Job), gone, "the node was lost")
 	return nil
 }
 

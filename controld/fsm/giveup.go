@@ -31,6 +31,6 @@ func (c *GiveUp) act(m *Machine) error {
 	case !j.PastDue(m.v.At()):
 		return model.ErrNotPastDue
 	}
-	m.giveUp(j, model.PastDue, model.Reason{Code: model.ReasonDeadline, Until: j.Deadline}, 0)
+	m.jobs.GiveUp(j, model.PastDue, model.Reason{Code: model.ReasonDeadline, Until: j.Deadline}, 0)
 	return nil
 }

@@ -47,7 +47,7 @@ func TestWhereAWorkerRanLast(t *testing.T) {
 				report.Workers = append([]model.WorkerReport(nil), report.Workers...)
 				for k := range report.Workers {
 					r := &report.Workers[k]
-					if a, w := c.s.reported(report.Node, r); a != nil && r.State == model.WorkerExited &&
+					if w := workerOf(c.s, report.Node, r); w != nil && r.State == model.WorkerExited &&
 						model.Rank(w.State) < model.Rank(model.WorkerRunning) {
 						r.Unbegun = c.IntN(2) == 0
 					}

@@ -3,6 +3,8 @@ package fsm
 import (
 	"io"
 
+	"github.com/rota-hpc/rota/controld/fsm/attempts"
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
@@ -15,11 +17,8 @@ type Machine struct {
 	s *state.State
 	v *state.View // the present, as the entry in progress has left it
 
-	// jobs to look at because of what they wait for; between entries, those that are unsettled and
-	// others
-	due          idHeap
-	ended        []endedTasks                  // tasks to be told to those that follow them; empty between entries
-	childChanges map[model.JobID]*childChanges // what the entry has done to children; empty between entries
+	jobs     *jobs.Store       // stores jobs, with what follows for parents and dependants
+	attempts *attempts.Manager // begins, changes and ends attempts
 }
 
 // New returns a machine with an empty state and a configuration, which must be the same on every
@@ -40,13 +39,8 @@ func ReadSnapshot(r io.Reader) (*Machine, error) {
 func Fork(v *state.View) *Machine { return on(state.Fork(v)) }
 
 func on(s *state.State) *Machine {
-	m := &Machine{s: s, v: s.Present()}
-	if m.v.HasUnsettled() {
-		for j := range m.v.WithDependencies() {
-			m.due = append(m.due, j.ID) // ascending is a heap
-		}
-	}
-	return m
+	store := jobs.New(s)
+	return &Machine{s: s, v: s.Present(), jobs: store, attempts: attempts.New(s, store)}
 }
 
 // Index returns that of the last entry applied.
@@ -91,8 +85,7 @@ func (m *Machine) Apply(index uint64, e Entry) (any, error) {
 		return nil, err
 	}
 	result, err := m.carryOut(e.Command)
-	m.settleParents()
-	m.settleDependencies()
+	m.jobs.Settle()
 	m.s.End()
 	return result, err
 }
@@ -107,9 +100,4 @@ func (m *Machine) carryOut(c Command) (any, error) {
 		}
 	}
 	return c.apply(m)
-}
-
-// put stores a job that a command has made or changed, and notes which jobs wait for the change.
-func (m *Machine) put(next *model.Job) {
-	m.notifyDependents(m.s.Put(next), next)
 }

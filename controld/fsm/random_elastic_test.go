@@ -141,8 +141,26 @@ func (c *chaos) unfold() *StartJob {
 	for range c.workersOf(j) {
 		cmd.Places = append(cmd.Places, c.placeOf(j, cmd.Places))
 	}
-	c.s.givePorts(j, cmd)
+	c.givePorts(j, cmd)
 	return cmd
+}
+
+// givePorts chooses the ports of a start: the lowest that are free.
+func (c *chaos) givePorts(j *model.Job, cmd *StartJob) {
+	taken := map[string][]int{}
+	free := func(node string) int {
+		port, _ := c.s.v.FreePort(node, taken[node]...)
+		taken[node] = append(taken[node], port)
+		return port
+	}
+	if len(cmd.Places) > 1 {
+		cmd.Port = free(cmd.Places[0].Node)
+	}
+	for i := range cmd.Places {
+		if len(j.Parts) > 0 {
+			cmd.Places[i].Port = free(cmd.Places[i].Node)
+		}
+	}
 }
 
 // noticeElastic remembers what has become of elastic jobs.

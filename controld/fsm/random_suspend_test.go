@@ -184,6 +184,19 @@ func (m meter) pass(s *Machine, ms int64) {
 // pairs is when it was found that two jobs are no faster beside each other.
 type pairs map[[2]model.JobID]model.Instant
 
+// onGPU lists the jobs that run on a worker's GPU.
+func onGPU(s *Machine, w *model.Worker) (ids []model.JobID) {
+	for j := range s.v.Live() {
+		a := j.Live()
+		if !a.Suspended() && slices.ContainsFunc(a.Workers, func(o model.Worker) bool {
+			return o.Node == w.Node && !o.State.Final() && slices.Contains(o.GPUs, w.GPUs[0])
+		}) {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
 // retried notes what was found, and returns two jobs that are on trial within the memory of that.
 func (p pairs) retried(s *Machine) (_, _ model.JobID) {
 	for j := range s.v.Live() {
@@ -196,7 +209,7 @@ func (p pairs) retried(s *Machine) (_, _ model.JobID) {
 		if a.Packing == nil || a.Packing.With == 0 || a.AnyFinal() {
 			continue
 		}
-		for _, o := range s.onGPU(&a.Workers[0]) {
+		for _, o := range onGPU(s, &a.Workers[0]) {
 			at, found := p[[2]model.JobID{j.ID, o}]
 			if since := a.Packing.Since; found && since >= at && since-at < model.TrialMemory {
 				return j.ID, o

@@ -36,7 +36,7 @@ func (c RegisterNode) apply(m *Machine) (any, error) {
 		if !n.RebootOf(old) && m.v.RunsWorkers(i) {
 			return nil, fmt.Errorf("node %s: %w", n.Name, model.ErrOtherMachine)
 		}
-		m.loseWorkers(i, "the node was booted anew")
+		m.attempts.LoseWorkers(i, "the node was booted anew")
 	} else if err := m.s.CheckHeld(i, &n); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestWhatCanBeMeasured(t *testing.T) {
 		if got := measurable(&c.row); got != c.want {
 			t.Errorf("%+v can be measured: %t", c.row, got)
 		}
-		r, err := credible(c.row)
+		r, err := credible(&c.row)
 		bare := r.Rate == 0 && r.TookMS == 0 && r.Packed == nil && r.Profile == nil && r.Usage == (model.Usage{})
 		if (err == nil) != c.want || !c.want && (!bare || !errors.Is(err, model.ErrBadReport)) || r.Class != c.row.Class {
 			t.Errorf("%+v is taken as %+v, %v", c.row, r, err)
@@ -45,10 +45,6 @@ func TestWhatCanBeMeasured(t *testing.T) {
 
 // TestWhichRowIsOfAWorker: that of its attempt, of its number, of its node, and of the time when it joined.
 func TestWhichRowIsOfAWorker(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", 8)
-	w.node("n2", 8)
-	id := w.running(1, []string{"n1", "n2"})
 	for _, c := range []struct {
 		node string
 		row  model.WorkerReport
@@ -59,10 +55,15 @@ func TestWhichRowIsOfAWorker(t *testing.T) {
 		{"n1", model.WorkerReport{Attempt: 1, Worker: -1}, false}, {"n2", model.WorkerReport{Attempt: 1, Worker: 2}, false},
 		{"n1", model.WorkerReport{Attempt: 1, Joined: 1}, false},
 	} {
-		c.row.Job = id
-		a, x := w.s.reported(c.node, &c.row)
-		if got := a != nil; got != c.want || got && x.Index != c.row.Worker {
-			t.Errorf("%s, %+v: %+v", c.node, c.row, x)
+		w := newWorld(t)
+		w.node("n1", 8)
+		w.node("n2", 8)
+		c.row.Job, c.row.State = w.running(1, []string{"n1", "n2"}), model.WorkerExited
+		w.must(NodeReport{Node: c.node, BootID: "b1", Workers: []model.WorkerReport{c.row}})
+		for i, x := range w.job(c.row.Job).Attempts[0].Workers {
+			if got := x.State.Final(); got != (c.want && i == c.row.Worker) {
+				t.Errorf("%s, %+v: worker %d has ended: %t", c.node, c.row, i, got)
+			}
 		}
 	}
 }

@@ -2,13 +2,14 @@ package fsm
 
 import (
 	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/ranges"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -242,7 +243,7 @@ func (r *resolver) settleNew(j *model.Job) {
 	if len(j.Dependencies) == 0 {
 		return
 	}
-	heap.Push(&r.m.due, j.ID) // those of this submission that it waits for may have ended before it was stored
+	r.m.jobs.Reconsider(j.ID) // those of this submission that it waits for may have ended before it was stored
 	next := *j
 	next.Dependencies = nil
 	cancelled := false
@@ -254,21 +255,61 @@ func (r *resolver) settleNew(j *model.Job) {
 		case model.NeedSingleton: // its predecessor was unfinished a moment ago
 			next.Dependencies = append(next.Dependencies, n)
 		default:
-			cancelled = !r.m.conclude(&next, n, lifecycle.DependencyOn(&n, r.progress)) || cancelled
+			cancelled = !r.m.jobs.Conclude(&next, n, lifecycle.DependencyOn(&n, r.progress)) || cancelled
 		}
 	}
 	if cancelled {
-		r.m.giveUp(j, model.Cancelled, next.Reason, 0)
+		r.m.jobs.GiveUp(j, model.Cancelled, next.Reason, 0)
 		return
 	}
 	if next.Hold == j.Hold && next.Eligible == j.Eligible &&
 		slices.EqualFunc(next.Dependencies, j.Dependencies, sameJobs) {
 		return
 	}
-	r.m.put(&next)
+	r.m.jobs.Put(&next)
 	if next.Hold != j.Hold {
 		r.m.s.EmitJob(model.EventHeld, &next, "")
 	}
 }
 
 func sameJobs(a, b model.OpenDependency) bool { return slices.Equal(a.Jobs, b.Jobs) }
+
+// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that
+// lack the counterpart of an element.
+func (r *resolver) checkCounterparts(j *model.Job, n *model.OpenDependency) error {
+	for _, id := range n.Jobs {
+		target := r.job(id)
+		if target == nil || target.Children == nil || target.Spec.Array == nil {
+			return &model.SpecError{Text: fmt.Sprintf("job %d is no array in the queue: use afterok", id)}
+		}
+		all := ranges.Span(1, j.Children.Size)
+		if back := lifecycle.Counterparts(target, j, lifecycle.Counterparts(j, target, all)); back.Len() < j.Children.Size {
+			first := all.Without(back)[0].First
+			return &model.SpecError{Text: fmt.Sprintf("job %d has no element %d", id, j.Spec.Array.Index(first-1))}
+		}
+	}
+	return nil
+}
+
+// noteAlreadyEnded notes which elements had ended before an array that follows them was submitted.
+func (r *resolver) noteAlreadyEnded(n *model.OpenDependency) {
+	for _, id := range n.Jobs {
+		target := r.m.v.Job(id)
+		if target == nil {
+			continue
+		}
+		var well, ill ranges.Ranges
+		for m := 1; m <= target.Children.Size; m++ {
+			switch f := r.progress(target.TaskID(m)); {
+			case f.Well:
+				well = append(well, ranges.Range{First: m, Last: m})
+			case f.Ended:
+				ill = append(ill, ranges.Range{First: m, Last: m})
+			}
+		}
+		pruned := target.Children.Pruned
+		r.m.jobs.NoteEndedTasks(jobs.EndedTasks{Parent: id, Tasks: ill.With(nil).Without(pruned)})
+		r.m.jobs.NoteEndedTasks(jobs.EndedTasks{Parent: id, Tasks: ill.With(nil).Both(pruned), Pruned: true})
+		r.m.jobs.NoteEndedTasks(jobs.EndedTasks{Parent: id, Tasks: well.With(nil), Well: true})
+	}
+}

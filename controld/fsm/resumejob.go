@@ -32,38 +32,6 @@ func (*ResumeJob) ends() bool                     { return true }
 func (c *ResumeJob) names() (string, model.JobID) { return "resume", c.Job }
 func (c *ResumeJob) store(to *storedAction)       { to.Resume = c }
 
-// act takes the room of a suspended attempt and tells its workers to go on.
 func (c *ResumeJob) act(m *Machine) error {
-	a, err := m.attempt(c.Job, c.Attempt)
-	if err != nil {
-		return err
-	}
-	j := m.v.Job(c.Job)
-	switch {
-	case a.Stop != nil:
-		return model.ErrStopping
-	case a.Suspending() && m.v.At()-a.Switch.At >= model.PauseLimit:
-		m.withdraw(j, "")
-		return nil
-	case !a.Suspended():
-		return model.ErrNotSuspended
-	case len(c.GPUs) != len(a.Workers):
-		return fmt.Errorf("GPUs of %d workers for %d: %w", len(c.GPUs), len(a.Workers), model.ErrWrongPlaces)
-	}
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if !w.State.Final() && (len(c.GPUs[i]) != model.Devices(j, i) || !m.mayUse(w, c.GPUs[i])) {
-			return fmt.Errorf("worker %d: %w", i, model.ErrWrongPlaces)
-		}
-	}
-	if err := m.s.Resume(j, a, c.GPUs); err != nil {
-		return err
-	}
-	next, a := copyToChange(j)
-	m.wake(next, a, c.GPUs)
-	a.Switch.Weight = c.Weight
-	m.s.TouchNodesOf(a)
-	m.put(next)
-	m.emitSwitch(model.EventResuming, next, a)
-	return nil
+	return m.attempts.Resume(c.Job, c.Attempt, c.GPUs, c.Weight)
 }

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -68,19 +67,4 @@ func (m *Machine) moveNode(i int, n *model.Node, reason string) {
 	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown,
 		model.NodeDrained: model.EventNodeDrain}[n.State]
 	m.s.Emit(model.Event{Type: event, Node: n.Name})
-}
-
-// loseWorkers ends, as lost, every worker on a node.
-func (m *Machine) loseWorkers(i int, why string) {
-	name := m.v.Nodes()[i].Name
-	for _, w := range m.v.HeldOn(i) {
-		there := func(x *model.Worker) bool { return x.Node == name }
-		switch j := m.v.Job(w.Job); {
-		case j.Live() == nil:
-		case slices.ContainsFunc(j.Live().Workers, func(x model.Worker) bool { return !x.State.Final() && there(&x) }):
-			m.lose(j, there, why)
-		default:
-			m.cancelResizeOnNode(j)
-		}
-	}
 }

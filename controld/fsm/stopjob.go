@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
@@ -51,7 +52,7 @@ var partOfCause = map[model.Cause]steering.Switch{
 // act asks a live attempt to stop. Grace does not count against the time limit, so a timeout
 // never replaces another stop.
 func (c *StopJob) act(m *Machine) error {
-	a, err := m.attempt(c.Job, c.Attempt)
+	a, err := m.attempts.Attempt(c.Job, c.Attempt)
 	switch {
 	case err != nil:
 		return err
@@ -59,15 +60,15 @@ func (c *StopJob) act(m *Machine) error {
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
 	case a.Stop != nil && (c.Cause == model.CauseTimeout || !lifecycle.Outranks(c.Cause, a.Stop)):
 		return model.ErrStopping
-	case c.For != 0 && !m.wantsRoom(c.For):
+	case c.For != 0 && !m.attempts.WantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
 	}
-	next, a := copyToChange(m.v.Job(c.Job))
-	m.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
+	next, a := jobs.CopyToChange(m.v.Job(c.Job))
+	m.attempts.Stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
 	if c.Cause == model.CauseMigrate && c.For == 0 {
-		m.recordMove(next, a)
+		m.attempts.RecordMove(next, a)
 	}
-	m.put(next)
+	m.jobs.Put(next)
 	return nil
 }
 

@@ -165,7 +165,7 @@ func (m *Machine) admit(n int) error {
 func (m *Machine) add(j *model.Job) model.JobID {
 	m.s.Pack(j)
 	j.ID = m.s.GiveIDs(1)
-	m.put(j)
+	m.jobs.Put(j)
 	m.s.Learn().Arrival(j)
 	m.s.EmitJob(model.EventSubmitted, j, "")
 	if j.Hold != model.NotHeld {
@@ -282,7 +282,7 @@ func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
 			task.Dependencies = slices.Clone(j.Dependencies)
 		}
 		tasks[n] = task
-		m.put(task)
+		m.jobs.Put(task)
 		m.s.EmitJob(model.EventSubmitted, task, "")
 	}
 	for n, task := range tasks {

@@ -99,7 +99,7 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	if err := m.rename(&next, c.Name); err != nil {
 		return fmt.Errorf("update job %d: %w", id, err)
 	}
-	m.put(&next)
+	m.jobs.Put(&next)
 	if a := next.Live(); a != nil {
 		m.s.TouchNodesOf(a) // its nodes are told the new limit
 	}
@@ -174,7 +174,7 @@ func (m *Machine) rename(j *model.Job, name *string) error {
 	for task := range m.v.MadeTasks(j) {
 		next := *task
 		next.Spec = &spec
-		m.put(&next)
+		m.jobs.Put(&next)
 	}
 	return nil
 }

@@ -248,3 +248,16 @@ func snapshotOf(t testing.TB, v *state.View) []byte {
 	}
 	return b.Bytes()
 }
+
+// workerOf returns the worker that a row of a node's report is about, nil if it is none of a live attempt.
+func workerOf(s *Machine, node string, r *model.WorkerReport) *model.Worker {
+	j := s.v.Job(r.Job)
+	if j == nil || j.Live() == nil || j.Live().N != r.Attempt || r.Worker < 0 || r.Worker >= len(j.Live().Workers) {
+		return nil
+	}
+	w := &j.Live().Workers[r.Worker]
+	if w.Node != node || w.Joined != r.Joined {
+		return nil
+	}
+	return w
+}

@@ -1,4 +1,4 @@
-package fsm
+package attempts
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // locate returns the positions of the nodes of places if these are what a job asks for. Ports do
 // not matter.
-func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
+func (m *Manager) locate(j *model.Job, places []model.Place) ([]int, error) {
 	if len(places) != j.Workers {
 		return nil, fmt.Errorf("%d places for %d workers: %w", len(places), j.Workers, model.ErrWrongPlaces)
 	}
@@ -19,7 +19,7 @@ func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 		on = map[[2]int]int{}
 	}
 	for i, p := range places {
-		_, n := m.v.Node(p.Node)
+		_, n := m.view.Node(p.Node)
 		if n < 0 {
 			return nil, fmt.Errorf("node %s: %w", p.Node, model.ErrNoNode)
 		}
@@ -31,7 +31,7 @@ func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 		if on[[2]int{part, n}] > shape.PerNode || len(p.GPUs) != shape.Request.Devices() {
 			return nil, fmt.Errorf("node %s: %w", p.Node, model.ErrWrongPlaces)
 		}
-		if shape.Constraints != "" && m.v.EligibleNodes(shape.Constraints)[n/64]&(1<<(n%64)) == 0 {
+		if shape.Constraints != "" && m.view.EligibleNodes(shape.Constraints)[n/64]&(1<<(n%64)) == 0 {
 			return nil, fmt.Errorf("node %s does not meet the job's constraints: %w", p.Node, model.ErrWrongPlaces)
 		}
 		at[i] = n
@@ -42,7 +42,7 @@ func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 // checkPorts checks the port at which the workers of a start meet, and the ports of its places. A
 // single worker, and nodes without a range, must have none. The workers of a gang of several groups
 // have one each, besides the one at which the gang meets.
-func (m *Machine) checkPorts(j *model.Job, port int, places []model.Place, at []int) error {
+func (m *Manager) checkPorts(j *model.Job, port int, places []model.Place, at []int) error {
 	if err := m.checkPort(port, at[0], len(places) == 1); err != nil {
 		return err
 	}
@@ -69,12 +69,13 @@ func (m *Machine) checkPorts(j *model.Job, port int, places []model.Place, at []
 	return nil
 }
 
-func (m *Machine) checkPort(port, at int, needless bool) error {
-	n := m.v.Nodes()[at]
+func (m *Manager) checkPort(port, at int, needless bool) error {
+	n := m.view.Nodes()[at]
 	if port == 0 && (needless || n.PortMin == 0) {
 		return nil
 	}
-	if _, used := slices.BinarySearch(m.v.PortsUsed(n.Name), port); used || port < max(1, n.PortMin) || port > n.PortMax {
+	_, used := slices.BinarySearch(m.view.PortsUsed(n.Name), port)
+	if used || port < max(1, n.PortMin) || port > n.PortMax {
 		return fmt.Errorf("port %d of node %s: %w", port, n.Name, model.ErrPort)
 	}
 	return nil

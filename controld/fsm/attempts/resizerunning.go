@@ -1,34 +1,36 @@
-package fsm
+package attempts
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/jobs"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // resizeRunning resizes an attempt while it runs: see [model.Resizing].
-func (m *Machine) resizeRunning(c *ResizeJob, j *model.Job, r *model.Resize, cause model.Cause) error {
+func (m *Manager) resizeRunning(j *model.Job, r *model.Resize, cause model.Cause, beneficiary model.JobID) error {
 	if err := r.CheckSignal(j, j.Live()); err != nil {
 		return err
 	}
 	if len(r.Join) > 0 {
 		return m.addWorkers(j, r)
 	}
-	next, a := copyToChange(j)
+	next, a := jobs.CopyToChange(j)
 	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), cause)
-	a.Shrink = &model.Stop{Cause: cause, At: m.v.At(), KillAt: m.v.At().After(grace), Signal: signal, For: c.For}
+	a.Shrink = &model.Stop{Cause: cause, At: m.view.At(), KillAt: m.view.At().After(grace), Signal: signal,
+		For: beneficiary}
 	m.nameFor(a.Shrink)
 	for _, i := range r.Leave {
 		a.Workers[i].Leaving = true
 	}
-	m.s.TouchNodesOf(a)
-	m.put(next)
+	m.state.TouchNodesOf(a)
+	m.jobs.Put(next)
 	m.emitResize(model.EventResizing, next, a.Shrink)
 	return nil
 }
 
 // addWorkers has workers join an attempt that runs.
-func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
+func (m *Manager) addWorkers(j *model.Job, r *model.Resize) error {
 	a := j.Live()
 	places := r.Places(j, a)
 	resized := j.Resized(len(places))
@@ -36,10 +38,10 @@ func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
 	if err != nil {
 		return err
 	}
-	if err := m.s.Join(j, a, r, at); err != nil {
+	if err := m.state.Join(j, a, r, at); err != nil {
 		return err
 	}
-	next, a := copyToChange(j)
+	next, a := jobs.CopyToChange(j)
 	m.settle(next, a)
 	first := len(a.Workers)
 	for k, p := range r.Join {
@@ -47,16 +49,16 @@ func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
 			Joined: a.Resizing.N})
 	}
 	*next = *next.Resized(len(a.Workers))
-	m.s.TouchNodesOf(a)
-	m.put(next)
+	m.state.TouchNodesOf(a)
+	m.jobs.Put(next)
 	m.emitResize(model.EventResizing, next, &model.Stop{Cause: model.CauseGrow})
 	return nil
 }
 
 // settle charges what the workers of an attempt have held until now, as another number of them goes
 // on. How fast the attempt was with the old number says nothing more.
-func (m *Machine) settle(j *model.Job, a *model.Attempt) {
-	next := model.Resizing{N: 1, At: m.v.At()}
+func (m *Manager) settle(j *model.Job, a *model.Attempt) {
+	next := model.Resizing{N: 1, At: m.view.At()}
 	if was := a.Resizing; was != nil {
 		next.N, next.Before = was.N+1, was.Before
 	}
@@ -80,7 +82,7 @@ func (m *Machine) settle(j *model.Job, a *model.Attempt) {
 }
 
 // settleShrink goes on with the workers that stay once the others have left.
-func (m *Machine) settleShrink(j *model.Job, a *model.Attempt) {
+func (m *Manager) settleShrink(j *model.Job, a *model.Attempt) {
 	if a.Shrink == nil {
 		return
 	}
@@ -95,13 +97,13 @@ func (m *Machine) settleShrink(j *model.Job, a *model.Attempt) {
 	a.Workers, a.Shrink = a.Workers[:stay:stay], nil
 	*j = *j.Resized(stay)
 	j.Counters.Resizes++
-	m.s.Learn().Release()
-	m.s.TouchNodesOf(a)
+	m.state.Learn().Release()
+	m.state.TouchNodesOf(a)
 	m.emitResize(model.EventResized, j, why)
 }
 
 // settleGrowth says that all workers run that have joined.
-func (m *Machine) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker) {
+func (m *Manager) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker) {
 	if was.IsJoining() && !a.Joining() && a.Stop == nil && !a.AnyFinal() {
 		j.Counters.Resizes++
 		m.emitResize(model.EventResized, j, &model.Stop{Cause: model.CauseGrow})
@@ -109,10 +111,10 @@ func (m *Machine) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker
 }
 
 // emitResize says what became of a resize of an attempt that runs, and for whose job it was made.
-func (m *Machine) emitResize(t model.EventType, j *model.Job, why *model.Stop) {
+func (m *Manager) emitResize(t model.EventType, j *model.Job, why *model.Stop) {
 	e := state.JobEvent(t, j, why.Cause)
 	if e.For = why.For; why.ForUser != "" {
 		e.Leave = &model.Leave{User: why.ForUser, Account: why.ForAccount}
 	}
-	m.s.Emit(e)
+	m.state.Emit(e)
 }

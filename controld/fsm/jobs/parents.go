@@ -1,4 +1,4 @@
-package fsm
+package jobs
 
 import (
 	"cmp"
@@ -26,46 +26,66 @@ type childChanges struct {
 
 // childChangesOf returns the changes to a parent job that the present command has collected. That
 // there are any makes the parent job be settled.
-func (m *Machine) childChangesOf(id model.JobID) *childChanges {
-	c := m.childChanges[id]
+func (s *Store) childChangesOf(id model.JobID) *childChanges {
+	c := s.childChanges[id]
 	if c == nil {
 		c = &childChanges{}
-		if m.childChanges == nil {
-			m.childChanges = map[model.JobID]*childChanges{}
+		if s.childChanges == nil {
+			s.childChanges = map[model.JobID]*childChanges{}
 		}
-		m.childChanges[id] = c
+		s.childChanges[id] = c
 	}
 	return c
 }
 
+// TaskBegan notes that an attempt of a child was assigned.
+func (s *Store) TaskBegan(parent model.JobID) { s.childChangesOf(parent).began = true }
+
+// TaskRan notes that all workers of a child have run.
+func (s *Store) TaskRan(parent model.JobID) { s.childChangesOf(parent).ran = true }
+
+// TaskMade notes that a child was made, with its number.
+func (s *Store) TaskMade(parent model.JobID, n int) {
+	c := s.childChangesOf(parent)
+	c.made = c.made.With(ranges.Span(n, n))
+	c.live++
+}
+
+// MadeNow returns the children of a parent that this entry has made, and by how many the number of
+// live children has grown.
+func (s *Store) MadeNow(parent model.JobID) (made ranges.Ranges, live int) {
+	c := s.childChangesOf(parent)
+	return c.made, c.live
+}
+
 // settleParents carries what the command did to children over to their parent jobs. A parent job
 // that ends may end others, so it goes on until nothing is left; the order is that of the ids.
-func (m *Machine) settleParents() {
-	for len(m.childChanges) > 0 {
-		ids := make([]model.JobID, 0, len(m.childChanges))
-		for id := range m.childChanges {
+func (s *Store) settleParents() {
+	for len(s.childChanges) > 0 {
+		ids := make([]model.JobID, 0, len(s.childChanges))
+		for id := range s.childChanges {
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			if m.childChanges[id] != nil {
-				m.applyChildChanges(id)
-				delete(m.childChanges, id)
-				m.settleParent(id)
+			if s.childChanges[id] != nil {
+				s.ApplyChildChanges(id)
+				delete(s.childChanges, id)
+				s.settleParent(id)
 			}
 		}
 	}
 }
 
-// applyChildChanges writes the changes collected so far into a parent job, which is then as its
+// ApplyChildChanges writes the changes collected so far into a parent job, which is then as its
 // children say.
-func (m *Machine) applyChildChanges(id model.JobID) {
-	c, j := m.childChanges[id], m.v.Job(id)
+func (s *Store) ApplyChildChanges(id model.JobID) {
+	c, j := s.childChanges[id], s.view.Job(id)
 	if c == nil || j == nil || c.empty() {
 		return
 	}
-	m.childChanges[id] = &childChanges{}
-	next, f := copyParent(j)
+	s.childChanges[id] = &childChanges{}
+	next, f := CopyParent(j)
 	if len(c.made) > 0 {
 		f.Waiting = f.Waiting.Without(c.made)
 		next.Bypassed = 0
@@ -83,49 +103,42 @@ func (m *Machine) applyChildChanges(id model.JobID) {
 		}
 	}
 	if c.ran && next.Started.At == 0 {
-		next.Started = m.s.Now()
-		m.s.EmitJob(model.EventStarted, next, "")
+		next.Started = s.state.Now()
+		s.state.EmitJob(model.EventStarted, next, "")
 	}
-	m.put(next)
+	s.Put(next)
 }
 
 func (c *childChanges) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
 }
 
-// copyParent copies a parent job and its family to be changed and put back.
-func copyParent(j *model.Job) (*model.Job, *model.Children) {
-	next, f := *j, *j.Children
-	next.Children = &f
-	return &next, &f
-}
-
 // dropWaitingTasks gives up waiting children in a draft of a parent job.
-func (m *Machine) dropWaitingTasks(j *model.Job, tasks ranges.Ranges) {
+func (s *Store) dropWaitingTasks(j *model.Job, tasks ranges.Ranges) {
 	j.Children.Drop(tasks)
 	if len(j.Children.Waiting) == 0 {
 		j.Hold = model.NotHeld
-		m.s.Unreserve(j.ID)
+		s.state.Unreserve(j.ID)
 	}
 }
 
 // settleParent draws the conclusions from what a parent's children have come to.
-func (m *Machine) settleParent(id model.JobID) {
-	j := m.v.Job(id)
+func (s *Store) settleParent(id model.JobID) {
+	j := s.view.Job(id)
 	if j == nil || j.Children == nil || j.State.Final() {
 		return
 	}
 	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures &&
 		len(j.Children.Waiting) > 0 {
-		next, f := copyParent(j)
-		m.dropWaitingTasks(next, f.Waiting)
-		m.put(next)
+		next, f := CopyParent(j)
+		s.dropWaitingTasks(next, f.Waiting)
+		s.Put(next)
 		j = next
 	}
 	if f := j.Children; f.Live == 0 && len(f.Waiting) == 0 {
-		next, _ := copyParent(j)
+		next, _ := CopyParent(j)
 		state, why := parentOutcome(j)
-		m.finish(next, state, why)
+		s.Finish(next, state, why)
 	}
 }
 
@@ -151,50 +164,50 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	return model.Completed, model.Reason{}
 }
 
-// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
+// GiveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
 // children are dropped and those that wait for another attempt end the same way. The parent job
 // itself ends in that state once its last child has. by is the user that cancels it, if one does.
-func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason, by model.OptionalUID) {
+func (s *Store) GiveUp(j *model.Job, state model.JobState, why model.Reason, by model.OptionalUID) {
 	if j.Children == nil {
 		next := *j
 		next.CancelledBy = by
-		m.finish(&next, state, why)
+		s.Finish(&next, state, why)
 		return
 	}
-	m.applyChildChanges(j.ID)
-	next, f := copyParent(m.v.Job(j.ID))
-	m.dropWaitingTasks(next, f.Waiting)
+	s.ApplyChildChanges(j.ID)
+	next, f := CopyParent(s.view.Job(j.ID))
+	s.dropWaitingTasks(next, f.Waiting)
 	if f.Fate != model.Cancelled && by != 0 {
 		next.CancelledBy = by
 	}
 	f.Fate, next.Reason = state, why
-	m.put(next)
-	m.childChangesOf(j.ID)
-	for task := range m.v.MadeTasks(next) {
+	s.Put(next)
+	s.childChangesOf(j.ID)
+	for task := range s.view.MadeTasks(next) {
 		if task.State == model.Pending {
-			m.giveUp(task, state, why, by)
+			s.GiveUp(task, state, why, by)
 		}
 	}
 }
 
-// dropTasks gives up waiting children. pruned: the parent job is complete without them.
-func (m *Machine) dropTasks(j *model.Job, tasks ranges.Ranges, why model.Reason, pruned bool) {
-	m.applyChildChanges(j.ID)
-	next, f := copyParent(m.v.Job(j.ID))
+// DropTasks gives up waiting children. pruned: the parent job is complete without them.
+func (s *Store) DropTasks(j *model.Job, tasks ranges.Ranges, why model.Reason, pruned bool) {
+	s.ApplyChildChanges(j.ID)
+	next, f := CopyParent(s.view.Job(j.ID))
 	if pruned {
 		f.Pruned = f.Pruned.With(tasks.Both(f.Waiting))
 	}
-	m.dropWaitingTasks(next, tasks)
+	s.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why
 	}
-	m.put(next)
-	m.childChangesOf(j.ID)
+	s.Put(next)
+	s.childChangesOf(j.ID)
 }
 
 // countEndedTask counts the end of a child.
-func (m *Machine) countEndedTask(j *model.Job) {
-	c := m.childChangesOf(j.Parent)
+func (s *Store) countEndedTask(j *model.Job) {
+	c := s.childChangesOf(j.Parent)
 	c.live--
 	if j.State != model.Completed {
 		c.ill = c.ill.With(ranges.Span(j.TaskNumber, j.TaskNumber))
@@ -216,26 +229,4 @@ func (m *Machine) countEndedTask(j *model.Job) {
 	if j.State != model.Cancelled { // how one that was taken out ended says nothing of the others
 		c.code, c.signal = max(c.code, j.ExitCode), max(c.signal, j.Signal)
 	}
-}
-
-// startTask makes a child of a parent job and begins its first attempt.
-func (m *Machine) startTask(j *model.Job, c *StartJob) error {
-	made := m.childChangesOf(j.ID).made
-	switch f := j.Children; {
-	case f == nil || c.TaskNumber < 1 || c.TaskNumber > f.Size:
-		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNoTask)
-	case !f.Waiting.Has(c.TaskNumber) || made.Has(c.TaskNumber):
-		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrWrongState)
-	case model.IsSetAside(j) || j.Eligible > m.v.At() || !j.Ready().Has(c.TaskNumber):
-		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNotEligible)
-	case m.childChangesOf(j.ID).live >= j.Slots():
-		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrMaxParallel)
-	}
-	if err := m.launch(j.MakeTask(c.TaskNumber), c); err != nil {
-		return fmt.Errorf("task %d: %w", c.TaskNumber, err)
-	}
-	changed := m.childChangesOf(j.ID)
-	changed.made = changed.made.With(ranges.Span(c.TaskNumber, c.TaskNumber))
-	changed.live++
-	return nil
 }
