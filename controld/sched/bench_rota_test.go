@@ -13,9 +13,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes
-// with 100,000 best-effort jobs pending: the decision which job to ask to leave for it, alone and
-// with applying the submission and the plan.
+// BenchmarkRotaArrival submits one trial-and-error job to a full cluster of 10,000 nodes with
+// 100,000 best-effort jobs pending. It measures the choice of the victim, alone and with applying
+// the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	cfg := cluster.DefaultConfig()

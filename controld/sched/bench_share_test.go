@@ -25,9 +25,9 @@ func (c *crowd) parts(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkSharedArrival is one job that arrives at a full cluster of 10,000 nodes on which GPUs
-// are shared, with 100,000 pending: one that wants a part of a GPU, best effort or trial and error,
-// or a trial that wants two GPUs.
+// BenchmarkSharedArrival submits one job to a full cluster of 10,000 nodes with shared GPUs and
+// 100,000 pending jobs. The job wants a part of a GPU, as best effort or trial and error, or is a
+// trial of two GPUs.
 func BenchmarkSharedArrival(b *testing.B) {
 	for _, kind := range []map[string]string{
 		{"share": "400"}, {"class": "te", "share": "400", "cores": "2"}, {"class": "te", "gpus": "2", "cores": "2"},

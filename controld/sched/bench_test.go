@@ -166,8 +166,8 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts
-// 8,000 elements, and its commit; and then one element that ends, for which the next one starts.
+// BenchmarkArray runs an array on 1,000 empty nodes of 8 GPUs. It submits the array, starts 8,000
+// elements in one cycle, and commits that. Then one element ends and the next one starts.
 func BenchmarkArray(b *testing.B) {
 	for _, order := range []string{"index", "random"} {
 		for _, size := range []int{10_000, 100_000} {

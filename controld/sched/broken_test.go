@@ -47,8 +47,7 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 	}
 }
 
-// faults has one for each rule, at least. What falsify and spoil return says whether there was an
-// occasion.
+// faults has one for each rule, at least. falsify and spoil return whether they found an occasion.
 var faults = []struct {
 	name, rule, policy string
 	falsify            func(*judge, *observed) bool

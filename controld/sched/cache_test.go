@@ -12,10 +12,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestCache plays random histories under every policy with one cache for each, and has every
-// decision made on a new one as well, and on the state that a snapshot of the view becomes: the
-// plans must be the same to the byte, also when the cache is used with what a state shows in
-// passing. What of the cache's memory was of use is counted, or the test would prove nothing.
+// TestCache plays random histories under every policy with one cache for each. Every decision is
+// made again on a new cache, and on the state that a snapshot of the view becomes. The plans must
+// be the same to the byte, even if the cache is used on states seen in passing. The test counts how
+// often the cache's memory was of use, or it would prove nothing.
 func TestCache(t *testing.T) {
 	for _, policy := range sched.Policies() {
 		t.Run(policy, func(t *testing.T) {

@@ -78,7 +78,7 @@ func startsOf(t *testing.T, s *fsm.Machine, cache *sched.Cache) (starts []string
 	return nil, 0
 }
 
-// TestACycleIsCut: a cycle ends after as many starts as it may have, and those after it start the
+// TestACycleIsCut: a cycle ends after its maximum number of starts. The following cycles start the
 // same jobs at the same places as one cycle without that limit.
 func TestACycleIsCut(t *testing.T) {
 	for _, policy := range []string{"rota", "fairshare", "standard"} {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestPhases: the cycle is one function of at most sixty lines, and its phases are those that
+// TestPhases: the cycle is one function of at most sixty lines. Its phases are those that
 // docs/policy.md lists, with the same numbers in the same order.
 func TestPhases(t *testing.T) {
 	fset := token.NewFileSet()

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestTheSignalComesOnceAndBeforeTheLimit plays random lives of a job that pauses, under cycles that
-// come at random times. What it has run for is counted here by itself.
+// TestTheSignalComesOnceAndBeforeTheLimit plays random lives of a job that pauses, under cycles
+// that come at random times. The test counts the job's run time by itself.
 func TestTheSignalComesOnceAndBeforeTheLimit(t *testing.T) {
 	told, late := 0, 0
 	for seed := range uint64(300) {

@@ -160,8 +160,8 @@ func crowdedNode(t *testing.T) *sharedWorld {
 	return w
 }
 
-// TestConvergedJobsMoveFirst: where there are two jobs more, those move that have converged last,
-// and each begins on the node to which it was told to move.
+// TestConvergedJobsMoveFirst: if a node has two jobs too many, the two that converged last move.
+// Each starts on the node to which it was told to move.
 func TestConvergedJobsMoveFirst(t *testing.T) {
 	w := crowdedNode(t)
 	w.turns(30)

@@ -41,8 +41,9 @@ func newPieces(seed uint64) *schedtest.Contest {
 	return c
 }
 
-// TestWhoMovesGoesOn has jobs move for a larger one in random states: they can save their state and
-// are smaller, and once they have left all of them run again at once, and the larger one too.
+// TestWhoMovesGoesOn has jobs move for a larger one in random states. The moving jobs can save
+// their state and are smaller. Once they have left, all of them run again at once, and so does the
+// larger job.
 func TestWhoMovesGoesOn(t *testing.T) {
 	moved, several := 0, 0
 	first, last := uint64(1), uint64(schedtest.States(4_000))

@@ -18,9 +18,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that
-// a history must obey, see judge_test.go; TestEveryRuleCanBeBroken shows for each of them that a
-// history in which it is broken is told.
+// Rules that must hold whatever happens, and where they are proved over random states. "Kept" are
+// rules that a history must obey: see judge_test.go. TestEveryRuleCanBeBroken breaks each rule in a
+// history and shows that the judge notices.
 //
 //	A1  one disturbance at a time, its clock never restarted    kept; cluster: TestRandomHistories
 //	A2  no GPU or byte twice                                    kept; Check after every command
@@ -45,12 +45,12 @@ import (
 // TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests that are not in
 // judge.
 //
-// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of running
-// jobs, what they declare decides which a search takes until it is known how long jobs take to
-// leave, and under fairshare sometimes whether it finds enough of them.
+// Suspended jobs, of which A10 speaks too, there are none yet. A11 does not cover searches among
+// running jobs. Their declared grace decides the choice until measured times to leave are known.
+// Under fairshare it sometimes decides whether enough victims are found.
 
-// TestInvariants plays random histories under every policy that clusters are meant to have, and
-// under that of the paper: 20,000 states of each, a million with ROTA_TEST_LONG.
+// TestInvariants plays random histories under every policy for clusters and under the paper's
+// policy. It covers 20,000 states of each, and a million with ROTA_TEST_LONG.
 func TestInvariants(t *testing.T) {
 	for _, policy := range []string{"standard", "fairshare", "fitgpp", "rota", "elastic"} {
 		if !slices.Contains(sched.Policies(), policy) {
@@ -129,9 +129,8 @@ func playAll(t *testing.T, policy string, states int) map[string]int {
 	return seen
 }
 
-// life is a random history under one policy on a small cluster, in which nodes do what they are
-// told: they start what is assigned, pass on the signal, and kill at the end of the grace. Every
-// state at rest is judged.
+// life is a random history under one policy on a small cluster with obedient nodes. They start what
+// is assigned, pass on the signal, and kill at the end of the grace. Every state at rest is judged.
 type life struct {
 	*schedtest.World
 	random *rand.Rand
@@ -279,7 +278,8 @@ func (l *life) submitAs(elastic *jobspec.Elastic, format string, args ...any) {
 	}
 }
 
-// loseOrFind takes a node away or gives it back. What ran there is lost when its lease is over.
+// loseOrFind takes a node away or gives it back. Jobs that ran there are lost when their leases are
+// over.
 func (l *life) loseOrFind() {
 	n := l.State.View().Nodes()[l.random.IntN(len(l.State.View().Nodes()))]
 	verb := "down"
@@ -338,8 +338,8 @@ func (l *life) unreachable(a *model.Attempt) bool {
 	})
 }
 
-// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle
-// wants to look at again.
+// pass lets time go by. Events of an instant happen at that instant: ends of grace, and the times
+// at which the cycle wants to look again.
 func (l *life) pass(by model.Instant) error {
 	until := l.Now + by
 	l.begin()

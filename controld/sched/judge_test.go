@@ -125,8 +125,8 @@ func (j *judge) displacement(v *state.View, s *fsm.StopJob) error {
 	return j.swap(o, s, model.Instant(p.MinRuntimeMS))
 }
 
-// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms:
-// work that was not saved, and restarts; and for how long it has held its room.
+// wasteBy returns the cost in ms of a job's displacements within a day if it is displaced now:
+// unsaved work and restarts. It also returns how long the job has held its room.
 func wasteBy(o *model.Job, now model.Instant) (lost, held int64) {
 	from, again := now-scratch.Day, false
 	for i := range o.Attempts {
@@ -242,8 +242,8 @@ func (j *judge) clock(_ *observed, job *model.Job) error {
 	return nil
 }
 
-// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has
-// failed the others are stopped.
+// whole is A3 and A4: an attempt has all of the requested workers. When one has failed, the others
+// are stopped.
 func (j *judge) whole(_ *observed, job *model.Job) error {
 	a := job.Live()
 	if a == nil {
@@ -365,8 +365,9 @@ func once(o *observed) error {
 	return nil
 }
 
-// kept is A5: room that is being taken from others for a job is its own until it starts or does not
-// want it any more, or its time is over. What others leave anyway may go back to them.
+// kept is A5: room that is taken from others for a job stays the job's own. It ends when the job
+// starts or no longer wants it, or when its time is over. Room that others leave anyway may go back
+// to them.
 func (j *judge) kept(o *observed) error {
 	now := map[model.JobID]model.Reservation{}
 	claimed := map[string]model.Vector{}
@@ -424,9 +425,8 @@ func comes(v *state.View, r *model.Reservation) bool {
 	return true
 }
 
-// comesInParts reports whether the workers of a job that room is kept for on a node do not find
-// their GPUs there when all that are leaving have left, because those that stay hold something of
-// too many.
+// comesInParts reports whether the workers of a job with a reservation on a node will lack GPUs
+// there after all leaving jobs have left. The remaining jobs then hold a part of too many GPUs.
 func comesInParts(v *state.View, id model.JobID, c model.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
@@ -511,7 +511,7 @@ func firstInOrder(o *observed, job *model.Job) bool {
 }
 
 // served is A8: a trial-and-error job waits for jobs that leave for it, or may not or cannot be
-// served; it never waits for room to turn up.
+// served. It never waits for room to turn up.
 func (j *judge) served(o *observed, job *model.Job) error {
 	why := o.reason(job.ID)
 	j.seen[string(why.Code)]++

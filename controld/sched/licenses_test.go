@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestLicensesAreNeverOvercommitted has jobs and arrays come and go under several policies, each with
-// some of two licences of which there are few: the invariants of the state hold, no planned start is
-// refused, and in the end every job has run.
+// TestLicensesAreNeverOvercommitted runs jobs and arrays under several policies, each with some of
+// two scarce licences. The invariants of the state hold, no planned start is refused, and in the
+// end every job has run.
 func TestLicensesAreNeverOvercommitted(t *testing.T) {
 	for seed, policy := range []string{"standard", "rota", "fairshare", "backfill", "dragon"} {
 		t.Run(policy, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 )
 
 // TestMishaps plays the random histories of all kinds while GPUs break, and nodes go down, are
-// drained and are booted anew. What must hold does so all the same: whatever is planned the state
-// takes, it comes to rest, rules are kept, and no job waits that could start.
+// drained and are booted anew. The rules hold all the same. The state accepts every plan, the
+// cluster comes to rest, kept rules stay kept, and no job waits that could start.
 func TestMishaps(t *testing.T) {
 	kinds := map[string]func(seed uint64, policy string, seen map[string]int) (*schedtest.World, func() error){
 		"life": func(seed uint64, policy string, seen map[string]int) (*schedtest.World, func() error) {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestPromiseInVain lets something go wrong after a node of four GPUs was promised to a
-// trial-and-error job: the reservation is given up in the next cycle instead of when it expires, an
-// hour later. If nothing does it is kept.
+// trial-and-error job. The next cycle gives up the reservation, an hour before it would expire. If
+// nothing does it is kept.
 func TestPromiseInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempt int      // of the stop that is committed with the reservation

@@ -109,8 +109,8 @@ func (r *roaming) settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// lawful looks at an action of a plan: jobs move that may, no more often than they may, and never
-// again after a move that has brought nothing.
+// lawful checks an action of a plan. Only permitted jobs move, no more often than they may, and
+// never again after a move that was of no use.
 func (r *roaming) lawful(v *state.View, a fsm.Action) error {
 	id := model.JobID(0)
 	move, _ := a.(*fsm.MoveJob)

@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// brokenShares are histories in which a rule was broken once: more was promised of a node than
-// would be free there, a promise was made and given up for ever, and two jobs that were promised a
-// node waited for each other.
+// brokenShares are histories in which one rule was broken. More of a node was promised than would
+// be free there. A promise was made and given up for ever. Two jobs that were promised a node
+// waited for each other.
 var brokenShares = map[string][]uint64{"rota": {516, 977, 1490, 4977}}
 
 // TestSharedContests plays random histories of jobs that share GPUs. Whatever is planned the state

@@ -20,9 +20,9 @@ import (
 
 var seedsFlag = flag.Uint64("seeds", 150, "how many random histories to play")
 
-// TestHistories plays random histories on small clusters. After every cycle: the state took the
-// plan whole and keeps its invariants, the same view gives the same plan, nothing that fits is left
-// waiting, and no job was passed beyond the bound.
+// TestHistories plays random histories on small clusters. After every cycle the state took the plan
+// whole and keeps its invariants, and the same view gives the same plan. No job that fits is left
+// waiting, and none was passed beyond the bound.
 func TestHistories(t *testing.T) {
 	starts, kinds := 0, map[string]int{}
 	eachSeed(t, func(seed uint64) error {
@@ -252,8 +252,8 @@ func (h *history) settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// inOrder carries a plan out on a copy of the state, one action after another: whenever a job
-// starts, no job that comes before it and is still waiting could have.
+// inOrder carries a plan out on a copy of the state, one action after another. Whenever a job
+// starts, no earlier waiting job could have started.
 func (h *history) inOrder(plan fsm.CommitPlan) error {
 	copied := fsm.Fork(h.State.View())
 	for i, a := range plan.Actions {

@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestALogIsDecidedAgain records random histories under every policy, as a leader with a cycle cache
-// writes them, and replays the logs: from the beginning with and without a cache, and from a
-// snapshot in the middle. Every plan must be the same.
+// TestALogIsDecidedAgain records random histories under every policy, as a leader with a cycle
+// cache writes them. Then it replays the logs: from the beginning with and without a cache, and
+// from a snapshot in the middle. Every plan must be the same.
 func TestALogIsDecidedAgain(t *testing.T) {
 	for _, policy := range sched.Policies() {
 		t.Run(policy, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestSteering plays random histories under every policy. In each state every switch is turned on
-// in a fork: the plan has nothing of what is paused, and that of a dry run is the same as if
-// displacements were paused, but for what it records.
+// in a fork. The plan has no paused actions. A dry run gives the same plan as paused displacements,
+// except for its records.
 func TestSteering(t *testing.T) {
 	for _, name := range sched.Policies() {
 		t.Run(name, func(t *testing.T) {

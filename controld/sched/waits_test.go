@@ -13,11 +13,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold
-// no more with it than its quota, starts at the latest after the time after which its room is kept
-// and the longest time for which a job may hold that. Under policy rota that is so among
-// best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before
-// quotas.
+// TestWaitsAreBounded is A9, for the first waiting job of an account that stays within its quota
+// with the job. The job waits at most until its room is kept, and then for the longest time that a
+// job may hold that room. Under policy rota that is so among best-effort jobs: trial-and-error
+// jobs, as many as their accounts may have at once, go before quotas.
 func TestWaitsAreBounded(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
@@ -120,8 +119,8 @@ func (p *patience) play() error {
 	return nil
 }
 
-// waits notes since when the head of each account, by the order of the policy, has waited within
-// what its account deserves, and reports one that has for too long.
+// waits notes since when the head of each account, in the policy's order, has waited within the
+// account's quota. It reports a head that has waited too long.
 func (p *patience) waits(deserved map[string]int64) error {
 	v := p.State.View()
 	compare := schedtest.OrderOn(schedtest.TrialOf(v, p.Now)).Compare
@@ -158,10 +157,10 @@ func (p *patience) waits(deserved map[string]int64) error {
 	return nil
 }
 
-// TestDeclaredGraceMovesNoJob is A11: two histories that differ in what jobs declare as their
-// grace alone are the same until a job has to leave, and then it is for the same jobs. Progress and
-// metrics the cycle cannot know: they are not in the state. Where there are elastic jobs they are
-// the same until one grows, which depends on its own grace and takes nothing from others.
+// TestDeclaredGraceMovesNoJob is A11. Two histories that differ only in the declared grace of jobs
+// are the same until a job has to leave. Then the same jobs leave. Progress and metrics the cycle
+// cannot know: they are not in the state. Where there are elastic jobs they are the same until one
+// grows, which depends on its own grace and takes nothing from others.
 func TestDeclaredGraceMovesNoJob(t *testing.T) {
 	for _, c := range []struct {
 		policy string
@@ -194,8 +193,8 @@ func TestDeclaredGraceMovesNoJob(t *testing.T) {
 	}
 }
 
-// takes reports whether a plan gives a job room at the expense of others where that depends on what
-// they lose: an account or user its part, or, under policy rota, the first in order its turn.
+// takes reports whether a plan gives a job room at the expense of others, where their loss decides.
+// That is an account's or user's part, or under policy rota the turn of the first job in order.
 func takes(policy, plan string) bool {
 	return strings.HasPrefix(plan, "[") && (policy == "fairshare" || strings.Contains(plan, string(model.CauseReclaim)) ||
 		strings.Contains(plan, string(model.CauseOrder)))
@@ -211,10 +210,10 @@ func at(list []string, i int) string {
 // grown stands for a plan by which an elastic job gets more workers.
 const grown = "grown"
 
-// plansOf plays a history whose graces are so many times as long, and returns its plans up to the
-// first that displaces or resizes a job, of that one the beneficiary. Where a job may leave whole
-// or give up workers, which of the two depends on what it costs, and so does whether one waits for
-// jobs that are leaving anyway.
+// plansOf plays a history whose graces are multiplied by a factor. It returns its plans up to the
+// first that displaces or resizes a job, and the beneficiary of that one. If a job may leave whole
+// or give up workers, the cost decides which. Cost also decides whether a job waits for others that
+// are leaving anyway.
 func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string) {
 	l := newLife(seed, policy, map[string]int{})
 	l.calm, l.rigid, l.graceTimes, l.faulty = true, rigid, times, false
@@ -311,9 +310,9 @@ func TestDeclaredGraceSparesNoJob(t *testing.T) {
 	}
 }
 
-// TestNoJobLeavesForNothing is A12: a plan that comes too late, because the job does not wait any
-// more for which others were to leave, disturbs no job; and a job that is leaving already when that
-// happens goes first once it is back, which judge sees to.
+// TestNoJobLeavesForNothing is A12. A plan that comes too late, because the beneficiary no longer
+// waits, disturbs no job. If a job is already leaving then, judge sees to it that the job goes
+// first once it is back.
 func TestNoJobLeavesForNothing(t *testing.T) {
 	for _, policy := range []string{"fairshare", "fitgpp", "rota"} {
 		late, class := 0, "te"

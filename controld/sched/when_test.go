@@ -57,8 +57,8 @@ func (h *history) unfinished() []string {
 	return names
 }
 
-// satisfy brings the jobs that j depends on to what its dependencies ask for, and reports whether
-// there is a way to: none that waits itself ends well at once.
+// satisfy brings the dependencies of j to the states that it asks for. It reports whether that is
+// possible: a dependency that itself waits cannot end well at once.
 func (h *history) satisfy(j *model.Job) bool {
 	for _, n := range j.Dependencies {
 		for _, id := range n.Jobs {

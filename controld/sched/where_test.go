@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// BenchmarkFillConstrained is one cycle over 10,000 pending GPU jobs of 200 shapes on 1,000 nodes
-// of 8 GPUs in ten racks and of two models: three shapes of four say where they may run, some
-// prefer a rack, some want whole nodes, some are gangs of two groups.
+// BenchmarkFillConstrained is one cycle over 10,000 pending GPU jobs of 200 shapes. The cluster has
+// 1,000 nodes of 8 GPUs in ten racks, of two models. Three shapes of four say where they may run,
+// some prefer a rack, some want whole nodes, some are gangs of two groups.
 func BenchmarkFillConstrained(b *testing.B) {
 	c := &crowd{state: fsm.New(cluster.DefaultConfig()), now: 1000}
 	for i := range 1000 {

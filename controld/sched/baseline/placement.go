@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// put finds spots for a gang. The policy's placement selects the node of a single worker: the first
-// with room, the one with the least or the most left, or a random one. Placement frag selects the
-// node on which least becomes useless to others.
+// put finds spots for a gang. The policy's placement selects the node of a single worker. It is the
+// first node with room, the one with the least or the most left, or a random one. Placement frag
+// selects the node on which least becomes useless to others.
 func put(t *scratch.State, pack *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 	if g.Size() > 1 || t.Policy.Placement == "" || t.Policy.Placement == "best" {
 		return t.Room.Place(g)

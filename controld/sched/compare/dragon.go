@@ -27,8 +27,8 @@ const (
 //
 // The weaknesses of the operator are kept. It frees room for the workers of the waiting job, but
 // not for its servers. Any job that fits takes that room. The clock for growing starts again as
-// long as a job waits, and growing passes over nodes. What makes the operator crash, or give a job
-// more than its maximum, is not kept.
+// long as a job waits, and growing passes over nodes. Plans that crash the operator, or give a job
+// more than its maximum, are left out.
 func Dragon(t *scratch.State) {
 	d := &dragonPolicy{state: t, running: elastic.Running(t), queue: slices.Collect(baseline.Waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.RunningJob) int {
@@ -63,7 +63,7 @@ func (d *dragonPolicy) pass() {
 	}
 }
 
-// startOne starts the first job that fits with its least. What else fits is started in the next
+// startOne starts the first job that fits with its least. Other jobs that fit start in the next
 // round, at the same instant.
 func (d *dragonPolicy) startOne() {
 	for _, j := range d.queue {
@@ -86,9 +86,9 @@ func (d *dragonPolicy) onTheMinute() bool {
 	return past > 0 && past%dragonIdle == 0
 }
 
-// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most:
-// all on the first node that holds them, else filling up nodes in order, after the one that holds
-// most. It leaves the size with the gang, and reports whether it is legal.
+// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the
+// maximum. It uses the first node that holds them all. Otherwise it fills up nodes in order, the
+// roomiest node first. It leaves the size with the gang, and reports whether it is legal.
 func (d *dragonPolicy) greedy(g *fit.Gang, j *model.Job) ([]fit.Spot, bool) {
 	terms, elastic := j.Elastic()
 	order := make([]int, 0, g.Parts())
@@ -143,9 +143,8 @@ func (d *dragonPolicy) cut(g *fit.Gang, terms model.Elastic, found [][]fit.Spot)
 	return n >= terms.Min
 }
 
-// fill puts the workers of the parts, in an order, one after another on nodes, in theirs: a node
-// that has no room for one gets no further ones. It returns the spots of each part, and whether
-// these are all.
+// fill puts the workers of the parts, in order, on the nodes, in order. A node that has no room for
+// one worker gets no further ones. It returns the spots of each part, and whether these are all.
 func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
 	lifted := d.state.Room.Lift(g.For)
 	defer lifted.Restore()
@@ -238,8 +237,7 @@ func (d *dragonPolicy) nextToLeave(f *elastic.RunningJob) int {
 }
 
 // scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes
-// only once: at a job that finds no more room on a node it goes on to the next node, with the same
-// job.
+// only once. If a job finds no more room on a node, it goes on to the next node with the same job.
 func (d *dragonPolicy) scaleUp() {
 	k := 0
 	for node := range d.state.View.Nodes() {

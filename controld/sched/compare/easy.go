@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// EASY is EASY backfilling. The first job that does not fit gets a reservation for the earliest
-// instant at which it fits if all attempts run to their time limit. Others pass it only if they do
-// not delay it.
+// EASY is EASY backfilling. The first job that does not fit gets a reservation. It holds for the
+// earliest instant at which the job fits if all attempts run to their time limit. Others pass it
+// only if they do not delay it.
 func EASY(t *scratch.State) {
 	s, f := baseline.NewStarter(t), reserve.NewForecast(t)
 	var reservation *easyReservation

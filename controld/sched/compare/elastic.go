@@ -19,9 +19,9 @@ import (
 const elasticDepth = 256
 
 // Elastic serves jobs by priority and age. An elastic job starts with as many workers as fit, but
-// with the least while others of its rank wait. Where there is no room, jobs of a lower rank give
-// up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
-// did not get faster.
+// with the least while others of its rank wait. Where room is short, jobs of a lower rank give up
+// workers. Where room stays idle, jobs grow by one step at a time, and shrink again if they did not
+// get faster.
 func Elastic(t *scratch.State) policy.Phases {
 	return &elasticPolicy{state: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
 }
@@ -143,9 +143,9 @@ func (s *elasticPolicy) giveWay(j *model.Job) bool {
 	return true
 }
 
-// pricer returns what it costs that a job gives up workers: the time for which all of its workers
-// stand still, as a part of the longest such time. At equal cost the lowest rank comes first, and
-// then the greatest surplus.
+// pricer returns the cost of taking workers from a job. All of its workers stand still for some
+// time, and the cost is that time relative to the longest one. At equal cost the lowest rank comes
+// first, and then the greatest surplus.
 func (s *elasticPolicy) pricer(list []*elastic.RunningJob) func(*elastic.RunningJob) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.RunningJob) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))

@@ -24,10 +24,10 @@ type ranked struct {
 	in    bool // it belongs to those that should run
 }
 
-// displace starts jobs in the order of a key, then of age. At every round it stops running jobs
-// that are not among the first that the cluster as a whole could hold, if jobs before them wait. No
-// job is stopped before it has run for a minimum, and for a round in any case: the room of a
-// stopped job may not be enough, and then it starts again.
+// displace starts jobs in the order of a key, then of age. At every round it looks for running jobs
+// that are not among the first that the whole cluster could hold. It stops them if jobs before them
+// wait. No job is stopped before it has run for a minimum, and for one round in any case. The room
+// of a stopped job may be too small, and then the job starts again.
 func displace(t *scratch.State, minimum model.Instant, key func(*model.Job) int64) {
 	list := rankAll(t, key)
 	admit(t, list)

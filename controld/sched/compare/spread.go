@@ -8,9 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Spread serves jobs in the order in which they came and lets others pass, but puts each worker on
-// the node that would be left with the most room: what a cluster does that schedules one container
-// at a time.
+// Spread serves jobs in order of arrival and lets others pass. It puts each worker on the node that
+// would be left with the most room. It stands for a cluster that schedules one container at a time.
 func Spread(t *scratch.State) {
 	s := baseline.NewStarter(t)
 	var seen queue.Frontier

@@ -1,7 +1,7 @@
 package drf
 
-// Demand returns what part of the live cluster a node could make use of: what is held and asked for
-// at it and below, within limits.
+// Demand returns the part of the live cluster that a node could use: the sum of holdings and
+// requests at it and below, within limits.
 func (n *TreeNode) Demand() Fraction { return n.demand }
 
 // Active reports whether a node or one below it holds or asks for something.

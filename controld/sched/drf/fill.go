@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Settle works out what each node is entitled to and what its share is. What is noted later changes
-// holdings only, until it is called again. influence, in thousandths, is how much past usage counts
-// when spare capacity is divided: 0 not at all; with 1000, a node that has used twice its part of
-// late gets nothing of it as long as others want it.
+// Settle works out what each node is entitled to and what its share is. Later notes change holdings
+// only, until it is called again. influence, in thousandths, is how much past usage counts when
+// spare capacity is divided. 0 means not at all. With 1000, a node that recently used twice its
+// part gets no spare capacity as long as others want it.
 func (t *Tree) Settle(influence int64) {
 	t.Entitle()
 	t.root.due, t.root.share, t.root.line = one, one, one
@@ -145,7 +145,7 @@ func (n *TreeNode) deserves() bool {
 }
 
 // grant gives a node's children what they deserve of a resource by the configuration, scaled down
-// to whole if it is more. What is not set sets no bound. It returns what part of whole is left.
+// to whole if it is more. An unset limit sets no bound. It returns what part of whole is left.
 func (n *TreeNode) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
@@ -177,8 +177,8 @@ func part(amount, all int64) Fraction {
 	return fraction(amount, all)
 }
 
-// measure works out, from the leaves up, what each node is due and how much it could make use of,
-// and adds the latter to sum: of no resource more than its limit.
+// measure computes, from the leaves up, the entitlement and the demand of each node, and adds the
+// demand to sum. No resource counts beyond the node's limit.
 func (n *TreeNode) measure(sum Amount) {
 	could := n.could
 	if len(n.children) == 0 {

@@ -9,10 +9,10 @@ import (
 
 // Fraction is an exact rational number. It never changes. The zero value is 0.
 //
-// A tree is settled anew in every cycle, and nearly all of its numbers are parts of the live
-// cluster or sums of such: their numerators and denominators fit 64 bits. So they are kept like
-// that, unreduced as long as there is room, and only what does not fit even in lowest terms is left
-// to math/big. Which form a number has says nothing about it: operations are exact in both.
+// A tree is settled anew in every cycle. Nearly all of its numbers are parts of the live cluster or
+// sums of such parts, so their numerators and denominators fit 64 bits. So fractions are kept in 64
+// bits, unreduced while they fit. math/big takes only the numbers that do not fit even in lowest
+// terms. Which form a number has says nothing about it: operations are exact in both.
 type Fraction struct {
 	num, den int64    // den 0 stands for 1
 	rat      *big.Rat // if it does not fit; the rest is unused then

@@ -9,8 +9,8 @@ type filling struct {
 	full Fraction // level at which it has all that it could make use of
 }
 
-// fill raises the level for all children with a rate until each has what it could make use of or
-// left is used up, and returns what is left.
+// fill raises the level for all children with a rate until each can use no more or left is used up.
+// It returns the remainder.
 func (n *TreeNode) fill(left Fraction, rates []Fraction) Fraction {
 	line := make([]filling, 0, len(n.children))
 	all := zero
@@ -34,9 +34,9 @@ func (n *TreeNode) fill(left Fraction, rates []Fraction) Fraction {
 	return rest
 }
 
-// level returns how high the level rises over a line, the first to have enough first, at rates
-// whose sum is total, and what is left then: one after another has enough. When all have, it goes
-// on rising for all, but nothing is given away.
+// level returns how high the level rises over a line, and the remainder. The line is in the order
+// in which its members have enough, and total is the sum of their rates. It serves one member after
+// another. When all have, it goes on rising for all, but nothing is given away.
 func level(line []filling, left, total Fraction) (top, rest Fraction) {
 	at, over := zero, total
 	for i := range line {

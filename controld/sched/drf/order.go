@@ -42,8 +42,8 @@ func (n *TreeNode) Within(more Amount) bool {
 	return true
 }
 
-// Guaranteed reports whether something is configured that a node, or one above it, deserves. What
-// nodes are entitled to otherwise follows from nothing but how many they are.
+// Guaranteed reports whether something is configured that a node, or one above it, deserves. All
+// other entitlements follow from the number of nodes alone.
 func (n *TreeNode) Guaranteed() bool {
 	for m := n; m != nil; m = m.parent {
 		if m.deserves() {
@@ -68,7 +68,7 @@ func (n *TreeNode) Bounded() bool {
 func (n *TreeNode) Usage() Fraction { return n.dominant(n.Used()) }
 
 // Ratio returns a node's past usage over what it would have been had it always held what it is
-// entitled to while it was active. What the node holds does not change it.
+// entitled to while it was active. Holdings of the node do not change it.
 func (n *TreeNode) Ratio() Ratio {
 	if n.ratio == nil {
 		usage := n.Usage() // which also finds out for how long the node has been active
@@ -130,8 +130,8 @@ type Candidate struct {
 // Candidate returns the node as one that may get more. It is outdated when holdings change.
 func (n *TreeNode) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
 
-// Compare says which of two comes first: the less saturated one, then the one that would hold less,
-// then the one that has used less in the past, then by name.
+// Compare says which of two comes first: the less saturated one, then the smaller holding, then the
+// smaller past usage, then the name.
 func (c *Candidate) Compare(o *Candidate) int {
 	a, b := c.node, o.node
 	if a.line != b.line { // else the holdings decide

@@ -156,7 +156,7 @@ func sum(nodes []*TreeNode, of func(*TreeNode) Fraction) Fraction {
 	return total
 }
 
-// properties hold for every node of a settled tree. What they return says what is wrong.
+// properties hold for every node of a settled tree. The returned text says what is wrong.
 var properties = map[string]func(p *plant, n *TreeNode) error{
 	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved,
 	"level": isLevel,
@@ -251,8 +251,8 @@ func TestShareIsMonotone(t *testing.T) {
 			p.notes = slices.DeleteFunc(slices.Clone(p.notes), func(n note) bool { return n.kind == 2 && n.user == u })
 		}
 		_, after := p.grow(p.inOrder())
-		// What a user has used counts for its accounts too, so all that is said of usage is said
-		// among those of one account.
+		// A user's usage counts for its accounts too, so all notes of usage are about users of one
+		// account.
 		if what == 2 && after[u].parent.share.Cmp(before[u].parent.share) < 0 {
 			t.Errorf("account %s has used less and its share fell", after[u].parent.Name)
 		}

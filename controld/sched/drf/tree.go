@@ -2,25 +2,25 @@
 // hierarchy and with weights and quotas. It says what each is due, which of them is furthest from
 // that, and which comes next.
 //
-// A [Tree] has accounts as inner nodes and users as leaves. What is held, asked for and has been
-// used is noted at the leaves and adds up towards the root. [Tree.Settle] then divides the cluster
-// from the top down:
+// A [Tree] has accounts as inner nodes and users as leaves. Holdings, requests and past usage are
+// noted at the leaves and add up towards the root. [Tree.Settle] then divides the cluster from the
+// top down:
 //
-//   - Every node is *entitled* to something whatever it asks for: to its quota by the
-//     configuration, or else to an equal part of what its parent's other children leave of the
-//     parent's: of every resource the same part, as much as they leave of the scarcest. Only
-//     children that hold or ask for something count then. Where more is deserved below a node than
-//     it has itself, all of it is scaled down.
-//   - Its *share* is what it should have in view of what all ask for: first each gets what it is
-//     entitled to as far as it asks for it, then the level rises for all that want more, in
-//     proportion to their weights, until the parent's share is given away.
+//   - Every node is *entitled* to some room whatever it asks for. That is its configured quota, or
+//     else an equal part of the room that its siblings' quotas leave of its parent. The part is the
+//     same for every resource, and the scarcest resource decides how large it is. Only children
+//     that hold or ask for something count then. Where more is deserved below a node than it has
+//     itself, all of it is scaled down.
+//   - Its *share* is the room that it should have in view of all requests. First each node gets its
+//     entitlement as far as it asks for it. Then the level rises for all nodes that want more, in
+//     proportion to their weights, until the parent's share is used up.
 //   - Its *line* is what its share would be if it asked for more than there is. The node furthest
 //     below its line comes first.
 //
-// Resources are compared by what part of the live cluster they are; a node is measured by the
-// largest part (its dominant share) over the resources that it is entitled to. Shares are exact
-// fractions and depend on sums only, so it does not matter in which order anything was noted. A
-// Tree is not for concurrent use.
+// Resources are compared as parts of the live cluster. A node is measured by its dominant share:
+// the largest such part over the resources that it is entitled to. Shares are exact fractions and
+// depend on sums only, so it does not matter in which order anything was noted. A Tree is not for
+// concurrent use.
 package drf
 
 import (
@@ -88,8 +88,8 @@ type TreeNode struct {
 	line     Fraction
 }
 
-// New returns a tree of the root alone. configured is the cluster as it should be, of which
-// deserved amounts are parts, live what is up now: when nodes are missing, all deserve less in
+// New returns a tree of the root alone. configured is the whole cluster (quotas are fractions of
+// it), and live is the capacity that is up now. When nodes are missing, all quotas shrink in
 // proportion. Both have Models or more resources.
 func New(configured, live Amount) *Tree {
 	t := &Tree{configured: slices.Clone(configured), live: live, accounts: map[string]*TreeNode{}}
@@ -176,8 +176,8 @@ func (t *Tree) Watch(held func(leaf *TreeNode)) { t.watch = held }
 // Want notes, at a leaf, that more is asked for than is held.
 func (n *TreeNode) Want(a Amount) { n.up(func(m *TreeNode) { m.wanted.add(a) }) }
 
-// Use notes what has been used in the past, in units of resources times a unit of time that is the
-// same for all: by a user, or in an account by users without a leaf there. Everything must be noted
+// Use notes past usage, in units of resources times one unit of time common to all. It is the usage
+// of a user, or in an account the usage of users without a leaf there. Everything must be noted
 // before nodes are compared.
 func (n *TreeNode) Use(a Amount) { n.used.add(a) }
 
@@ -185,8 +185,8 @@ func (n *TreeNode) Use(a Amount) { n.used.add(a) }
 // at least as long as of any below it.
 func (n *TreeNode) Attend(time int64) { n.attended = max(n.attended, time) }
 
-// Remember lets the past be asked for when it matters, which in most cycles it does for few: past
-// is called for a node once at most, and is to call Use and Attend of that node.
+// Remember lets past usage be fetched lazily, because most cycles need it for few nodes. past is
+// called at most once for a node, and must call Use and Attend of that node.
 func (t *Tree) Remember(past func(*TreeNode)) { t.past = past }
 
 func (n *TreeNode) up(do func(*TreeNode)) {

@@ -41,8 +41,8 @@ func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 		return r.before.Now < r.before.View.LostAt(n) || !r.before.View.HeldByWitnesses(n)
 	})
 	if len(held) == len(lost) {
-		why.Text = "its lease is over, but witnesses may have told the node that they hear of no controller either, so " +
-			"that it may run there: it starts elsewhere once the leader has been in touch with a majority of the " +
+		why.Text = "its lease is over, but it may still run there: witnesses may have told the node that no controller " +
+			"answers them either. It starts elsewhere once the leader has been in touch with a majority of the " +
 			"witnesses for longer than a lease (rota cluster shows them)"
 		return why, true
 	}

@@ -189,8 +189,8 @@ func (q *quarrel) covered(v *state.View) {
 }
 
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
-// and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
-// before, when the leaving jobs have left and those with reservations have started.
+// and for a purpose (A5). It goes by holdings in the future: with the plan so far, when the leaving
+// jobs have left and those with reservations have started.
 func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
@@ -284,8 +284,8 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	q.swap(v.ID, taker.ID)
 }
 
-// takesTurn reports whether a job that is larger than the part of its account or user, which holds
-// nothing, takes the room of a smaller one.
+// takesTurn reports whether a job takes the room of a smaller one although it is larger than the
+// part of its account or user. That account or user must hold nothing.
 func (q *quarrel) takesTurn(f *fairshare.Accounts, mine *drf.TreeNode, taker, v *model.Job) bool {
 	return q.policy == "rota" && !mine.Guaranteed() && !mine.Within(f.Asks(taker)) && mine.Holding(nil).Sign() == 0 &&
 		v.Spec.Checkpoint != nil && v.Width() < taker.Width()
@@ -338,8 +338,8 @@ func (q *quarrel) swap(leaves, stays model.JobID) {
 	q.swaps[pair] = q.Now
 }
 
-// idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
-// whose room no other waits.
+// idle is I5: at rest no waiting job fits, is within its limits, and has room that no other job
+// waits for.
 func (q *quarrel) idle(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.QueueGroups() {
@@ -356,8 +356,8 @@ func (q *quarrel) idle(v *state.View) {
 	}
 }
 
-// failed is I4: a search that finds no job that may leave changes nothing, here that all searches
-// of a cycle do in which nothing is done.
+// failed is I4: a search that finds no job to preempt changes nothing. Here this is tested for all
+// searches of a cycle that does nothing.
 func (q *quarrel) failed(f *fairshare.Accounts) {
 	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
 	starved := f.Starved()
@@ -448,7 +448,7 @@ func TestReclaimWasFair(t *testing.T) {
 }
 
 // TestUnfairReclaimIsTold plants a fault for each rule of reclaiming into what is planned, until it
-// is told. What was spoiled may break another rule first: then the next history is tried.
+// is told. The planted fault may break another rule first: then the next history is tried.
 func TestUnfairReclaimIsTold(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		for rule, spoil := range unfair {
@@ -501,8 +501,8 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	},
 }
 
-// plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
-// those whose account is neither the taker's nor one of which a job leaves anyway.
+// plantVictim adds a victim to a job that reclaims room, if a suitable one exists. The victim's
+// account is neither the taker's nor one that loses a job anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	will func(mine, theirs *drf.TreeNode) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {

@@ -131,8 +131,8 @@ func precedence(a, b *model.Reservation) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
 }
 
-// starved lines up the first waiting job of each leaf that has no room reserved, and the jobs whose
-// reserved room is in doubt; nil if there are none.
+// starved lines up the first waiting job of each leaf that has no room reserved. It adds the jobs
+// whose reserved room is in doubt, and returns nil if there are none.
 func (f *Accounts) starved() *leafQueue {
 	var q *leafQueue
 	add := func(leaf *drf.TreeNode, c *queue.Contender) {

@@ -131,9 +131,9 @@ func (s *small) gang() Gang {
 	return g
 }
 
-// fewest tries every way of spreading a gang's workers over the nodes, one after another, and
-// returns the fewest nodes that do, 0 if none does. It knows nothing of buckets, order or
-// preference.
+// fewest tries every way of spreading a gang's workers over the nodes, one after another. It
+// returns the smallest sufficient number of nodes, 0 if none suffices. It knows nothing of buckets,
+// order or preference.
 func fewest(v *state.View, g Gang, node, left int, met bool) int {
 	if left == 0 {
 		if met || g.Workers == 1 {
@@ -221,8 +221,8 @@ func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 	return s.state.Check()
 }
 
-// A single worker gets, of the nodes that it likes best, the one with the fewest free GPUs that
-// will do, and of those the first by name.
+// A single worker gets one of its preferred nodes: the one with the fewest sufficient free GPUs,
+// then the first by name.
 func TestPlaceBestFit(t *testing.T) {
 	eachSeed(t, 1000, func(seed uint64) error {
 		s := newSmall(seed, 50)

@@ -92,8 +92,9 @@ func contents(r *Room) string {
 	return text
 }
 
-// What is placed the state takes, with all invariants; and hardly ever is something not placed for
-// which there is a way: the parts choose one after another and do not think of those behind them.
+// The state accepts every placement, with all invariants. A placement that exists is hardly ever
+// missed. It can be missed because the parts choose one after another, without regard to the later
+// parts.
 func TestPartsAgainstReference(t *testing.T) {
 	placed, missed := 0, 0
 	eachSeed(t, 800, func(seed uint64) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A gang that may have more workers on a node than any node holds gets the fewest nodes, as one whose
-// bound is what the largest node holds.
+// A gang that may have more workers on a node than any node holds gets the fewest nodes. So does a
+// gang whose bound is the capacity of the largest node.
 func TestPlaceManyOnANode(t *testing.T) {
 	placed, several := 0, 0
 	eachSeed(t, 2000, func(seed uint64) error {

@@ -250,10 +250,10 @@ func (s *Sharing) loads() []*load {
 	return list
 }
 
-// choose returns a node on which a job begins although it finds no free room, and the units that
-// pause for it there; nil if none will do. It costs O(nodes log nodes + units). A node with jobs of
-// the same width is preferred, so that narrow jobs do not spread over the nodes that wide ones
-// need.
+// choose returns a node on which a job starts although no room is free, and the units that pause
+// for it there. It returns nil if no node will do. It costs O(nodes log nodes + units). A node with
+// jobs of the same width is preferred, so that narrow jobs do not spread over the nodes that wide
+// ones need.
 func (s *Sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
 	most := int64(s.state.View.Config().SharingOf(j).Oversubscribe)
 	needs := j.Request.Active.GPUs

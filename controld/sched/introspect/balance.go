@@ -21,12 +21,11 @@ type Seat struct {
 	Stays   bool          // it cannot move, or not now
 }
 
-// EvenOut returns the next job that moves so that nodes have equal loads for their sizes, and the
-// node to which it moves; nil if none moves. Sizes are those of the nodes, in thousandths of a GPU,
-// 0 of one that takes no job. The algorithm is the rebalancing of SpeCon (Mao et al., 2020),
-// corrected: greedy, one move at a time from the fullest node to the emptiest. Where nodes and jobs
-// are alike, jobs move while a node has two more than the one with the fewest. It costs O(nodes^2 x
-// seats).
+// EvenOut returns the next job to move so that nodes have equal loads for their sizes, and its new
+// node. It returns nil if no job moves. Sizes are those of the nodes, in thousandths of a GPU, 0 of
+// one that takes no job. The algorithm is the rebalancing of SpeCon (Mao et al., 2020), corrected:
+// greedy, one move at a time from the fullest node to the emptiest. Where nodes and jobs are alike,
+// jobs move while a node has two more than the one with the fewest. It costs O(nodes^2 x seats).
 //
 // The class of a job decides only which job of an account moves. It is the job that has converged
 // last, since it has the longest work before it. Node, target and account follow from loads and

@@ -87,9 +87,8 @@ func anyClass(r *rand.Rand) convergence.Class {
 	return append([]convergence.Class{""}, convergence.Classes...)[r.IntN(4)]
 }
 
-// TestEvenOutEnds checks that moves come to an end, that each moves from a node that is fuller
-// before and not emptier after, and that afterwards no job that may move could even loads out
-// further.
+// TestEvenOutEnds checks that moves come to an end. Each move starts at the fuller node and leaves
+// it no emptier than the other. Afterwards no permitted move could even out loads further.
 func TestEvenOutEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -129,8 +128,8 @@ func loadsOf(sizes []int64, seats []Seat) []int64 {
 	return loads
 }
 
-// TestAClassIsAMatterOfItsAccount (A11) flips the class of one job. As far as other accounts can
-// see, the same moves are made: from the same nodes to the same nodes, and the same jobs of theirs.
+// TestAClassIsAMatterOfItsAccount (A11) flips the class of one job. In the eyes of other accounts
+// the same moves are made: between the same nodes, and of the same jobs of theirs.
 func TestAClassIsAMatterOfItsAccount(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	flipped, told := 0, 0

@@ -23,8 +23,8 @@ import (
 //   - A suspended job that gets no turn where it is moves to free room, or to a node where it would
 //     get turns. Either all others there are of a higher class, or it has missed several rounds.
 //   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster so.
-//   - If a job waits that needs more GPUs than any node has free, jobs move to fuller nodes, away from
-//     the node with the most free GPUs. Gandiva does so in the background.
+//   - If a waiting job needs more GPUs than any node has free, jobs move to fuller nodes. They
+//     leave the node with the most free GPUs. Gandiva does so in the background.
 //
 // A job moves a few times a day at most, and all together sixty times an hour. A move that was to
 // make a gang faster and did not is remembered for a day, in which the job does not move again.

@@ -29,10 +29,11 @@ type Tunables struct {
 	// CooldownMS, in ms: a job stays for so long where it has begun. Reason: its rate is to be known,
 	// and a start is to pay. Evidence: a round number, chosen without measurement.
 	CooldownMS int64
-	// MovesPerHour, in moves of all jobs in an hour: no more are made, however large the cluster is.
-	// Reason: a restart loads images and checkpoints from shared storage. Evidence:
-	// cmd/lab/papers.md, "SpeCon", where the run of 50 jobs on 8 workers makes some 23 moves in half an hour; with 5
-	// in an hour the jobs of Gandiva's mix on 48 GPUs take 7 % longer in the mean.
+	// MovesPerHour, in moves of all jobs in an hour: no more are made, however large the cluster
+	// is. Reason: a restart loads images and checkpoints from shared storage. Evidence:
+	// cmd/lab/papers.md, "SpeCon". The run of 50 jobs on 8 workers makes some 23 moves in half an
+	// hour. With 5 moves in an hour the jobs of Gandiva's mix on 48 GPUs take 7 % longer on
+	// average.
 	MovesPerHour int
 	// RestartMS, in ms: a job stands still for so long when it is restarted, as long as that was never
 	// measured. Reason: containers start in seconds, frameworks in tens of seconds. Evidence: a round
@@ -51,17 +52,17 @@ type Tunables struct {
 	EvenCoolDown model.Instant
 	// EvenWorth, in times what a move takes a job: it has run for so long on its node before it is
 	// evened out. Reason: what has run for long is expected to go on for long. Evidence:
-	// cmd/lab/papers.md, "SpeCon": where a move takes 30 s, from 1 to 5 the mean and the makespan of
-	// the run on 8 workers stay within half a percent; 20 costs half of the gain. Where it takes 5 s
-	// nothing depends on it.
+	// cmd/lab/papers.md, "SpeCon". With moves of 30 s, values from 1 to 5 change the run on 8
+	// workers by at most half a percent (mean and makespan). 20 costs half of the gain. Where it
+	// takes 5 s nothing depends on it.
 	EvenWorth int64
 	// EvenPerCycle, in jobs: so many are evened out in a cycle at most. Reason: it bounds a cycle.
 	// Evidence: none needed; the next cycle goes on.
 	EvenPerCycle int
-	// Weigh, in yes or no: among jobs of one account those that still learn get longer turns. Reason:
-	// their user sees sooner whether they learn. Evidence: cmd/lab/papers.md, "SpeCon": 95 % of
-	// the quality comes up to 3 % sooner on 8 workers, and the mean of the same account's jobs gets 2 to 4
-	// % longer.
+	// Weigh, in yes or no: among jobs of one account those that still learn get longer turns.
+	// Reason: their user sees sooner whether they learn. Evidence: cmd/lab/papers.md, "SpeCon". On
+	// 8 workers 95 % of the quality comes up to 3 % sooner. The mean of the same account's jobs
+	// gets 2 to 4 % longer.
 	Weigh bool
 }
 

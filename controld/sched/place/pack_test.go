@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestScarcity: where memory is nearly used up and a third of the GPUs is free, the last of the
+// TestScarcity: memory is nearly used up and a third of the GPUs is free. Then the last of the
 // memory on a node counts for more than GPUs do.
 func TestScarcity(t *testing.T) {
 	s := scarcity{cores: dearness(300, 1000), memory: dearness(30, 1000), gpus: dearness(300, 1000)}

@@ -59,8 +59,8 @@ func (s *search) draining(node int) model.Request {
 	return room.Plus(s.assumed.room[node])
 }
 
-// coming returns the room that a node will have for a part when all jobs have left that are asked
-// or assumed to, less what others claim. It can be negative.
+// coming returns the room that a node will have for a part once all leaving and assumed victims
+// have left, less the claims of others. It can be negative.
 func (s *search) coming(node int, p *fit.Component) model.Request {
 	return s.state.Room.AvailableTo(node, p).Plus(s.draining(node))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// equation4 returns the victim that FitGpp's equation 4 names for a job of one worker, and where,
-// -1 if there is no candidate: of the running best-effort jobs with which the job fits into what is
-// unallocated on their node, the one with the least sum of its size and s times its grace, each in
-// parts of the greatest of all running best-effort jobs. It is written from the paper and shares no
-// code with the search.
+// equation4 returns the victim that FitGpp's equation 4 names for a job of one worker and its node,
+// -1 if there is no candidate. Candidates are the running best-effort jobs that make room on their
+// own node, with its unallocated room. The victim has the least sum of its size and s times its
+// grace. Both are relative to the greatest value of all running best-effort jobs. It is written
+// from the paper and shares no code with the search.
 func equation4(t *scratch.State, g *fit.Gang, s int64) (best int, cost int64) {
 	v := t.View
 	var jobs []*model.Job
@@ -47,9 +47,10 @@ func equation4(t *scratch.State, g *fit.Gang, s int64) (best int, cost int64) {
 	return best, cost
 }
 
-// TestOneVictimIsThatOfEquation4 compares the search with the paper's rule where that has anything
-// to say: jobs of one worker on one node, none elastic, displaced before or with anything unsaved,
-// nothing learnt, and no set of several that would be cheaper than any one.
+// TestOneVictimIsThatOfEquation4 compares the search with the paper's rule where the rule applies.
+// That is: jobs of one worker on one node, none elastic, none displaced before or with unsaved
+// work, and no measured grace. No set of several victims may be cheaper than the best single
+// victim.
 func TestOneVictimIsThatOfEquation4(t *testing.T) {
 	found, none, several := 0, 0, 0
 	first, last := uint64(1), uint64(schedtest.States(2_000))

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestEvictionHolds: jobs that are asked to leave free a place for a job, GPU by GPU, and where
-// none is asked for it no one victim would have been enough.
+// TestEvictionHolds: victims that leave free a place for the job, GPU by GPU. If the search finds
+// no victims, no single victim would have been enough.
 func TestEvictionHolds(t *testing.T) {
 	found, none := 0, 0
 	first, last := uint64(1), uint64(schedtest.States(1_000))

@@ -20,8 +20,8 @@ func Wasteful(t *scratch.State, j *model.Job) bool {
 	}
 	var held, lost int64
 	from, again := t.Now-scratch.Day, false
-	// Add up over the attempts of the last day: the time for which each held its room, its restart
-	// after a displacement, and its unsaved work when it left. The live attempt counts as if it left
+	// Add up over the attempts of the last day. Each adds the time that it held its room, its
+	// restart after a displacement, and its unsaved work. The live attempt counts as if it left
 	// now.
 	for i := range j.Attempts {
 		a := &j.Attempts[i]

@@ -40,9 +40,9 @@ func (s *Set) sortClaims() {
 //     O(nodes x workers x workers per node).
 //
 // Stage 2 adds up the nodes, so that a candidate on several nodes counts with its whole cost on
-// each of them. To make up for that, the search runs again with each of the cheapest such
-// candidates given, and once with a set of them that across.go finds. All the room that those leave
-// counts, and their cost counts once. The result is the true minimum unless cut is set.
+// each of them. To correct for that, the search runs again with each of the cheapest such
+// candidates given. It also runs once with a set of them that across.go finds. All the room that
+// those leave counts, and their cost counts once. The result is the true minimum unless cut is set.
 type search struct {
 	state      *scratch.State
 	candidates *Candidates

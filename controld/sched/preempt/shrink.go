@@ -43,9 +43,9 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.RunningJ
 }
 
 // surplusCandidates are candidates for what elastic jobs have beyond their least. If it is not
-// settled, a job offers on each node as many workers as it could give up in all, which may be too
-// many together. If it is settled, the workers that leave are chosen beforehand, so that the offers
-// of its nodes add up.
+// settled, a job offers on each node all the workers that it could give up. Together these may be
+// too many. If it is settled, the workers that leave are chosen beforehand, so that the offers of
+// its nodes add up.
 func surplusCandidates(t *scratch.State, running, list []*elastic.RunningJob, price func(*elastic.RunningJob) int64,
 	settled bool) *Candidates {
 	n := len(t.View.Nodes())

@@ -14,8 +14,8 @@ type Order struct {
 	State    *scratch.State
 	MayStart func(*model.Job) bool // the policy allows the start
 	Level    func(*model.Job) int  // service level, which decides before age: lower first
-	// Excess returns which of a job's accounts hold all that they are entitled to, or more, as bits
-	// for the levels of the account tree from the top down. -1: the job comes first. Excess decides
+	// Excess returns a job's accounts that hold their whole entitlement or more. They are bits for
+	// the levels of the account tree from the top down. -1: the job comes first. Excess decides
 	// before anything else.
 	Excess    func(*model.Job) int
 	HoldsBack func(*model.Job) bool

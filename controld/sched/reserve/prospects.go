@@ -67,8 +67,8 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 	return vain
 }
 
-// goesBack reports whether a job waits to get back the room that a reservation claims, since the
-// job for which it left does not want that any more.
+// goesBack reports whether a job waits to get back the room that a reservation claims. The job that
+// it left for no longer wants that room.
 func (p *prospects) goesBack(r *model.Reservation) bool {
 	for g := range p.state.View.QueueGroups() {
 		if g.Key.Held || g.Key.Level != model.LevelOwnRoom {
@@ -183,8 +183,8 @@ func (p *prospects) seatsAlone(r *model.Reservation) bool {
 	return g.Parts() > 1 || workers >= g.Workers
 }
 
-// apiece reports whether the workers for which a job claims so much fit on the single GPUs of a
-// node, once all leaving jobs have left.
+// apiece reports whether a claim fits on the single GPUs of a node, worker by worker, once all
+// leaving jobs have left.
 func (p *prospects) apiece(node int, id model.JobID, claimed int64) bool {
 	j := p.state.View.Job(id)
 	if j == nil || !p.state.Room.Sharing() {

@@ -10,9 +10,9 @@ import (
 
 // # Defragmentation
 //
-// A job that needs much of a node can wait although enough is free in the cluster, because small
-// long jobs hold a little of each node. Such small jobs are asked to move if they can save their
-// state. Their room goes to the job that waits, and they go on in free room elsewhere.
+// A job that needs much of a node can wait although the cluster has enough free. Small long jobs
+// hold a little of each node. Such small jobs are asked to move if they can save their state. Their
+// room goes to the job that waits, and they go on in free room elsewhere.
 //
 // That costs them a restart and nothing else. So it is no preemption, and does not depend on
 // service or accounts. It takes free room only, and leaves as much of it as is kept for

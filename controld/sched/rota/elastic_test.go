@@ -43,8 +43,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left("new", 2*hour, 10*hour)
 }
 
-// TestDealing divides room: the minimum to each, and what is left to short jobs, as long as further
-// workers do about as much for them as for others.
+// TestDealing divides room. Each job gets its minimum. Short jobs get the rest as long as further
+// workers help them about as much as others.
 func TestDealing(t *testing.T) {
 	w := schedtest.NewWorld()
 	for _, line := range []string{

@@ -8,9 +8,9 @@ import (
 )
 
 // TestAnAccountLendsItsPartOnce has trial-and-error jobs come one after another. Each takes little
-// of an account that has a quota, and all of them no more than te_borrow. It notices that te_borrow
-// lends any number: that what an account has lent already, in jobs that wait or that are leaving,
-// does not count for the next job.
+// of an account that has a quota, and all of them no more than te_borrow. It notices a te_borrow
+// that lends without a limit. GPUs that an account has already lent, to waiting or leaving jobs,
+// must count for the next job.
 func TestAnAccountLendsItsPartOnce(t *testing.T) {
 	const quota = 20
 	for _, c := range []struct{ borrow, want int }{

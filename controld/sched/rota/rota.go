@@ -91,8 +91,8 @@ func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 // advise tells what a user cannot see of why a job waits.
 func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
-		return "it has had much: it comes back once that leaves a tenth of the cluster free, " +
-			"or an hour after the last new job has come"
+		return "requeue backoff: it may start once that leaves a tenth of the cluster free, " +
+			"or an hour after the last new job was submitted"
 	}
 	return ""
 }

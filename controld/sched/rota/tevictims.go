@@ -150,12 +150,11 @@ func (m *preemptor) tier(j, running *model.Job) int {
 }
 
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
-// none. The algorithm is search and repair. If an account does not lend as much as the cheapest set
-// takes, the dearest victim of that account is left out and the search runs again. The set that is
-// found then need not be the cheapest. After maxRepairs searches whole accounts are left out in
-// place of single victims, since an account that still refuses has many cheap jobs. If nothing is
-// found then, the job is told that no job can be asked to leave. It runs at most 2 x maxRepairs + 1
-// searches.
+// none. The algorithm is search and repair. If the cheapest set takes more than an account lends,
+// the search runs again without the dearest victim of that account. The set that is found then need
+// not be the cheapest. After maxRepairs searches whole accounts are left out in place of single
+// victims, since an account that still refuses has many cheap jobs. If nothing is found then, the
+// job is told that no job can be asked to leave. It runs at most 2 x maxRepairs + 1 searches.
 func (m *preemptor) affordable(j *model.Job, q preempt.Question, cause model.Cause) *preempt.Set {
 	lifted := m.lift(j, cause)
 	defer lifted.Restore()
@@ -218,8 +217,8 @@ func (m *preemptor) refused(q *preempt.Question, set *preempt.Set) int32 {
 }
 
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others. It
-// may if it has no quota, if it is above its share until the last job leaves, or if all its loans
-// stay within te_borrow. An account that has been put out keeps its share.
+// may if it has no quota, or if it stays above its share until the last job leaves. It also may if
+// all its loans stay within te_borrow. An account that has been put out keeps its share.
 func (m *preemptor) lends(account string, lost []int32, workers preempt.LeavingWorkers) bool {
 	f := m.rota.accounts()
 	n := f.Account(account)

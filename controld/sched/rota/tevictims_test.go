@@ -79,9 +79,10 @@ func (k *market) each(do func(*model.Job)) {
 	}
 }
 
-// mayLose says what the contracts do: a trial-and-error job may take from accounts above their
-// shares, or of what one was promised a small part, but one job in any case. It is written from
-// there and knows nothing but jobs; only how much an account's share is it asks the tree.
+// mayLose states the rule of the contracts. A trial-and-error job may take from accounts above
+// their shares. From others it may take a small part of their guaranteed quota, but one job in any
+// case. It is written from there and knows nothing but jobs; only how much an account's share is it
+// asks the tree.
 func (k *market) mayLose(f *fairshare.Accounts, taker *model.Job, lost []*model.Job) bool {
 	v := k.State.View()
 	for account, deserved := range k.deserved {
@@ -134,9 +135,9 @@ func (k *market) willHold(account string) (gpus int) {
 	return gpus
 }
 
-// cheapestFor returns what the cheapest set of victims that may leave costs that lets a job of one
-// worker start, -1 if there is none, and all sets that cost no more. Every set is tried on every
-// node.
+// cheapestFor returns the cost of the cheapest permitted set of victims that lets a job of one
+// worker start, -1 if there is none. It also returns all sets that cost no more. Every set is tried
+// on every node.
 func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (least int64, best [][]*model.Job) {
 	least = -1
 	for node := range m.State().View.Nodes() {
@@ -163,9 +164,9 @@ func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (l
 	return least, best
 }
 
-// TestBudgetsAgainstReference compares which account a trial-and-error job takes room from with all
-// that it could take: no account loses more than it lends, what is said to be the cheapest is, and
-// only what was looked for again because an account lends no more is not.
+// TestBudgetsAgainstReference compares the account that a trial-and-error job takes room from with
+// all possible choices. No account loses more than it lends, and the choice is the cheapest. The
+// search repeats only because an account lends no more.
 func TestBudgetsAgainstReference(t *testing.T) {
 	exact, repaired, dearer, gaveUp, none := 0, 0, 0, 0, 0
 	first, last := uint64(1), uint64(schedtest.States(3_000))

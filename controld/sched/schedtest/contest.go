@@ -54,7 +54,7 @@ type Contest struct {
 	Seen   map[string]int                        // what has happened, so that the histories prove something
 }
 
-// NewContest returns a random history under a policy. What happens is counted in seen.
+// NewContest returns a random history under a policy. Events are counted in seen.
 func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy,
 		stops: map[Attempt]model.Stop{}, paused: map[model.JobID]map[model.Cause]int32{}, Seen: seen}
@@ -169,8 +169,8 @@ func (c *Contest) Settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// sound looks at a plan alone: it stops no job that is being stopped, none twice, no
-// trial-and-error job, and each for a job that waits.
+// sound checks a plan alone. It stops no job that is being stopped, none twice and no
+// trial-and-error job, and each stop is for a waiting job.
 func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
@@ -232,9 +232,8 @@ func (c *Contest) soundStop(v *state.View, s *fsm.StopJob, stopped map[model.Job
 	return nil
 }
 
-// lawful looks at the state: clocks of stops are never started again (A1), room that is taken from
-// others for a job stays its own (A5), and displacements are counted by their cause and use up no
-// retries (A7).
+// lawful checks the state. Clocks of stops never restart (A1). Room that is taken from others for a
+// job stays its own (A5). Displacements are counted by cause and use up no retries (A7).
 func (c *Contest) lawful() error {
 	v := c.State.View()
 	leaving := make([]model.Request, len(v.Nodes()))
@@ -285,8 +284,8 @@ func (c *Contest) lawful() error {
 }
 
 // besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
-// it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
-// them, but not for all, and the last one waits until those before it have started.
+// it for others too. Claims do not name GPUs. Where one breaks, the others may do for each claim
+// but not for all of them. Then the last job waits until those before it have started.
 func besideOthers(v *state.View, j *model.Job) bool {
 	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own model.Claim) bool {
 		_, node := v.Node(own.Node)
@@ -313,9 +312,9 @@ func (c *Contest) counted(j *model.Job) error {
 	return nil
 }
 
-// atRest looks at the state when no more is to be done: no job waits that could start (I5), a
-// trial-and-error job waits only for jobs that leave for it, or because none may be asked to (A8),
-// and a job that has left for nothing goes first (A12).
+// atRest checks the state when nothing is left to do. No job waits that could start (I5). A
+// trial-and-error job waits only for leaving jobs, or because none may be asked to leave (A8). A
+// job that left in vain goes first (A12).
 func (c *Contest) atRest() error {
 	if err := c.lawful(); err != nil || c.Policy != "rota" {
 		return err

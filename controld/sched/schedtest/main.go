@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package with garbage collected less often, which took a third of the time of random
-// histories: their states are small. Benchmarks keep Go's setting, to stay comparable.
+// Main runs the tests of a package with less frequent garbage collection, which took a third of the
+// time of random histories. Their states are small. Benchmarks keep Go's setting, to stay
+// comparable.
 func Main(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" && os.Getenv("GOGC") == "" {

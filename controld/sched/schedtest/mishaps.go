@@ -23,8 +23,8 @@ func newMishaps(w *World, seed uint64, seen map[string]int) *mishaps {
 	return &mishaps{World: w, random: rand.New(rand.NewPCG(seed, 17)), seen: seen}
 }
 
-// perhaps lets something break or be mended, at every third step. What ran on a node that is booted
-// anew is lost at once; on one that is down when its lease is over.
+// perhaps lets something break or be mended, at every third step. Jobs on a rebooted node are lost
+// at once; jobs on a node that is down are lost when its lease is over.
 func (m *mishaps) perhaps() error {
 	if m.random.IntN(3) > 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What scenarios print.
+// Lines that scenarios print.
 
 // Action writes an action of a plan in words.
 func (w *World) Action(a fsm.Action) string {

@@ -64,8 +64,8 @@ func declareSteps(spec *jobspec.Job, steps string) {
 	}
 }
 
-// measured has the node of a job of one worker say what it makes of its GPU: alone, by
-// use=THOUSANDTHS memory=GIB rate=STEPS in 1,000 s; beside others, by rate=STEPS alone.
+// measured has the node of a job of one worker report the use of its GPU. Alone, that is
+// use=THOUSANDTHS memory=GIB rate=STEPS in 1,000 s. Beside others, it is rate=STEPS only.
 func (w *World) measured(j *model.Job, options map[string]string) error {
 	a := j.Live()
 	node, _ := w.State.View().Node(a.Workers[0].Node)

@@ -96,9 +96,9 @@ func (s *stretched) Settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// soundResizes looks at a plan alone: a job that gives up workers does so for a job that waits,
-// whose promised room needs all of them. A job that gets some does so while no job leaves, out of
-// room that no job claims and that is not kept free for trial-and-error jobs.
+// soundResizes checks a plan alone. A job gives up workers only for a waiting job whose promised
+// room needs all of them. A job grows only while no job leaves. It uses room that no job claims and
+// that is not kept free for trial-and-error jobs.
 func (s *stretched) soundResizes(v *state.View, plan fsm.CommitPlan) error {
 	claims := map[model.JobID]*model.Reservation{}
 	for _, a := range plan.Actions {

@@ -63,8 +63,8 @@ func (w *World) dependency(text string) (jobspec.Dependency, error) {
 	return d, nil
 }
 
-// reference writes a job of the script as its user would: by number, an element as 12_3. What is
-// unknown stays a name.
+// reference writes a job of the script as its user would: by number, an element as 12_3. An unknown
+// name stays a name.
 func (w *World) reference(name string) string {
 	v := w.State.View()
 	if id := w.Ids[name]; id != 0 {

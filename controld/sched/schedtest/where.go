@@ -11,10 +11,10 @@ import (
 )
 
 // setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without
-// the node. before it, several with a semicolon between: constraint=cores:>=:8;label.rack:in:a,b,
-// prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory and max-memory (GiB),
-// exclusive=yes, licenses=NAME:COUNT,
-// and parts=ps:2x0,worker:4x2 for a gang of several groups.
+// "node.", several of them with semicolons between: constraint=cores:>=:8;label.rack:in:a,b and
+// prefer=50:label.rack:=:a. Other options are nodes, exclude-nodes, feature, model, gpu-memory and
+// max-memory (GiB), exclusive=yes, licenses=NAME:COUNT. A gang of several groups is
+// parts=ps:2x0,worker:4x2.
 func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
 	if r.GPU == nil && (k == "model" || k == "gpu-memory" || k == "max-memory") {
 		r.GPU = &jobspec.GPU{}

@@ -1,5 +1,5 @@
-// Package schedtest plays scenarios and random histories for tests of the scheduler: the real state
-// and the real cycle, with nodes that do what a script says.
+// Package schedtest plays scenarios and random histories for tests of the scheduler. It uses the
+// real state and the real cycle, with nodes that follow a script.
 package schedtest
 
 import (
@@ -77,8 +77,8 @@ func (w *World) Apply(c fsm.Command) (any, error) {
 	return result, err
 }
 
-// In a long history the whole state, which takes time by the number of jobs and nodes, is checked only every
-// wholeEvery times; with ROTA_TEST_LONG each time.
+// In a long history the whole state is checked only every wholeEvery times, because the check takes
+// time by the number of jobs and nodes. With ROTA_TEST_LONG it is checked each time.
 const (
 	short      = 32 // calls of Check
 	wholeEvery = 16
@@ -234,9 +234,9 @@ func (w *World) policy(options map[string]string) error {
 	return err
 }
 
-// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
-// is), suspends (0: it cannot), pins (1: a suspended job goes on only with the GPUs that it had),
-// reboot (any value: a new boot id).
+// node registers a node. Options are gpus, cores, memory (GiB), ports (how many) and broken (the
+// number of its broken GPU). Further ones are suspends (0: it cannot) and reboot (any value: a new
+// boot id). With pins=1 a suspended job resumes only with its former GPUs.
 func (w *World) node(name string, options map[string]string) error {
 	gpus, cores, memory, ports, broken, suspends, pins := 0, 64, 256, 100, -1, 1, 0
 	for k, v := range options {
@@ -303,9 +303,9 @@ func (w *World) setNode(verb string, names []string) error {
 	return nil
 }
 
-// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS
-// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace, pause (any value:
-// it can be suspended).
+// submit adds jobs that are alike. Options are class, priority, gang=WORKERSxGPUS, gpus=N or
+// share=THOUSANDTHS of a GPU, cores, memory (GiB), limit and account. Further ones are per-node,
+// retries, hold, user, grace, pause (any value: it can be suspended).
 func (w *World) submit(names []string, options map[string]string) error {
 	owner := cmp.Or(options["user"], "ada")
 	delete(options, "user")
