@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
-// BenchmarkRun runs a workload of the FitGpp paper's size, at its load on its cluster, under the
-// policies with a goal for speed and the slowest ones.
+// BenchmarkRun runs a workload of the FitGpp paper's size, at its load on its cluster. It runs
+// under the policies with a goal for speed and under the slowest ones.
 func BenchmarkRun(b *testing.B) {
 	t := paperLoad(b, 1<<16)
 	for _, name := range []string{"fifo", "rota", "fairshare", "fitgpp"} {

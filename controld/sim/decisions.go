@@ -43,9 +43,9 @@ var causeNumbers = map[model.Cause]int{
 	model.CauseRequeue: 16, model.CauseSlice: 17, model.CausePack: 18,
 }
 
-// AppendLine appends a decision as one line: instant, step, job, attempt, the number of the cause,
-// and the place of each worker as its node and, behind colons, the indices of its GPUs. This format
-// is fixed: it is never renamed or reordered, so that builds of any age can be compared.
+// AppendLine appends a decision as one line: instant, step, job, attempt, number of the cause, and
+// the place of each worker. A place is its node and, behind colons, the indices of its GPUs. This
+// format is fixed: it is never renamed or reordered, so that builds of any age can be compared.
 func (d *Decision) AppendLine(b []byte) []byte {
 	b = strconv.AppendInt(b, d.At, 10)
 	b = append(b, ' ', byte(d.Step), ' ')

@@ -24,8 +24,8 @@ func TestDeserved(t *testing.T) {
 	if err != nil || len(table) != 2 || *table["a"].Deserved.GPUs != 8000 {
 		t.Errorf("got %+v, %v", table, err)
 	}
-	// Each account has a node for itself. Account a's three jobs of 10 min run one by one there,
-	// and two at a time on both: 10, 10, 20 instead of 10, 20, 30.
+	// Each account has a node for itself. Account a's three jobs of 10 min run one by one on its
+	// quota, and two at a time on the whole cluster. They take 10, 10, 20 instead of 10, 20, 30.
 	first, second, third := a, a, a
 	first.ID, second.ID, third.ID = "a1", "a2", "a3"
 	r := mustRun(t, workload(first, second, third), s)

@@ -64,8 +64,8 @@ func (e *engine) startAttempt(i int32, places []model.Place) {
 	e.enterGPU(i, places[0].GPUs)
 }
 
-// scheduleEnd puts the end of an attempt on the agenda, and the end of its time limit if that is an
-// estimate that is too short.
+// scheduleEnd puts the end of an attempt on the agenda. It adds the end of the time limit if that
+// limit is an estimate and too short.
 func (e *engine) scheduleEnd(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// fragmentation is the expected part of the free GPUs that a job like those of the trace cannot use
-// (FGD, weighted by the frequency of such jobs): see [grid.FreeResources.Unusable].
+// fragmentation is the expected part of the free GPUs that a job like those of the trace cannot
+// use. It is FGD, weighted by the frequency of such jobs: see [grid.FreeResources.Unusable].
 func (e *engine) fragmentation(s *snapshot) float64 {
 	if s.gpus == 0 {
 		return 0

@@ -280,8 +280,8 @@ func (p *Policy) String() string {
 func (p *Policy) keys() []string { return slices.Sorted(maps.Keys(p.Params)) }
 
 // config returns the configuration of a cluster with this policy. Its queue has no limits, because
-// traces have jobs of any length. Of a configured policy it has what trial-and-error jobs may hold
-// at once, and if it is the same policy all else too, unless it is a parameter; without one
+// traces have jobs of any length. It has the configured policy's limit for trial-and-error jobs,
+// and all else too if it is the same policy, unless it is a parameter. Without a configured policy
 // trial-and-error jobs may hold any number of GPUs.
 func (p *Policy) config(configured *cluster.Policy) (cluster.Config, error) {
 	cfg := cluster.DefaultConfig()
@@ -337,8 +337,8 @@ func (r *policyRow) known() string {
 	return "there are " + strings.Join(list, ", ")
 }
 
-// limit returns the time limit with which a job is submitted, in ms of whole seconds, 0 for none,
-// and whether it is only an estimate of how long the job runs.
+// limit returns the time limit with which a job is submitted, in ms of whole seconds, 0 for none.
+// It also returns whether the limit is only an estimate of the run time.
 func (p *Policy) limit(j *trace.Job, alone int64) (ms int64, guess bool) {
 	switch {
 	case p.row.knows == knowsAll && j.Limit > 0 && j.Limit < alone:

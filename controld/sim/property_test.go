@@ -72,8 +72,8 @@ func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 	}
 }
 
-// TestEveryPolicyOnMixedClusters does the same with two GPU models in two racks, jobs that need one
-// of them, gangs with servers beside their workers, priorities and time limits.
+// TestEveryPolicyOnMixedClusters does the same with two GPU models in two racks. Some jobs need one
+// model. There are gangs with servers beside their workers, priorities and time limits.
 func TestEveryPolicyOnMixedClusters(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 7))
 	var jobs []trace.Job

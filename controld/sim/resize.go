@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Settings of elastic jobs, which traces do not have, in seconds: for how long a job keeps a size,
-// and for how long capacity must be free before it grows into it. They are as short as possible,
+// Settings of elastic jobs, in seconds; traces do not have them. A job keeps a size for keepsSize.
+// Capacity must be free for growAfter before a job grows into it. They are as short as possible,
 // because policies have reasons of their own to leave capacity idle.
 const (
 	keepsSize = 60
@@ -99,8 +99,8 @@ func (e *engine) reportRate(i int32) {
 }
 
 // stepsOf returns how many steps a job makes in 1,000 s, as its program would report. If the length
-// of a step is unknown, a step is a millionth of what the job does in that time with the workers
-// that it requests.
+// of a step is unknown, a step is a millionth of the job's work in that time with its requested
+// workers.
 func (e *engine) stepsOf(r *run) int64 {
 	if t, known := r.job.Scaling.(*trace.Training); known {
 		const ns = 1_000_000_000_000

@@ -111,8 +111,8 @@ func TestPreemptionOnPaper(t *testing.T) {
 	}
 }
 
-// TestPlacement puts a third job beside one of 4 and one of 6 GPUs, on three nodes of 8: on the
-// first with enough room, the fullest, the emptiest, or a random one.
+// TestPlacement puts a third job beside one of 4 and one of 6 GPUs, on three nodes of 8. It goes to
+// the first node with enough room, the fullest, the emptiest, or a random one.
 func TestPlacement(t *testing.T) {
 	node := func(policy string, seed uint64) int {
 		s := setup(t, "3x8c/8gpu", policy)

@@ -54,8 +54,8 @@ func (e *engine) submitSearch(jobs []*trace.Job) error {
 			spec = own
 		}
 		if !reflect.DeepEqual(own, spec) {
-			return fmt.Errorf("jobs %s and %s of a search are tasks of one array, and so may not differ in what they "+
-				"request, save or may run: %w", jobs[0].ID, j.ID, ErrSetup)
+			return fmt.Errorf("jobs %s and %s of a search are tasks of one array, so their requests, checkpoints and "+
+				"time limits must be equal: %w", jobs[0].ID, j.ID, ErrSetup)
 		}
 		r.search, r.task = s, k+1
 		e.enter(r)
@@ -74,8 +74,8 @@ func (e *engine) submitSearch(jobs []*trace.Job) error {
 	return nil
 }
 
-// marks returns when the live attempt of a job gets to where its search looks at it: to the step at
-// which it reports, and to the goal.
+// marks returns when the live attempt of a job reaches the two points that its search looks at: its
+// report step and its goal.
 func (e *engine) marks(r *run) (at []model.Instant) {
 	for _, work := range e.markedWork(r) {
 		need := work*trace.FullRate - (r.job.Work*trace.FullRate - r.left)

@@ -53,8 +53,8 @@ func TestSearchStopsEarly(t *testing.T) {
 	}
 }
 
-// Of a task that is cancelled before its user sees anything nothing is measured: here b, after 60 of the
-// 100 mini-batches, and d, which waits until c reaches the goal.
+// A task that is cancelled before its user sees a result is not measured. Here these are b, after
+// 60 of the 100 mini-batches, and d, which waits until c reaches the goal.
 func TestSearchFeedback(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
 	r := mustRun(t, workload(config("a", s, 700), config("b", s, 500), config("c", s, 800), config("d", s, 600)),
@@ -78,8 +78,8 @@ func TestSearchMisled(t *testing.T) {
 	}
 }
 
-// Tasks that take turns, give way to others and are cancelled while they are suspended or pending
-// leave nothing behind: the invariants of the state hold, and nothing is held in the end.
+// Tasks take turns, give way to others, and are cancelled while suspended or pending. They leave
+// nothing behind: the invariants of the state hold, and nothing is held in the end.
 func TestSearchesLeaveNothing(t *testing.T) {
 	for _, policy := range []string{"fifo:oversubscribe=3", "rota", "rota:oversubscribe=2", "las:min_run=2m", "backfill"} {
 		for seed := range uint64(3) {
@@ -127,8 +127,8 @@ func TestProgressIsEven(t *testing.T) {
 }
 
 // A task that is told to pause in the mini-batch in which it reports does so on time, not when it
-// is resumed: two tasks take turns of a minute and are compared after a minute, so that the worse
-// one is cancelled as soon as the other has had its first turn.
+// is resumed. Two tasks take turns of a minute and are compared after a minute. So the worse one is
+// cancelled as soon as the other has had its first turn.
 func TestReportBeforeThePause(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
 	r := mustRun(t, workload(config("a", s, 500), config("b", s, 800)), setup(t, "1x8c/64g/1gpu", "fifo:oversubscribe=2"))

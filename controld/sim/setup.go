@@ -22,8 +22,8 @@ const (
 type Setup struct {
 	Nodes  []model.Node
 	Policy Policy
-	// of a cluster's file: what trial-and-error jobs may hold at once, and all else if it is the same
-	// policy; nil: they may hold any number of GPUs
+	// Configured is the policy of a cluster's file. It sets the limit of trial-and-error jobs, and all
+	// else if it is the same policy. nil: they may hold any number of GPUs.
 	Configured *cluster.Policy
 
 	Seed     uint64

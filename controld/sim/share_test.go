@@ -77,7 +77,7 @@ func TestPartsInResult(t *testing.T) {
 	if r.UnallocatedGPUs != 0.4 {
 		t.Errorf("%g GPUs are free, want 0.4", r.UnallocatedGPUs)
 	}
-	// c is on the GPU of a, of which 100 are left beside the 300 of b: a job of 100 could use both,
+	// c is on the GPU of a, which has 100 left; the GPU of b has 300. A job of 100 could use both,
 	// those of 700 and 800 neither.
 	if got := fmt.Sprintf("%.3f", r.GPUFragmentation); got != "0.667" {
 		t.Errorf("fragmentation %s, want 0.667", got)

@@ -73,9 +73,8 @@ func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
 	}
 }
 
-// TestEveryJobHasItsTurn: where all jobs can pause, none that was told to pause for others waits
-// for longer than each of the others on its node runs twice: they catch up the turn by which it was
-// ahead at most, and then have theirs.
+// TestEveryJobHasItsTurn: all jobs can pause, and none waits for longer than two runs of each other
+// job on its node. The others at most catch up its lead of one turn, and then have their own.
 func TestEveryJobHasItsTurn(t *testing.T) {
 	for seed := range uint64(3) {
 		w := &turns{told: map[model.JobID]model.Instant{}}

@@ -12,8 +12,8 @@ import (
 )
 
 // Run replays a trace. Jobs that no set of nodes could hold are left out and named in the result.
-// The error means that the simulation itself failed: a setup that makes no sense, an invariant that
-// does not hold, or a policy whose plan the state refuses.
+// The error means that the simulation itself failed: a senseless setup, a broken invariant, or a
+// policy whose plan the state refuses.
 func Run(t *trace.Trace, s Setup) (*Result, error) {
 	if err := s.check(t); err != nil {
 		return nil, err
@@ -75,9 +75,10 @@ func admit(t *trace.Trace, nodes []model.Node) (jobs []*trace.Job, excluded []st
 	return jobs, excluded
 }
 
-// CloseLoop submits each job of a source as soon as pending and running jobs demand less than load
-// thousandths of the cluster under the policy of the setup. It returns the jobs as a trace with
-// these submit times, so that every policy can be given the same arrivals.
+// CloseLoop submits each job of a source as soon as demand drops below load thousandths of the
+// cluster, under the policy of the setup. Demand is the sum of the pending and running jobs. It
+// returns the jobs as a trace with these submit times, so that every policy can be given the same
+// arrivals.
 func CloseLoop(source synth.Source, name string, load int64, s Setup) (*trace.Trace, error) {
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
 	l := &closedLoop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}

@@ -30,8 +30,8 @@ type Sample struct {
 	Cores     []int64      `json:"cores,omitempty"` // the same for a cluster without GPUs
 }
 
-// Span is how long one attempt of a job held its room. One that was suspended has several. What has
-// not ended by then ends with the run.
+// Span is how long one attempt of a job held its room. One that was suspended has several. Jobs
+// that have not ended by then end with the run.
 type Span struct {
 	ID      string        `json:"id"`
 	Class   jobspec.Class `json:"class"`

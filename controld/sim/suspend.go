@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// usualNetwork is what is assumed of jobs of which the trace does not say what they train: it uses
-// its GPUs wholly, and switching costs it a quarter of a second.
+// usualNetwork is assumed for jobs whose trace does not say what they train. It uses its GPUs
+// wholly, and switching costs it a quarter of a second.
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000,
 	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, SuspendMS: 250, ResumeMS: 250}
 
@@ -24,8 +24,8 @@ func (e *engine) network(j *trace.Job) *interference.Network {
 	return &usualNetwork
 }
 
-// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms: as
-// its trace or a measured profile says, otherwise that of its network.
+// stepOf returns how long a mini-batch of a job takes on its requested GPUs, in ms. It uses the
+// trace or a measured profile, and else the job's network.
 func (e *engine) stepOf(j *trace.Job) int64 {
 	if j.Steps > 0 {
 		return max(1, j.Work/j.Steps)

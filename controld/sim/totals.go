@@ -160,7 +160,8 @@ func (b *totals) addDropped(e *engine, r *run) {
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
 func (b *totals) addHeld(more model.Vector) { b.held = b.held.Plus(more) }
 
-// addExit subtracts the capacity of an ended attempt. What it held before it made progress is lost.
+// addExit subtracts the capacity of an ended attempt. The time that it held room before it made
+// progress is lost.
 func (b *totals) addExit(e *engine, r *run) {
 	a := &b.accounts[r.account]
 	a.advance(e.now)

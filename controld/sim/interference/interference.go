@@ -1,10 +1,10 @@
-// Package interference is a model of how training jobs share GPUs, as data: how much of a GPU each
-// kind of network uses, how long its mini-batches take, what it costs to suspend it, and how fast
-// several are on one GPU.
+// Package interference is a model, as data, of training jobs that share GPUs. For each kind of
+// network it has the GPU use, the length of mini-batches and the cost of a suspension. It also has
+// the speed of several networks on one GPU.
 //
 // Utilisation and the gains of packing are those of table 1 of Gandiva (Xiao et al., OSDI 2018).
-// Lengths of mini-batches, memory and the costs of a suspension are our own, within what the paper says
-// in its text: it publishes none by network.
+// Lengths of mini-batches, memory and suspension costs are our own numbers, within the bounds of
+// the paper's text. The paper does not list them by network.
 package interference
 
 import (
@@ -127,8 +127,8 @@ func (t *Table) Network(name string) *Network {
 	return nil
 }
 
-// Step returns how long a mini-batch takes on some GPUs of one node, in µs: on numbers between
-// those of the table as on the next lower one.
+// Step returns how long a mini-batch takes on some GPUs of one node, in µs. A number between two of
+// the table takes as long as the lower one.
 func (n *Network) Step(gpus int) int64 {
 	step := n.StepUS[0]
 	for i := range n.StepUS {
@@ -139,16 +139,16 @@ func (n *Network) Step(gpus int) int64 {
 	return step
 }
 
-// gains are the points of Gandiva's table 1: utilisation alone, and the summed rate of as many jobs
-// of the kind as fit one GPU, both in thousandths.
+// gains are the points of Gandiva's table 1, in thousandths. Each has the utilisation alone, and
+// the summed rate of as many jobs of the kind as fit one GPU.
 var gains = []struct{ utilisation, sum int64 }{
 	{0, 6000}, {87, 5120}, {141, 3600}, {616, 1460}, {668, 1390}, {762, 1170}, {872, 840}, {940, 870}, {989, 890},
 	{1000, 890},
 }
 
 // Packed returns how fast each of some networks is that share a GPU, in millionths of its rate
-// alone. Table 1 of Gandiva has the summed rate of jobs of one kind; jobs of several kinds sum up to
-// what a kind of their mean utilisation would. No job is faster than alone.
+// alone. Table 1 of Gandiva has the summed rate of jobs of one kind. For jobs of several kinds we
+// use the sum of a kind with their mean utilisation. No job is faster than alone.
 func (t *Table) Packed(names []string) []int64 {
 	rates := make([]int64, len(names))
 	if len(names) == 0 {

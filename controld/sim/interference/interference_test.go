@@ -11,8 +11,8 @@ import (
 // kinds are the networks of the built-in table, in order of how much of a GPU they use.
 var kinds = []string{"vae", "superres", "rhn", "scrnn", "mi-lstm", "lstm", "resnet50", "resnext"}
 
-// The built-in table has the utilisation of table 1 of Gandiva, and two jobs of a kind that share a
-// GPU are as fast as it says, as far as no job is faster than alone.
+// The built-in table has the utilisation of table 1 of Gandiva. Two jobs of a kind that share a GPU
+// are as fast as it says, unless a job would be faster than alone.
 func TestTableOfThePaper(t *testing.T) {
 	table := Default()
 	utilisation := []int64{87, 141, 616, 668, 762, 872, 940, 989}
@@ -65,7 +65,7 @@ func TestPackedIsNeverFaster(t *testing.T) {
 }
 
 // One more job on a GPU makes none of the others faster. So does a job that uses more of it, up to
-// the networks that use nearly all: of those the paper measured -16, -13 and -11 % in this order.
+// the networks that use nearly all. For those the paper measured -16, -13 and -11 % in this order.
 func TestPackedIsMonotone(t *testing.T) {
 	table := Default()
 	for i, a := range kinds {
@@ -88,8 +88,8 @@ func TestPackedIsMonotone(t *testing.T) {
 	}
 }
 
-// A mini-batch takes less time on more GPUs of a node, and on a number between those of the table
-// as long as on the next lower one.
+// A mini-batch takes less time on more GPUs of a node. A number between two of the table takes as
+// long as the lower one.
 func TestSteps(t *testing.T) {
 	for _, kind := range kinds {
 		n := Default().Network(kind)
@@ -145,7 +145,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any text as a table. What it accepts is within its bounds.
+// FuzzRead reads any text as a table. Every accepted value is within its bounds.
 func FuzzRead(f *testing.F) {
 	f.Add(string(defaults))
 	f.Add(head + "a,1,2,3,4,5,6,7,8\n")

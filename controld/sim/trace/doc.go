@@ -6,10 +6,10 @@
 // thousandths of a GPU.
 //
 // A bad line is left out, counted, and listed with its number and the reason. A line is bad if a
-// field is missing, or holds no number, a negative or absurd one, or zero where that means nothing,
-// or if its id was used before. A job of unknown length is left out too. An unknown column refuses
-// the whole file, because it may be a mistake in all lines. Recorded waiting times are never used:
-// they are the work of another scheduler.
+// field is missing, is not a number, or holds a negative or absurd number. A meaningless zero and
+// an id that was used before are bad too. A job of unknown length is left out too. An unknown
+// column refuses the whole file, because it may be a mistake in all lines. Recorded waiting times
+// are never used: they are the work of another scheduler.
 //
 // # fitgpp
 //
@@ -47,13 +47,14 @@
 // # sia
 //
 // A table: name, time (s), application, num_replicas (GPUs requested), batch_size (over all of
-// them). It needs [Profiles]: measured step times by placement (placements.csv) and by numbers of
-// nodes and workers (scalability.csv), and the steps of a training at a batch (the last line of
-// validation-BATCH.csv). Work is the number of steps times the step time with the requested
-// workers, packed on nodes of four. With other workers, or elsewhere, the rate is the ratio of the
-// step times ([Training]). A worker whose share of the batch does not fit into memory takes several
-// passes; only the last one exchanges gradients. The batch does not change. Jobs are elastic from
-// one worker to as many as were measured. Restart costs of the known applications are built in.
+// them). It needs [Profiles]. They hold measured step times by placement (placements.csv) and by
+// numbers of nodes and workers (scalability.csv). The last line of validation-BATCH.csv gives the
+// steps of a training at that batch. Work is the number of steps times the step time with the
+// requested workers, packed on nodes of four. With other workers, or elsewhere, the rate is the
+// ratio of the step times ([Training]). A worker whose share of the batch does not fit into memory
+// takes several passes; only the last one exchanges gradients. The batch does not change. Jobs are
+// elastic from one worker to as many as were measured. Restart costs of the known applications are
+// built in.
 //
 // # tiresias
 //
@@ -69,8 +70,8 @@
 //
 // # Further columns
 //
-// Every table may also have the columns name, account, priority, workers, min_workers, max_workers,
-// workers_per_node, time_limit_s, grace_s, restart_s, models (H100|A100), speed (see [ParseCurve])
-// and locality (see [ParseLocality]), unless it has a like column. Demands are those of each worker
-// then.
+// Every table may also have more columns, unless it has a like column: name, account, priority,
+// workers, min_workers, max_workers, workers_per_node, time_limit_s, grace_s, restart_s. So may
+// models (H100|A100), speed (see [ParseCurve]) and locality (see [ParseLocality]). Demands are
+// those of each worker then.
 package trace

@@ -12,9 +12,9 @@ import (
 )
 
 // ReadNodes reads a file of nodes, gzip or plain, in one of two formats. A table whose header has
-// the columns sn, cpu_milli, memory_mib, gpu and model (the list of the openb trace; a column rack
-// may be added) has a node on each line. Any other file has "NAME GROUP" on each line, where GROUP
-// is as in [ParseNodes] without a count, or just "SPEC"; # begins a comment.
+// the columns sn, cpu_milli, memory_mib, gpu and model has a node on each line. That is the list of
+// the openb trace; a column rack may be added. Any other file has "NAME GROUP" on each line, where
+// GROUP is as in [ParseNodes] without a count, or just "SPEC"; # begins a comment.
 //
 // A missing node would change every result, so one bad line refuses the file. The error is a
 // *[SpecError], unless it is about the file as a whole.

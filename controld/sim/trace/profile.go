@@ -55,8 +55,8 @@ type shape struct {
 	nodes, workers int64
 }
 
-// Profile holds measurements of one application: the length of a step by the placement of its
-// workers and their batches, and the number of steps of a training at each global batch.
+// Profile holds measurements of one application. It has the length of a step by the placement of
+// its workers and their batches. It also has the number of training steps at each global batch.
 // [Profiles.Add] fills it.
 type Profile struct {
 	placements map[string]*timing // by the digits of the placement, ascending

@@ -31,8 +31,8 @@ var errTooMany = fmt.Errorf("more than %d jobs", MaxJobs)
 
 // Read reads a trace, gzip or plain. Lines that cannot be used are left out and listed in the
 // result. The error is about the whole input: it cannot be read, its format is unknown
-// ([ErrFormat]), a column is missing, it needs profiles ([ErrNoProfiles]), or no line of it is a
-// job ([ErrNoJobs]).
+// ([ErrFormat]) or a column is missing. Or it needs profiles ([ErrNoProfiles]), or no line of it is
+// a job ([ErrNoJobs]).
 func Read(r io.Reader, o Options) (*Trace, error) {
 	b, err := open(r)
 	if err != nil {

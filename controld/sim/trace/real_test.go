@@ -113,7 +113,7 @@ func TestRealNodes(t *testing.T) {
 	}
 }
 
-// TestRealProfiles checks measured applications: more nodes for the same workers are not much
+// TestRealProfiles checks measured applications. More nodes for the same workers are not much
 // faster, and every number of workers in the elastic range has a speed.
 func TestRealProfiles(t *testing.T) {
 	tr, err := Read(realFile(t, "sia-elastic/philly-1.csv"), Options{Profiles: realProfiles(t)})

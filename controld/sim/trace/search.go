@@ -16,8 +16,8 @@ type Search struct {
 	Keep   int   // how many tasks go on then, as keep of a stop block; 0: all
 }
 
-// Learning says how well a job has learned after some of its work. With F for Final, H for Half, W
-// for the job's work and w for what it has done of it, all in ms, the accuracy is
+// Learning says how well a job has learned after some of its work. F is Final, H is Half, W is the
+// job's work and w is its work so far, all times in ms. The accuracy is
 //
 //	F w (W+H) / (W (w+H))
 //

@@ -85,8 +85,8 @@ func checkGPUTime(r *row, ms int64) {
 }
 
 // setGang divides n GPUs among workers: up to a node's GPUs are one worker on one node, more are
-// whole nodes. Such traces have no cores and no memory, so a worker gets one core and one GiB for
-// each GPU, which no GPU node runs out of first.
+// whole nodes. Such traces have no cores and no memory. So a worker gets one core and one GiB for
+// each GPU, and GPU nodes run out of GPUs first.
 func (s *sink) setGang(j *Job, n int64) {
 	per := int64(s.options.nodeGPUs())
 	j.Workers, j.PerNode = 1, 1

@@ -20,8 +20,8 @@ func drawFamily(t *testing.T, text string) *trace.Trace {
 	return generate(t, text, 5)
 }
 
-// TestFamilyBringsItsLoad: the GPU time of all jobs is that part of the cluster's, from the first
-// arrival to the last, however long the tail is and although some jobs have no GPUs.
+// TestFamilyBringsItsLoad: the GPU time of all jobs is the given part of the cluster's, from the
+// first arrival to the last. It holds for any length of the tail, although some jobs have no GPUs.
 func TestFamilyBringsItsLoad(t *testing.T) {
 	const gpus = 84 * 8
 	for text, want := range map[string]float64{

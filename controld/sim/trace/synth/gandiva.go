@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// gandivaKinds are the networks of table 1 of Gandiva (Xiao et al., OSDI 2018), in order of how much
-// of a GPU they use, and what part of the jobs of its 180-GPU mix they are, in thousandths.
+// gandivaKinds are the networks of table 1 of Gandiva (Xiao et al., OSDI 2018), in order of their
+// GPU use. Each has its part of the jobs of the 180-GPU mix, in thousandths.
 var gandivaKinds = []struct {
 	network string
 	part    int64
@@ -31,7 +31,7 @@ const gandivaMemory = 8 * jobspec.GiB
 // GandivaNodes are the nodes of Gandiva's mix, for [trace.ParseNodes].
 const GandivaNodes = "45x64c/1024g/4gpu"
 
-// Gandiva draws the mix with which the paper measures early feedback and utilisation: jobs arrive
+// Gandiva draws the mix with which the paper measures early feedback and utilisation. Jobs arrive
 // uniformly over two hours and bring 30 to 45 GPU minutes each. All can be suspended.
 func Gandiva(name string, seed uint64, count int) *trace.Trace {
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: seed}
@@ -73,8 +73,8 @@ func sortArrivals(t *trace.Trace) {
 // [trace.ParseNodes].
 const GandivaTraceNodes = "25x64c/1024g/4gpu"
 
-// gandivaTrace is one setting of the experiment with a trace, of which the paper says only how many
-// jobs and GPUs there were, and in how many days.
+// gandivaTrace is one setting of the experiment with a trace. The paper gives only the numbers of
+// jobs, GPUs and days.
 type gandivaTrace struct {
 	window int64   // ms over which jobs arrive
 	load   int64   // thousandths of 100 GPUs

@@ -67,9 +67,9 @@ func (s *Search) check(given map[string]bool) error {
 	return nil
 }
 
-// Work of the jobs, goal of the search, and bounds of what is drawn for a configuration: the
-// accuracy that it reaches, in thousandths, and after which part of its work it has about half of
-// that, in thousandths.
+// Work of the jobs, goal of the search, and bounds of the random numbers of a configuration. These
+// are the accuracy that it reaches, and the part of its work after which it has about half of that,
+// both in thousandths.
 const (
 	searchWork                    = 30 * minute
 	searchLongWork                = 8 * hour
