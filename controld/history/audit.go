@@ -101,9 +101,9 @@ func withName(list, name string) string {
 const MaxAuditRanges = 100
 
 // AppendAudit adds entries to the audit log and makes them durable, all or none. It then drops
-// those from before an instant, and all but the last most. One caller, all strangers together and
-// all machines together have a tenth of that each, and a hundredth of refusals, so that none of them
-// pushes the entries of others out.
+// those from before an instant, and all but the last most. One caller, all strangers together, and
+// all machines together may each use a tenth of that. Refusals may use a hundredth. So none of them
+// pushes out the entries of others.
 func (s *Store) AppendAudit(ctx context.Context, entries []AuditEntry, before model.UnixMS, most int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +167,8 @@ func (s *Store) appendAudit(ctx context.Context, entries []AuditEntry, before mo
 }
 
 // countAudit returns how many entries each quota has got since it was enforced, and the quotas that
-// are to be enforced now. To enforce a quota reads as many rows of an index as it allows, so it is
-// done at first, and again when a twentieth of it was added.
+// are to be enforced now. Enforcing a quota reads as many rows of an index as the quota allows. So
+// it runs at first, and again each time a twentieth of the quota was added.
 func (s *Store) countAudit(entries []AuditEntry, most int64) (added map[string]int64, due []auditQuota) {
 	added = maps.Clone(s.added)
 	if added == nil {

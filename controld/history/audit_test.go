@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
-// TestAuditLog: entries are found by user, job, time and refusal, the last first, also after the
-// file was closed, and old ones and those beyond the limit are dropped.
+// TestAuditLog: entries are found by user, job, time and refusal, the newest first, also after the
+// file was closed. Old entries and those beyond the limit are dropped.
 func TestAuditLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h.db")
 	s, err := Open(file)

@@ -157,8 +157,9 @@ func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) (lacks int64, er
 	return lacks, nil
 }
 
-// usable returns the jobs of an answer that were asked for, in order, and the first number before
-// or between them that is missing, 0 if none is. A bad record is left out, and the others are used.
+// usable returns those jobs of an answer that were asked for, in order. It also returns the first
+// missing number before or between them, 0 if none is missing. A bad record is left out, and the
+// others are used.
 func usable(answer []*model.Job, from, to int64) (jobs []*model.Job, hole int64) {
 	next := from
 	for _, j := range answer {

@@ -156,8 +156,8 @@ func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
 }
 
 // advice says what to do with a damaged file.
-const advice = "stop the controller and move the file away, with those beside it whose names end in -wal and -shm: " +
-	"the controller goes on without what was in it, and fetches what other controllers have"
+const advice = "stop the controller and move the file away, with its companions that end in -wal and -shm. " +
+	"The controller then runs without that history, and fetches it from other controllers"
 
 // explain adds the sentinel that fits an error of the database.
 func explain(err error) error {
@@ -181,8 +181,8 @@ func (s *Store) Close() error { return s.db.Close() }
 // there is no such job.
 func (s *Store) Last() int64 { return s.last.Load() }
 
-// Absent counts the numbers in gaps: jobs that left the state before this controller stored them, and
-// that it has not fetched from another controller yet.
+// Absent counts the numbers in gaps: jobs that left the state before this controller stored them.
+// It has not yet fetched them from another controller.
 func (s *Store) Absent() int64 { return s.absent.Load() }
 
 // AbsentUntil returns the wall clock at which the first job after the gaps ended. Some jobs that

@@ -17,8 +17,8 @@ const (
 // notes are what a store knows of its file.
 type notes struct{ last, pruned, kept, absent, absentUntil, moved int64 }
 
-// readNotes returns what the file has at the end of a transaction, and notes how far it is unbroken,
-// so that the next start need not read it all to know.
+// readNotes returns the contents of the file at the end of a transaction. It also notes how far the
+// file is unbroken, so that the next start need not read it all.
 func readNotes(ctx context.Context, tx *sql.Tx) (notes, error) {
 	var n notes
 	for _, note := range []struct {

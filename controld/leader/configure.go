@@ -11,10 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
-// wantedOver returns the proposal of the configuration that this controller's file describes, nil
-// if that file, or one that says the same, has been proposed last: what an admin has applied since
-// then stays. A file does not name the cluster version, and if it names no policy the present one
-// stays.
+// wantedOver returns the proposal for the configuration in this controller's file. It returns nil
+// if that file, or an equal one, was proposed last: then later changes by an admin stay. A file
+// does not name the cluster version, and if it names no policy the present one stays.
 func wantedOver(want *cluster.Config, v *state.View, controller string) *fsm.SetConfig {
 	if want == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 )
 
 // Pace of early stopping. Reports that come together are judged together. All arrays are judged
-// again now and then: a task that has lost may have been on its way back to the queue, or its
-// cancellation may have failed.
+// again now and then. A losing task may have been on its way back to the queue, or its cancellation
+// may have failed.
 const (
 	gatherReports = 50 * time.Millisecond
 	judgeAgain    = 5 * time.Second

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
-// gossipKeyPhase is how long each phase of a change of the key of the gossip lasts: members that are up
-// ask every 15 seconds for the keys. One that was down asks when it returns, by mutual TLS.
+// gossipKeyPhase is how long each phase of a gossip key change lasts. Members that are up ask for
+// the keys every 15 seconds. One that was down asks when it returns, by mutual TLS.
 const gossipKeyPhase = time.Minute
 
 // gossipKeyLook is how often a leader looks whether a phase is over.

@@ -36,9 +36,9 @@ func (l *Leader) trimHistory(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// trimmable returns the highest number whose job, with all before it, need not stay in the state:
-// it is not among the newest keep, or ended more than keepFor ago. The wall clock decides only when
-// to propose; the command names the number.
+// trimmable returns the highest number up to which every job may leave the state. A job may leave
+// if it is not among the newest keep, or ended more than keepFor ago. The wall clock decides only
+// when to propose; the command names the number.
 func trimmable(v *state.View, keep int, keepFor time.Duration, now model.UnixMS) int64 {
 	upTo := v.LastSeq() - int64(keep)
 	for _, j := range v.Finished(max(upTo, v.Trimmed())) {

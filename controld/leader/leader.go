@@ -1,6 +1,6 @@
-// Package leader is what only the controller that leads does: scheduling cycles, declaring silent
-// nodes down, trimming the history, adding controllers, raising the cluster version, and the early
-// stopping of array tasks.
+// Package leader is the work of the leading controller alone. It runs scheduling cycles, declares
+// silent nodes down, trims the history, adds controllers, raises the cluster version and stops
+// array tasks early.
 package leader
 
 import (

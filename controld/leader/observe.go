@@ -11,7 +11,7 @@ import (
 )
 
 // observed are the metrics of what becomes of jobs. Only the leader counts, so that a sum over all
-// controllers counts each event once, and a log that is read again after a restart counts nothing.
+// controllers counts each event once. A log that is read again after a restart counts nothing.
 type observed struct {
 	displaced *prometheus.CounterVec
 	lost      *prometheus.CounterVec

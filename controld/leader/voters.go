@@ -115,8 +115,8 @@ func (l *Leader) meet(ctx context.Context, p member.Peer) (peers.State, error) {
 			s.Knows, version)
 	}
 	if ours := l.Replica.View().Recovery().Generation.String(); s.HasState && cmp.Or(s.Generation, "0") != ours {
-		return s, fmt.Errorf("its log is of generation %s of the cluster and this one is of %s, since a recovery or a "+
-			"restore: stop it, move its data directory away and have it join with a new token", cmp.Or(s.Generation, "0"),
+		return s, fmt.Errorf("its log has cluster generation %s, this controller has %s since a recovery or a restore. "+
+			"Stop it, move its data directory away and have it join with a new token", cmp.Or(s.Generation, "0"),
 			ours)
 	}
 	if s.HasState && isForeign(p.Name, s, l.Replica.Members(), l.Replica.Learners()) {

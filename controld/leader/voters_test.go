@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/peers"
 )
 
-// TestIsForeign: a controller of another cluster is known by its voters, and a learner is none, even if the
-// part of the log that it has names only voters that were replaced since.
+// TestIsForeign: a controller of another cluster is known by its voters. A learner is not foreign,
+// even if its part of the log names only voters that were replaced since.
 func TestIsForeign(t *testing.T) {
 	of := func(names ...string) (list []consensus.Member) {
 		for i := 0; i < len(names); i += 2 {

@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
-// lookAtWitnesses is how often a leader looks whether witnesses are to be chosen or nodes are lost; with short
-// leases, as in tests, it does so more often.
+// lookAtWitnesses is how often a leader checks whether witnesses must be chosen or nodes are lost.
+// Short leases, as in tests, make it check more often.
 const lookAtWitnesses = time.Second
 
 // tellOfWitnessesEvery is the time between two messages that lost jobs wait for witnesses.
@@ -124,9 +124,9 @@ func lostNodes(v *state.View, now model.Instant) []*model.Node {
 	return lost
 }
 
-// declareLost declares nodes lost that no witness can have told to go on. A node that has not accepted the
-// generation of a recovered or restored cluster may have witnesses that this one does not know: only an
-// operator can say that it is dead.
+// declareLost declares nodes lost that no witness can have told to go on. A node that has not
+// accepted the generation of a recovered or restored cluster may have witnesses unknown to this
+// cluster. Only an operator can say that such a node is dead.
 func (l *Leader) declareLost(ctx context.Context, told *time.Time) error {
 	v := l.Replica.View()
 	var wait []string
@@ -144,8 +144,8 @@ func (l *Leader) declareLost(ctx context.Context, told *time.Time) error {
 	}
 	if len(wait) > 0 && time.Since(*told) > tellOfWitnessesEvery {
 		*told = time.Now()
-		l.Log.Warn("jobs of nodes that are down do not start again yet: too few witnesses were in touch with this "+
-			"controller for long enough, so that the nodes may go on", "nodes", wait, "out of touch",
+		l.Log.Warn("jobs of nodes that are down do not start again yet, because they may still run. Too few "+
+			"witnesses were in touch with this controller for long enough", "nodes", wait, "out of touch",
 			l.Touch.Missing(clock.Boot().Milliseconds(), 0, v.Chosen()), "way out", "rota node confirm-dead")
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// What follows is called by the library on its goroutines, some of it with the library's lock held:
-// nothing here calls back.
+// The library calls these methods on its goroutines, sometimes with its lock held, so nothing here
+// calls back.
 
 // NodeMeta implements memberlist.Delegate.
 func (l *List) NodeMeta(int) []byte { return *l.meta.Load() }
@@ -122,8 +122,8 @@ func newBridge(to *slog.Logger) *log.Logger { return log.New(bridge{to}, "", 0) 
 // bridge is where the library writes.
 type bridge struct{ to *slog.Logger }
 
-// Write logs one line. What the library warns of, such as an unanswered probe, is everyday life in
-// a cluster: only its errors are an operator's business.
+// Write logs one line. The library's warnings, such as an unanswered probe, are everyday life in a
+// cluster. Only its errors are an operator's business.
 func (b bridge) Write(line []byte) (int, error) {
 	text := bytes.TrimSpace(line)
 	write := b.to.Debug

@@ -253,8 +253,8 @@ func TestOldRecords(t *testing.T) {
 	c.settled()
 }
 
-// TestKeysChange notices members that lose each other while the key changes, one that does not get the new
-// key from a controller when it returns, and one that gets it although it may not.
+// TestKeysChange notices members that lose each other while the key changes. It also notices a
+// returning member that does not get the new key, and one that gets it without the right to.
 func TestKeysChange(t *testing.T) {
 	c := &company{t: t, cluster: pkitest.New(t)}
 	first := c.cluster.Member(pki.Controller, "c1")

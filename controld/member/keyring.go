@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// Packets are sealed by this package and not by the library: so it sees their contents before the
-// library does, and refuses those that the library would decompress or index without a bound.
+// Packets are sealed by this package instead of the library. So it sees their contents first, and
+// refuses those that the library would decompress or index without a bound.
 
 // keyring has the keys of the gossip. The first seals, all of them open.
 type keyring []sealKey

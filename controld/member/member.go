@@ -1,7 +1,7 @@
-// Package member finds the controllers of a cluster by gossip. It is the only importer of memberlist.
-// What travels is identity, at most 512 bytes a machine; inventory and liveness go through the
-// daemons' own reports. A machine with the key of the gossip can say anything there, so that only
-// signed records of controllers are used.
+// Package member finds the controllers of a cluster by gossip. It is the only importer of
+// memberlist. Gossip carries identity, at most 512 bytes a machine. Inventory and liveness travel
+// in the daemons' own reports. A machine with the key of the gossip can say anything there, so that
+// only signed records of controllers are used.
 package member
 
 import (
@@ -68,8 +68,8 @@ type Config struct {
 	// Credential makes streams, signs and verifies, and has the keys of the gossip. Without it all is sent in
 	// the clear and believed, in tests.
 	Credential *pki.Credential
-	// KeysFor returns the keys of the gossip for a member that asks a controller for them; nil: this
-	// member hands out none, and asks the controllers for its own.
+	// KeysFor returns the gossip keys for a member that asks a controller for them. If KeysFor is
+	// nil, this member hands out no keys and asks the controllers for its own.
 	KeysFor func(pki.Member) ([][]byte, error)
 
 	Logger *slog.Logger  // nil discards
@@ -286,9 +286,9 @@ func (l *List) Peers() []Peer {
 // Changed delivers after members have come, gone or changed; several changes may share a delivery.
 func (l *List) Changed() <-chan struct{} { return l.changed }
 
-// Run joins the cluster, and joins again every known address and seed from time to time, because
-// gossip does not find back together after a long partition. It returns when ctx ends, or with
-// ErrNameTaken when another machine shows a certificate for this name, and started earlier.
+// Run joins the cluster. It joins every known address and seed again from time to time, because
+// gossip does not heal a long partition by itself. It returns when ctx ends, or with ErrNameTaken
+// when another machine shows a certificate for this name, and started earlier.
 func (l *List) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -315,8 +315,9 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// checkTwin asks whether another run of this daemon answers at an address, and returns an error if this
-// one has to give way: the newcomer does, so that a wrong name cannot stop a machine at work.
+// checkTwin asks whether another run of this daemon answers at an address, and returns an error if
+// this run must give way. The newcomer gives way, so that a wrong name cannot stop a machine at
+// work.
 func (l *List) checkTwin(addr string) error {
 	if l.wire == nil {
 		return nil
@@ -350,8 +351,8 @@ func (l *List) nextTry(joined bool) time.Duration {
 	return l.cfg.Rejoin
 }
 
-// rejoin reaches out to every address that is not known to be alive, and reports whether this
-// member knows another now, or has no address to try.
+// rejoin tries every address that is not known to be alive. It reports whether this member now
+// knows another member, or has no address to try.
 func (l *List) rejoin(joined bool) bool {
 	targets := l.targets(time.Now())
 	if len(targets) > 0 {

@@ -96,7 +96,7 @@ func (t *cutTransport) DialTimeout(addr string, d time.Duration) (net.Conn, erro
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// open starts a member and its Run, and stops both with the test. What Run returns arrives on the
+// open starts a member and its Run, and stops both with the test. The result of Run arrives on the
 // channel.
 func open(t *testing.T, cfg Config) (*List, <-chan error) {
 	t.Helper()
@@ -309,8 +309,8 @@ func TestStrangersStayOut(t *testing.T) {
 	}
 }
 
-// TestACertificateAloneOpensNoStream notices a member that takes messages from another one that has shown no
-// key, or a wrong proof of one, although that does not care what it is answered.
+// TestACertificateAloneOpensNoStream notices a member that takes messages from a peer without a
+// proof of the key, or with a wrong one. The peer may ignore the answer to its proof.
 func TestACertificateAloneOpensNoStream(t *testing.T) {
 	cluster := pkitest.New(t)
 	a, _ := open(t, as(cluster.Member(pki.Node, "a")))

@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Gossip is a hint. A machine with its key can say anything, so that only records of controllers are used:
-// each is signed with the key of the cluster's authority, together with the controller's name and
-// address. Of other members nothing that gossip says is used.
+// Gossip is a hint. A machine with its key can claim anything, so only records of controllers are
+// used. Each is signed with the key of the cluster's authority, together with the controller's name
+// and address. Of other members nothing that gossip says is used.
 
 // controllersMax bounds the controllers remembered. All of them were signed.
 const controllersMax = 64

@@ -22,9 +22,10 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// transport carries the gossip. Packets are sealed with a key of the cluster. Streams are mutual TLS with
-// the certificates of members, and for gossip each end proves in addition that it has a key: a machine
-// that was expelled is refused by controllers, which know of it, and by all once the key has changed.
+// transport carries the gossip. Packets are sealed with a key of the cluster. Streams are mutual
+// TLS with the certificates of members. For gossip each end also proves that it has a key.
+// Controllers refuse an expelled machine because they know of it. Everyone else refuses it once the
+// key has changed.
 type transport struct {
 	memberlist.NodeAwareTransport
 	credential *pki.Credential
@@ -47,7 +48,7 @@ type instance struct {
 	Started int64 // wall clock, ms
 }
 
-// What a stream is for, which its first byte says.
+// Kinds of streams; the first byte of a stream says its kind.
 const (
 	streamGossip   = 'g'
 	streamInstance = 'i' // which run of a daemon answers here
@@ -101,8 +102,8 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// Shutdown implements memberlist.Transport. What listens waits until its last packet was taken, so it
-// ends first.
+// Shutdown implements memberlist.Transport. The listener waits until its last packet was taken, so
+// it ends first.
 func (t *transport) Shutdown() error {
 	err := t.NodeAwareTransport.Shutdown()
 	t.stop()

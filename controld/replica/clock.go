@@ -14,8 +14,8 @@ import (
 )
 
 // logClock has the log's time, which goes on from leader to leader: also while there is none, and
-// while a controller restarts. Each controller notes how far the log's time is ahead of its machine's
-// CLOCK_BOOTTIME whenever it applies an entry; the leader stamps entries by its own note. So no
+// while a controller restarts. Each controller notes the offset between log time and its machine's
+// CLOCK_BOOTTIME whenever it applies an entry. The leader stamps entries by its own note. So no
 // wall clock decides. On a follower the log's time stands still at the last entry. Apply never lets
 // it go back.
 type logClock struct {
@@ -37,9 +37,9 @@ type clockNote struct {
 	Ahead model.Instant `json:"ahead_ms"` // of CLOCK_BOOTTIME
 }
 
-// A note holds good for noteFor: an entry that comes late, or again when the log is read at the
-// start, shows less than the truth and never more. After that time it may be the machine's clock
-// that is fast.
+// A note is valid for noteFor. An entry that comes late, or is read again at the start, gives too
+// small an offset and never one too large. After that time it may be the machine's clock that is
+// fast.
 const (
 	noteFor   = time.Minute
 	saveEvery = time.Second

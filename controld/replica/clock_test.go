@@ -32,8 +32,8 @@ func viewAt(t *testing.T, at model.Instant, wall model.UnixMS) *state.View {
 	return m.view.Load()
 }
 
-// TestEntriesAreStampedByTheLogsClock notices that the time of the log in an entry comes from the
-// wall clock: a new log begins at 0, and goes on from its last entry after a restart.
+// TestEntriesAreStampedByTheLogsClock notices an entry whose log time comes from the wall clock. A
+// new log begins at 0, and continues from its last entry after a restart.
 func TestEntriesAreStampedByTheLogsClock(t *testing.T) {
 	cfg := consensus.DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr = "c1", t.TempDir(), "127.0.0.1:0"
@@ -89,8 +89,8 @@ func testClock(t *testing.T, dir string, boot *time.Duration) *logClock {
 }
 
 // TestTheLogsClockIsNoWallClock notices a log clock that is taken from the wall clock, at the start
-// or for what has passed since: leases and time limits would end early or late with each correction
-// of the wall clock.
+// or for elapsed time. Leases and time limits would then end early or late with each clock
+// correction.
 func TestTheLogsClockIsNoWallClock(t *testing.T) {
 	const base = 5_000
 	v := viewAt(t, base, WallNow())
@@ -112,8 +112,8 @@ func TestTheLogsClockIsNoWallClock(t *testing.T) {
 	is("when another leads", v, base)
 }
 
-// TestTheLogsTimeGoesOnWithoutALeader notices a log clock that begins at the last entry: what no
-// leader was there for would take no time, and jobs would run longer than is accounted.
+// TestTheLogsTimeGoesOnWithoutALeader notices a log clock that resumes at the last entry. Time
+// without a leader would then not count, and jobs would run longer than is accounted.
 func TestTheLogsTimeGoesOnWithoutALeader(t *testing.T) {
 	dir, boot := t.TempDir(), 100*time.Second
 	v := viewAt(t, 5_000, WallNow())
@@ -138,8 +138,8 @@ func TestTheLogsTimeGoesOnWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestAnEntryThatComesLateSetsNoClockBack notices that a slow answer sets the note back, and that a
-// note of a machine whose own clock is fast holds good for ever.
+// TestAnEntryThatComesLateSetsNoClockBack notices a slow answer that sets the note back. It also
+// notices a note of a machine with a fast clock that stays valid for ever.
 func TestAnEntryThatComesLateSetsNoClockBack(t *testing.T) {
 	boot := 100 * time.Second
 	v := viewAt(t, 1, WallNow())

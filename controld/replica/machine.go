@@ -37,9 +37,10 @@ type applied struct {
 	err   error // a refusal
 }
 
-// Apply carries out a group of proposals. Each gets an index of its own: the state counts commands,
-// not entries of the log, so that each change of a job or node has another index. A command that
-// cannot be read ends the process: without it this replica would differ from the others.
+// Apply carries out a group of proposals. Each command gets its own index. The state counts
+// commands rather than entries of the log, so that each change of a job or node has another index.
+// A command that cannot be read ends the process: without it this replica would differ from the
+// others.
 func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 	m.mu.Lock()
 	defer m.mu.Unlock()

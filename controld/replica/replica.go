@@ -1,6 +1,6 @@
-// Package replica is this controller's copy of the cluster's state: views of it, commands that
-// change it on every controller, and waiting until it has changed. The server and the leader share
-// one Replica.
+// Package replica is this controller's copy of the cluster's state. It offers views of the state,
+// commands that change it on every controller, and waits for changes. The server and the leader
+// share one Replica.
 package replica
 
 import (
@@ -58,8 +58,8 @@ func (r *Replica) View() *state.View { return r.machine.view.Load() }
 // view, so that no change is missed.
 func (r *Replica) Changed() <-chan struct{} { return r.machine.changed.wait() }
 
-// Wake closes the channel of Changed although the state is as before: something else is different
-// that its readers look at, such as which controller leads.
+// Wake closes the channel of Changed although the state is unchanged. It tells the readers of other
+// news, such as a new leader.
 func (r *Replica) Wake() { r.machine.changed.wake() }
 
 // Now returns the log's time, at least that of v. It stands still on a controller that does not

@@ -64,7 +64,7 @@ func (f *userJobs) of(user string, v *state.View) *jobList {
 	return u
 }
 
-// reset empties a list. What happened up to this index is not known any more.
+// reset empties a list. Changes up to this index are forgotten.
 func (u *jobList) reset(index uint64) {
 	u.jobs, u.changes, u.whole = nil, nil, index
 	u.last.Store(index)

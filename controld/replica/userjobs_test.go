@@ -63,8 +63,8 @@ func TestJobListsFollowTheState(t *testing.T) {
 	}
 }
 
-// TestARebuiltList remembers nothing of before, also of a user that has no jobs any more: a client
-// that keeps a list of them must learn of it.
+// TestARebuiltList forgets everything from before, also for a user without jobs. A client that
+// keeps a list of them must learn of it.
 func TestARebuiltList(t *testing.T) {
 	m := newMachine()
 	e := fsm.Entry{Stamp: model.Stamp{At: 1}, Command: fsm.SubmitJobs{Owner: user(1), Jobs: specs(job("x"))}}

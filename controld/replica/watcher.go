@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// watchers are the callers that wait for a condition on the state. Each condition is evaluated once
-// for all entries that were applied meanwhile, by one goroutine, so that a thousand long polls do
-// not all wake at each entry of the log. The zero value is ready.
+// watchers are the callers that wait for a condition on the state. One goroutine evaluates each
+// condition once for all entries that were applied meanwhile. So a thousand long polls do not all
+// wake at each entry of the log. The zero value is ready.
 type watchers struct {
 	mu  sync.Mutex
 	all map[*watcher]struct{}
