@@ -158,7 +158,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return loop(ctx) })
 	}
 	err := group.Wait()
-	// 3. What has begun comes to its end.
+	// 3. Actions that have begun come to their end.
 	a.workers.Wait()
 	if a.jobSteps.Manager != nil {
 		a.jobSteps.Wait()

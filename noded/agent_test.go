@@ -254,8 +254,8 @@ func TestLostShimIsReported(t *testing.T) {
 	})
 }
 
-// TestContainerThatIsGone shows that a container that is gone without a trace, as after a crash of
-// the machine, is reported, and that its bundle is removed.
+// TestContainerThatIsGone shows that a container without a trace, as after a crash of the machine,
+// is reported, and that its bundle is removed.
 func TestContainerThatIsGone(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
@@ -399,8 +399,8 @@ func (w *world) coresInUse(jobs int64) (running []container.ID) {
 	return running
 }
 
-// TestCoresAreExclusive notices cores of running jobs that are handed out again after the node
-// daemon was started anew, and cores of ended ones that never are.
+// TestCoresAreExclusive notices cores of running jobs that are handed out again after a restart of
+// the node daemon. It also notices cores of ended jobs that stay taken.
 func TestCoresAreExclusive(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		const jobs = 10 // on eight cores

@@ -103,8 +103,8 @@ func loginOn(t *testing.T, cluster *pkitest.Cluster, c Config) Config {
 	return c
 }
 
-// TestPartsOfADaemonRun notices a part that is not started, or that works on what is not this
-// daemon's: the agent, which registers the node, and the removal of old logs. A directory without
+// TestPartsOfADaemonRun notices a part that is not started, or that works for another daemon. The
+// parts are the agent, which registers the node, and the removal of old logs. A directory without
 // containers is of the cluster that the machine has joined last.
 func TestPartsOfADaemonRun(t *testing.T) {
 	isRoot(t)

@@ -231,8 +231,8 @@ func (k *keeper) saves() {
 	k.die()
 }
 
-// TestProcessesAreSavedForAMove notices a job that gets its signal although its processes can be saved,
-// one that is neither saved nor gets its signal, and one that goes on from an older image.
+// TestProcessesAreSavedForAMove notices a job that gets its signal although its processes can be
+// saved, and one that gets neither. It also notices a job that resumes from an older image.
 func TestProcessesAreSavedForAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, 1)
@@ -368,10 +368,10 @@ func TestASilentSourceFailsTheLaunch(t *testing.T) {
 	})
 }
 
-// TestAMoveSurvivesTheDaemons kills the daemon of the old node, or of the new one, at every call of a
-// move, until it was over before the call: of the journal, of the runtime, of the copy. A launch that
-// fails for that is tried again, as the controllers do. The job runs once, and with the files of its
-// last run.
+// TestAMoveSurvivesTheDaemons kills the daemon of the old or new node at every call of a move,
+// until the move ends before the call. The calls are those of the journal, the runtime and the
+// copy. A launch that fails for that is tried again, as the controllers do. The job runs once, and
+// with the files of its last run.
 func TestAMoveSurvivesTheDaemons(t *testing.T) {
 	for _, when := range []struct {
 		name     string

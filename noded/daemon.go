@@ -232,7 +232,7 @@ func (d *daemon) listen(context.Context) (err error) {
 }
 
 // listenAgain listens at an address. If any free port will do, it tries the port of the last daemon
-// first: other nodes ask this one there while no controller can tell them of another.
+// first. Other nodes call this port while no controller can tell them the new one.
 func listenAgain(addr, last string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if _, before, lost := net.SplitHostPort(last); err == nil && port == "0" && lost == nil {

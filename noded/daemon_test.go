@@ -115,7 +115,7 @@ func isRoot(t *testing.T) {
 }
 
 // TestADaemonFromStartToEnd notices a listener that answers a stranger, files that others may read,
-// parts that are not started, and what is left behind after the end.
+// parts that are not started, and remains after the end.
 func TestADaemonFromStartToEnd(t *testing.T) {
 	isRoot(t)
 	cluster := pkitest.New(t)

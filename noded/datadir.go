@@ -24,9 +24,9 @@ var usersShare = map[string]bool{"run": true, "progress": true, "shm": true, "tm
 // scripts, environments and output of all jobs, and the files from which root makes containers. It
 // makes the directory if there is none.
 //
-// A file of another account than root or the daemon's is refused, and so is a file to which others
-// may write: its content may be theirs. A file that others may only read is closed to them. Keys
-// are not mended, see [pki.Load].
+// A file is refused if its owner is neither root nor the daemon's account, or if others may write
+// to it. Its content may be theirs. A file that others may only read is closed to them. Keys are
+// not mended, see [pki.Load].
 func checkDataDir(dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir %s cannot be written: %w", dir, err)

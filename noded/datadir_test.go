@@ -12,9 +12,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// TestANodesDirectoryOfOthers is the attack of an account that reads other users' scripts and output
-// in a node's data directory, or puts a container of its own there for root to start, because the
-// directory was made or copied with a wide mode.
+// TestANodesDirectoryOfOthers plays the attack on a data directory that was made or copied with a
+// wide mode. An account reads other users' scripts and output there, or adds its own container for
+// root to start.
 func TestANodesDirectoryOfOthers(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	bundle := filepath.Join("containers", "1.1.0")

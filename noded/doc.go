@@ -20,8 +20,8 @@
 //   - jobsteps: the srun steps that programs start inside an allocation.
 //   - controllers: requests to the controllers, and the proxy for local users and jobs.
 //
-// Below them: container talks to the shims, bundle writes what a container is made from, oci computes
-// its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves output,
-// progress reads progress files, profile finds the rhythm of a GPU in samples, machine and gpu
-// describe the hardware.
+// Below them container talks to the shims, bundle writes the files of a container, and oci computes
+// its runtime spec. The journal keeps the facts that a restarted daemon needs, and logs keeps and
+// serves output. progress reads progress files, and profile finds the rhythm of a GPU in samples.
+// machine and gpu describe the hardware.
 package noded

@@ -26,9 +26,9 @@ func (w *world) tell(id container.ID, in time.Duration, to string) {
 	})
 }
 
-// TestTheEarlySignalSurvivesTheDaemon kills the daemon at every call that it makes to tell a job that
-// its time limit comes: the job is told once all the same, is not stopped, and the notice says until
-// when it may run.
+// TestTheEarlySignalSurvivesTheDaemon kills the daemon at every call with which it tells a job that
+// its time limit is near. The job is told once all the same and is not stopped, and the notice says
+// until when it may run.
 func TestTheEarlySignalSurvivesTheDaemon(t *testing.T) {
 	crashes := 0
 	for calls := 1; calls <= 8; calls++ {
@@ -74,8 +74,8 @@ func TestTheEarlySignalSurvivesTheDaemon(t *testing.T) {
 	}
 }
 
-// TestAfterTheEarlySignal: at the limit the notice and the signal of the stop follow, for all processes;
-// a preemption signals the shell of a script alone if the job says so.
+// TestAfterTheEarlySignal: at the limit the notice and the stop signal follow, for all processes. A
+// preemption signals only the shell of a script if the job says so.
 func TestAfterTheEarlySignal(t *testing.T) {
 	for _, c := range []struct {
 		to    string

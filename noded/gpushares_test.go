@@ -16,8 +16,8 @@ import (
 
 const gib = int64(1) << 30
 
-// sharing runs a story on a node with one GPU of 80 GiB, of which jobs 1 and 2 have a half each:
-// job 1 has declared 10 GiB of its memory, and job 2 its half. Their processes are 1 and 2.
+// sharing runs a story on a node with one GPU of 80 GiB. Jobs 1 and 2 have a half each. Job 1 has
+// declared 10 GiB of its memory, and job 2 its half. Their processes are 1 and 2.
 func sharing(t *testing.T, seed uint64, story func(w *world, a, b *assigned)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func (w *world) leavesGPU(pids ...int) { w.change(func() { w.onGPU["GPU-0"] = pi
 
 func (w *world) hasNotice(id container.ID) bool { return w.notice(id) != container.Notice{} }
 
-// TestAJobOverItsGPUMemory notices a job that is not told, one that is stopped although it has
-// freed memory, one that is not stopped, and a neighbour that suffers.
+// TestAJobOverItsGPUMemory notices a job that gets no notice, and one that is stopped although it
+// has freed memory. It also notices a job that is not stopped, and a neighbour that suffers.
 func TestAJobOverItsGPUMemory(t *testing.T) {
 	sharing(t, 1, func(w *world, a, b *assigned) {
 		w.uses(1, 10*gib+1)
@@ -102,8 +102,8 @@ func TestAJobOverItsGPUMemory(t *testing.T) {
 	})
 }
 
-// TestNeighboursKeepTheirGPU notices a job whose end waits for the processes of another one, and a
-// rest of it that is overlooked because others share the GPU.
+// TestNeighboursKeepTheirGPU notices a job whose end waits for the processes of another one. It
+// also notices leftovers of it that are overlooked because others share the GPU.
 func TestNeighboursKeepTheirGPU(t *testing.T) {
 	sharing(t, 1, func(w *world, a, b *assigned) {
 		w.leave(wid(1), container.Exit{})
@@ -174,8 +174,8 @@ func TestTheNoticeOfAStopStays(t *testing.T) {
 	})
 }
 
-// TestExcessAcrossRestarts kills the daemon at every call while a job uses too much: it is stopped
-// once, its end says why, and a notice does not outlive its reason.
+// TestExcessAcrossRestarts kills the daemon at every call while a job uses too much. The job is
+// stopped once, its end says why, and a notice does not outlive its reason.
 func TestExcessAcrossRestarts(t *testing.T) {
 	seen := 0
 	for calls := 1; calls <= 12; calls++ {

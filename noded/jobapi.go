@@ -133,9 +133,9 @@ func atMost(most, job int64, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		api.WriteProblem(w, http.StatusTooManyRequests, api.CodeLimit, fmt.Sprintf("%d commands of job %d on this node ask "+
-			"for something or wait for the end of a step, as many as may do so: wait until one has ended, or start more "+
-			"tasks by one srun", most, job))
+		api.WriteProblem(w, http.StatusTooManyRequests, api.CodeLimit, fmt.Sprintf("%d commands of job %d on this "+
+			"node are at work, the most that a job may have. Wait until one has ended, or start more tasks with one srun",
+			most, job))
 	})
 }
 

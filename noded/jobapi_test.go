@@ -139,8 +139,8 @@ func TestAJobSpeaksForItself(t *testing.T) {
 	}
 }
 
-// TestTheSocketOfAJobLivesAsItsJob: the next daemon opens it again under the same name, each task has
-// one, and the end of the container closes it with its connections.
+// TestTheSocketOfAJobLivesAsItsJob: the next daemon opens it again under the same name, and each
+// task has one. The end of the container closes it with its connections.
 func TestTheSocketOfAJobLivesAsItsJob(t *testing.T) {
 	own := container.ID{Job: 7, Attempt: 1, Worker: 2}
 	w := newJobWorld(t, own)
@@ -183,9 +183,9 @@ func TestTheSocketOfAJobLivesAsItsJob(t *testing.T) {
 	}
 }
 
-// TestStepsAreAskedForAtTheJobsSocket notices a request for a step that is not answered by the node of the
-// job's first worker, one of a process of another job, and one at another worker that does not go to the
-// controllers as a request about its own job.
+// TestStepsAreAskedForAtTheJobsSocket notices a step request that the node of the job's first
+// worker does not answer, and one of another job's process. It also notices a request at another
+// worker that the controllers do not get as one about its own job.
 func TestStepsAreAskedForAtTheJobsSocket(t *testing.T) {
 	own := container.ID{Job: 7, Attempt: 1}
 	w := newJobWorld(t, own)
@@ -227,8 +227,8 @@ func TestStepsAreAskedForAtTheJobsSocket(t *testing.T) {
 	}
 }
 
-// TestOneRequestTooMany notices a command that is not told that its job has too many of them on a node, and room
-// that is not free again.
+// TestOneRequestTooMany notices a command that is not told that its job has too many commands on a
+// node. It also notices room that is not freed again.
 func TestOneRequestTooMany(t *testing.T) {
 	come, leave := make(chan struct{}), make(chan struct{})
 	srv := httptest.NewServer(atMost(2, 7, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -34,8 +34,9 @@ func (w *world) withStep(id container.ID, to string) container.ID {
 	return part
 }
 
-// TestStepsAreStoppedWithTheirJob notices steps that are not asked to stop, a signal for which a job has
-// said that it is not for them, and a worker that leaves before the steps that it holds room for.
+// TestStepsAreStoppedWithTheirJob notices steps that are not asked to stop, and a signal that the
+// job has excluded steps from. It also notices a worker that leaves before the steps that use its
+// room.
 func TestStepsAreStoppedWithTheirJob(t *testing.T) {
 	for _, c := range []struct {
 		to      string
@@ -99,8 +100,9 @@ func TestTheEarlySignalOfSteps(t *testing.T) {
 	}
 }
 
-// TestPlainSignalsOfSteps notices a signal of a user for the programs of a job that its script gets too,
-// one for the script that its steps get, and one for all that something misses.
+// TestPlainSignalsOfSteps notices a user's signal for the programs that also reaches the script,
+// and a signal for the script that also reaches the steps. It also notices a signal for all that
+// misses some.
 func TestPlainSignalsOfSteps(t *testing.T) {
 	for to, want := range map[string][2]int{"": {1, 1}, jobspec.SignalScript: {1, 0}, jobspec.SignalPrograms: {0, 1}} {
 		scene(t, func(t *testing.T, w *world) {
@@ -119,8 +121,8 @@ func TestPlainSignalsOfSteps(t *testing.T) {
 	}
 }
 
-// TestTheHolderOfAStepThatIsLeft notices a job that goes on for ever because its shim did not answer once when
-// it was to end, and one that has ended and is still tried.
+// TestTheHolderOfAStepThatIsLeft notices a job that never ends because its shim once failed to
+// answer the end. It also notices one that has ended and is still tried.
 func TestTheHolderOfAStepThatIsLeft(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)
@@ -201,8 +203,8 @@ func TestUsageOfSteps(t *testing.T) {
 	})
 }
 
-// TestUsageBesideAWorker notices what processes beside a worker have used that is not told: while it runs, when it
-// has ended, and when its shim was lost.
+// TestUsageBesideAWorker notices unreported usage of processes beside a worker: while it runs, when
+// it has ended, and when its shim was lost.
 func TestUsageBesideAWorker(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*world)
@@ -263,8 +265,9 @@ func TestAStepEndsWithItsWorker(t *testing.T) {
 	})
 }
 
-// TestStepsMayFinishAfterTheirScript notices steps that are killed at once when the script of their job has
-// ended, that go on beyond the time that its task may take to stop, beyond that of a stop, or without a lease.
+// TestStepsMayFinishAfterTheirScript notices steps that are killed at once when the script of their
+// job has ended. It also notices steps that outlive the stop time of their task, a stop, or their
+// lease.
 func TestStepsMayFinishAfterTheirScript(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout jobspec.Seconds
@@ -316,8 +319,8 @@ func TestStepsMayFinishAfterTheirScript(t *testing.T) {
 	}
 }
 
-// TestStepsOfOtherNodesMayFinishToo notices a script whose end is reported while a step runs that only the
-// journal knows: the daemon was restarted, and the step runs on other nodes.
+// TestStepsOfOtherNodesMayFinishToo notices a script whose end is reported while a step still runs
+// that only the journal knows. The daemon was restarted, and the step runs on other nodes.
 func TestStepsOfOtherNodesMayFinishToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -361,8 +364,8 @@ func TestTheEndOfTheLastStepEndsItsJob(t *testing.T) {
 	})
 }
 
-// TestRowsSurviveTheDaemon notices the row of a step that a controller has not confirmed and that is not
-// reported by the next daemon, and one that is reported for ever.
+// TestRowsSurviveTheDaemon notices an unconfirmed step row that the next daemon does not report,
+// and one that is reported for ever.
 func TestRowsSurviveTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

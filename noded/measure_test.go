@@ -96,8 +96,8 @@ func uses(use, memory int64) func(string) gpu.Usage {
 	return func(string) gpu.Usage { return gpu.Usage{Utilisation: use, Memory: memory} }
 }
 
-// TestProfileBySteps shows that a profile is reported once, as soon as it is known, and that the time
-// in which the program starts is no part of it.
+// TestProfileBySteps shows that a profile is reported once, as soon as it is known. The start-up
+// time of the program does not count.
 func TestProfileBySteps(t *testing.T) {
 	gpuScene(t, func(t *testing.T, w *world) {
 		w.change(func() { w.usage = uses(0, 0) })
@@ -190,8 +190,8 @@ func TestProfileByRhythm(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotKnown shows that nothing is reported of a job of which too little is known, and that
-// its GPU is sampled fast for a bounded time only.
+// TestWhatIsNotKnown shows that a job with too few measurements gets no report. Its GPU is sampled
+// fast for a bounded time only.
 func TestWhatIsNotKnown(t *testing.T) {
 	steps := map[container.ID]int{wid(1): 10}
 	for name, c := range map[string]struct {
@@ -248,8 +248,8 @@ func TestWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestPackedRates shows that each job on a GPU has its rate reported once for each change of those
-// there, and that the time in which they come is no part of it.
+// TestPackedRates shows that each job on a GPU has its rate reported once for each change of the
+// jobs there. The time of the change itself does not count.
 func TestPackedRates(t *testing.T) {
 	gpuScene(t, func(t *testing.T, w *world) {
 		one, two := wid(1), wid(2)
@@ -307,8 +307,8 @@ func TestPackedRates(t *testing.T) {
 	})
 }
 
-// TestUsage shows that what a worker has used is reported with its end, that the time in which it
-// pauses is no part of it, and neither is what others use.
+// TestUsage shows that the usage of a worker is reported with its end. Its pauses and the usage of
+// others do not count.
 func TestUsage(t *testing.T) {
 	gpuScene(t, func(t *testing.T, w *world) {
 		started := time.Now()
@@ -368,8 +368,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestMeasuresAreKept shows that a measure is neither lost nor replaced by another one when the daemon
-// is killed before the controllers have it, and that a turn that is too short gives none.
+// TestMeasuresAreKept shows that a measure is neither lost nor replaced when the daemon is killed
+// before the controllers have it. A turn that is too short gives none.
 func TestMeasuresAreKept(t *testing.T) {
 	gpuScene(t, func(t *testing.T, w *world) {
 		id := wid(1)

@@ -79,8 +79,8 @@ func TestWitnessesKeepAJob(t *testing.T) {
 	})
 }
 
-// TestNoMajorityKeepsNoJob: neither silence nor a witness that has just started counts, and a lease that was
-// over stays so, for containers that are made later too.
+// TestNoMajorityKeepsNoJob: neither silence nor a witness that has just started counts. An expired
+// lease stays expired, for containers that are made later too.
 func TestNoMajorityKeepsNoJob(t *testing.T) {
 	witnessed(t, func(t *testing.T, w *world) {
 		w.change(func() { w.silent["n2"] = 20_000 })

@@ -48,8 +48,8 @@ func TestProgressIsSampled(t *testing.T) {
 	})
 }
 
-// TestBadProgressIsReported shows that a file of gigabytes of nonsense is reported as bad, once while it
-// does not grow, and costs this daemon a bounded amount of memory.
+// TestBadProgressIsReported shows that a file of gigabytes of nonsense is reported as bad, once
+// while it does not grow. It costs this daemon a bounded amount of memory.
 func TestBadProgressIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	scene(t, func(t *testing.T, w *world) {
@@ -128,8 +128,8 @@ func TestFindingsAreReported(t *testing.T) {
 	})
 }
 
-// TestProgressClassIsReported shows that the class of a job is reported when it changes, also if no
-// controller answers for a while, and that a job which names no metric has none.
+// TestProgressClassIsReported shows that a job's class is reported when it changes, also if no
+// controller answers for a while. A job that names no metric has no class.
 func TestProgressClassIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	scene(t, func(t *testing.T, w *world) {

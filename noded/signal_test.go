@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// TestPassSignal: a controller has a node pass a signal on, each time, and the job goes on; no other
-// caller does, and nothing is sent to what does not run.
+// TestPassSignal: a controller has a node pass a signal on, each time, and the job continues. No
+// other caller can do so, and a job that does not run gets no signal.
 func TestPassSignal(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)

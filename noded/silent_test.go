@@ -20,9 +20,9 @@ func (w *world) silence(id container.ID, silent, unknown bool) {
 	w.emit(id)
 }
 
-// TestASilentShimEndsNoJob has shims not answer while a container is about to start, while it runs, and over a
-// restart of the daemon. It notices a result that is reported although the container may run, a kill
-// without a reason, and a node that does not say what it waits for.
+// TestASilentShimEndsNoJob has shims not answer while a container is about to start, while it runs,
+// and over a restart of the daemon. It notices a result that is reported although the container may
+// run, and a kill without a reason. It also notices a node that hides the reason of its wait.
 func TestASilentShimEndsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -64,8 +64,8 @@ func TestAJobThatDoesNotPauseIsReported(t *testing.T) {
 	})
 }
 
-// TestASuspensionSurvivesTheDaemon kills the daemon at every call that it makes to suspend a job and
-// to have it go on: the job is suspended and goes on all the same, once, on cores of its own.
+// TestASuspensionSurvivesTheDaemon kills the daemon at every call with which it suspends and
+// resumes a job. The job is suspended and resumed all the same, once, on cores of its own.
 func TestASuspensionSurvivesTheDaemon(t *testing.T) {
 	for calls := 1; calls <= 12; calls++ {
 		for seed := range uint64(4) {

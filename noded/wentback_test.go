@@ -14,8 +14,8 @@ import (
 )
 
 // TestAStateThatWentBack: the controllers' state is restored from a backup. The node says so and
-// registers again. What the restored state knows goes on; what it does not know is neither killed
-// nor given another lease, and nothing new starts beside it, also not under its id.
+// registers again. A container that the restored state knows continues. An unknown container is
+// neither killed nor given another lease. Nothing new starts beside it, also not under its id.
 func TestAStateThatWentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

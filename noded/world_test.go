@@ -418,8 +418,8 @@ func (w *world) listed() *api.NodeAllocs {
 	return out
 }
 
-// checkSender notices requests that do not say which boot of the node they are of: the controllers
-// take what ran before a reboot for what runs now.
+// checkSender notices requests that do not name the boot of the node that sent them. Without it,
+// controllers would mistake jobs from before a reboot for running ones.
 func (l *life) checkSender(node, boot string) {
 	if node != "n1" || boot != "boot" {
 		l.t.Errorf("a request of node %q, boot %q", node, boot)

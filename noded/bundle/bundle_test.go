@@ -191,8 +191,8 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	}
 }
 
-// TestABundleIsOfItsOwner notices a job that gets group root, or another user's rights: in its
-// container, where its log and its secrets are opened, and in its files.
+// TestABundleIsOfItsOwner notices a job that gets group root or another user's rights. It looks at
+// the container, at how log and secrets are opened, and at the files.
 func TestABundleIsOfItsOwner(t *testing.T) {
 	d, shared := testStore(t)
 	a := testAlloc(shared)
@@ -243,8 +243,8 @@ func TestLogSettingsReachTheShim(t *testing.T) {
 	}
 }
 
-// TestMountsOfAJobAreGuarded notices a mount that the shim does not compare with what the job's user
-// reaches, and one that is not bound to the shared paths.
+// TestMountsOfAJobAreGuarded notices a mount that the shim does not compare with the files in reach
+// of the job's user. It also notices one that is not bound to the shared paths.
 func TestMountsOfAJobAreGuarded(t *testing.T) {
 	d, shared := testStore(t)
 	a := testAlloc(shared)
@@ -452,7 +452,7 @@ func TestRDMANodes(t *testing.T) {
 }
 
 // TestDriverLoadedAfterTheDaemon shows that a worker gets the device nodes that exist when it is
-// created, and that the one for CUDA is made if it is missing.
+// created. The node for CUDA is made if it is missing.
 func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making device nodes needs root")
@@ -643,8 +643,8 @@ func TestTheFilterOfSystemCalls(t *testing.T) {
 	}
 }
 
-// TestHostsFile: a hosts file is mounted over that of an image, and only over one: a mount point must
-// not be made in it, and a link may lead anywhere.
+// TestHostsFile: a hosts file is mounted only over the hosts file of an image. No mount point may
+// be made in the image, and a link may lead anywhere.
 func TestHostsFile(t *testing.T) {
 	d, _ := testStore(t)
 	d.hosts = func([]api.AllocNode) ([]byte, error) { return nil, nil }

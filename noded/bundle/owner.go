@@ -55,9 +55,9 @@ func newOwners() *owners {
 	return &owners{groups: groupsOf, now: time.Now}
 }
 
-// narrow returns a user with the groups that this machine knows it in. In place of a primary group
-// that it is not in, it gets that of this machine; an unknown user keeps a group of its own number. An
-// error wraps [ErrUserDatabase].
+// narrow returns a user with the groups that this machine knows it in. A user that is not in its
+// primary group gets the primary group that this machine has for it. An unknown user keeps a group
+// of its own number. An error wraps [ErrUserDatabase].
 func (o *owners) narrow(id model.Identity) (model.Identity, error) {
 	if o == nil {
 		return id, nil

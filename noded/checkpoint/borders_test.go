@@ -381,8 +381,8 @@ func TestCopiesThatWaitForOthers(t *testing.T) {
 	})
 }
 
-// TestAWorkerHasAFolderInAnyCase: anew, if none is left where it ran, on this node or on another; and over what is left
-// of a copy of its own.
+// TestAWorkerHasAFolderInAnyCase: a new one if none is left where it ran, on this node or another.
+// It also gets a folder over the remains of its own copy.
 func TestAWorkerHasAFolderInAnyCase(t *testing.T) {
 	for name, from := range map[string]*api.CheckpointSource{"it has not run": nil,
 		"here": {Attempt: 1, Node: "b"}, "elsewhere": {Attempt: 1, Node: "a"}} {

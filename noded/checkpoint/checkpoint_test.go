@@ -354,8 +354,8 @@ func entries(t testing.TB, list ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// TestHostileStreams notices an entry that a source may not send: one outside of the folder, in a
-// link, twice, of another type, or with more rights.
+// TestHostileStreams notices an entry that a source may not send: outside the folder, in a link,
+// twice, of another type, or with more rights.
 func TestHostileStreams(t *testing.T) {
 	files := tar.Header{Name: filesDir, Typeflag: tar.TypeDir, Mode: 0o755}
 	outside := t.TempDir()
@@ -433,8 +433,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// TestWhichFolderAWorkerBeginsWith notices a worker that begins with another folder than the last one
-// that it has left, and one that gets that of a job that had its id.
+// TestWhichFolderAWorkerBeginsWith notices a worker that starts with another folder than its last
+// one. It also notices a worker that gets the folder of an earlier job with the same id.
 func TestWhichFolderAWorkerBeginsWith(t *testing.T) {
 	src := &from{Store: prepared(t, "a", nil, 1)}
 	put(t, filepath.Join(src.Files(worker(1).ID), "step"), "at a")

@@ -117,8 +117,8 @@ func TestWhatASourceAnswers(t *testing.T) {
 	}
 }
 
-// TestWhichFolderIsTheLatest has folders of several attempts, workers, jobs and users: the last of the same
-// worker counts from the least attempt on, before that which is to begin.
+// TestWhichFolderIsTheLatest has folders of several attempts, workers, jobs and users. The latest
+// folder of the same worker wins, from the least attempt on and before the one that is to start.
 func TestWhichFolderIsTheLatest(t *testing.T) {
 	s := openStore(t, "a", nil)
 	for _, f := range []struct {

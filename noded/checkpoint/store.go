@@ -365,8 +365,8 @@ func (s *Store) open(ctx context.Context, id container.ID, from *api.CheckpointS
 }
 
 const (
-	// Part of the file system, and at most so many bytes, that copies leave free: the journal and
-	// the logs of the daemon lie there too.
+	// Copies leave a reserve free: one part in reservePart of the file system, at most reserveMax
+	// bytes. The journal and the logs of the daemon lie there too.
 	reservePart = 20
 	reserveMax  = 10 << 30
 )
@@ -384,8 +384,8 @@ func (s *Store) checkRoom(need int64) error {
 func (s *Store) leaves(need, free, all int64) error {
 	reserve := min(all/reservePart, reserveMax)
 	if need > free-reserve {
-		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, and %v stay free for the node "+
-			"itself: make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
+		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, and %v are reserved for the "+
+			"node: make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
 	}
 	return nil
 }

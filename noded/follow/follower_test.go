@@ -57,8 +57,8 @@ func (noGPUs) NeedRegistration() bool       { return false }
 
 var errFault = errors.New("injected fault")
 
-// TestAnswersInOrder notices an answer that is applied with another lease than its own, one of a state
-// that went back, and a state that went back for ever.
+// TestAnswersInOrder notices an answer that is applied with the wrong lease. It also notices the
+// answer of a state that went back, and a state that went back for ever.
 func TestAnswersInOrder(t *testing.T) {
 	n := &fakeNode{}
 	f := New(Config{Node: n, Log: slog.New(slog.DiscardHandler)})

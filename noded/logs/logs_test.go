@@ -265,8 +265,8 @@ func usersJob(t *testing.T, s *Store, id container.ID, user container.User, log 
 	}
 }
 
-// TestALogPathShowsNoFileOfOthers notices a log path that is opened as root when it is read: a job
-// would name a file of another account as its log, and read it with rota logs. This holds while the
+// TestALogPathShowsNoFileOfOthers notices a log path that is opened as root when it is read. A job
+// would name another account's file as its log and read it with rota logs. This holds while the
 // container exists, and after it is gone.
 func TestALogPathShowsNoFileOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {

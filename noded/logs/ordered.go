@@ -128,7 +128,7 @@ func inodeOf(f *os.File) uint64 {
 	return 0
 }
 
-// there reports whether the file of the present run still is what it was: its inode may have been
+// there reports whether the file of the present run is still the same file. Its inode may have been
 // given to a later file of the stream.
 func (r *orderedReader) there() bool { return r.file != nil && r.latest[r.owner] == r.nth }
 

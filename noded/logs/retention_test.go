@@ -66,9 +66,9 @@ func answerOf(t *testing.T, s *Store, id string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestTheOldestLogsGoFirst notices a node whose logs outgrow their bound, one that removes newer
-// logs before older ones or what is no log, and removals that neither the log of the node nor the
-// answer to a reader tells.
+// TestTheOldestLogsGoFirst notices a node whose logs outgrow their bound, and one that removes
+// newer logs first or other files. It also notices removals that the node's log and the answer to a
+// reader do not mention.
 func TestTheOldestLogsGoFirst(t *testing.T) {
 	now := time.Now()
 	s := storeAt(t, 0)

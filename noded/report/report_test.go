@@ -78,8 +78,8 @@ func row(id container.ID, state model.WorkerState) model.WorkerReport {
 	return model.WorkerReport{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: state}
 }
 
-// TestEachKindOfNewsStaysItself: the newest message of each kind is sent, in the form of a row that the
-// controllers know, and none replaces one of another kind.
+// TestEachKindOfNewsStaysItself: the newest message of each kind is sent, as a row that the
+// controllers know. No message replaces one of another kind.
 func TestEachKindOfNewsStaysItself(t *testing.T) {
 	result := row(wid(1), model.WorkerExited)
 	result.ExitCode = 3
@@ -141,8 +141,8 @@ func TestSamplesThatAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestRowsOfStepsArriveInOrder notices rows that overtake each other, or that come after the end of the
-// worker that has them, when no controller answers for a while and the daemon is restarted.
+// TestRowsOfStepsArriveInOrder notices rows that overtake each other, or that come after the end of
+// their worker. Meanwhile no controller answers for a while and the daemon restarts.
 func TestRowsOfStepsArriveInOrder(t *testing.T) {
 	o := NewOutbox()
 	id := container.ID{Job: 1, Attempt: 1}

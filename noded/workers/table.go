@@ -115,7 +115,7 @@ type worker struct {
 	coresShort bool      // its cores were not free
 	timer      *time.Timer
 
-	// What others have been told:
+	// Messages that have been sent:
 	lease        time.Time         // the end of the lease that its shim has, or would have if it were not leaseless
 	leaseless    bool              // its shim was told that it has no lease
 	lastReported model.WorkerState // the last state that was queued for a report

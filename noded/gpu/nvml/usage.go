@@ -73,8 +73,8 @@ func (n *driver) usage(uuid string) gpu.Usage {
 // perPercent is a percent in thousandths.
 const perPercent = 10
 
-// known returns a number of bytes, or [gpu.Unknown] in place of NVML's value for what the driver
-// cannot tell, such as the memory of a process on some systems.
+// known returns a number of bytes, or [gpu.Unknown] for NVML's "not available". Some systems cannot
+// tell, for example, the memory of a process.
 func known(bytes uint64) int64 {
 	if bytes >= 1<<62 {
 		return gpu.Unknown
