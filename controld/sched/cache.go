@@ -15,9 +15,9 @@ import (
 
 // Cache is the cycle cache. It runs cycles and keeps the memory of each for the next. So the next
 // cycle begins with memory that it can use, and need not look again at jobs that have not changed.
-// On a large cluster that, and the garbage collection, is most of what a decision costs. The plan
-// does not depend on it: it is that of [Cycle], whatever views the cache was used with before. The
-// zero value is ready for use. It is not for concurrent use.
+// On a large cluster, making it anew and the garbage collection are most of the cost of a decision.
+// The plan does not depend on the cache: it equals the plan of [Cycle], whatever views the cache
+// has seen. The zero value is ready for use. It is not for concurrent use.
 type Cache struct{ memory memory }
 
 // Cycle is the function [Cycle] with this cache.
@@ -25,15 +25,15 @@ func (c *Cache) Cycle(v *state.View, now model.Instant, p cluster.Policy) (fsm.C
 	return planOf(v, now, p, &c.memory)
 }
 
-// memory is what a cycle may find of an earlier cycle, and overwrites. The zero value is an empty
-// memory.
+// memory is the data that a cycle may take over from an earlier cycle and overwrite. The zero value
+// is an empty memory.
 type memory struct {
 	room       fit.Room
 	due        scratch.Pages[model.Instant] // when the first time limit or deadline of the attempts of a page is over
 	candidates preempt.Cache
 	headroom   rota.Cache
 	maxStarts  int     // of one cycle; 0: as the tunables say. Only tests set it
-	dry        *memory // of the cycles of which a dry run only records what they do; nil until there is one
+	dry        *memory // memory of the hypothetical cycles of a dry run; nil until there is one
 }
 
 // limit sets how many jobs a cycle starts at most.

@@ -24,11 +24,12 @@
 //
 // # Policies
 //
-// The rules above are policy standard. A policy is a value with a method for each of its phases, listed
-// in policies.go: see package policy. Policies that take room from running jobs do so in one way. A plan
-// keeps the room for the job that is to get it, by a reservation for a preemptor, which goes before all
-// others. It asks the victims to leave, each with the job's name. The state refuses such a stop when that
-// job does not wait any more. A job that has left for one that is gone goes first when it is back.
+// The rules above are policy standard. A policy is a value with a method for each of its phases,
+// listed in policies.go: see package policy. Policies that take room from running jobs do so in one
+// way. A plan keeps the room for the job that is to get it, by a reservation for a preemptor, which
+// goes before all others. It asks the victims to leave, each with the job's name. The state refuses
+// such a stop when that job does not wait any more. A job that left for a job that is gone by now
+// goes first when it is back.
 //
 // # Steering
 //
@@ -62,7 +63,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Cycle decides what to do at now, given everything in v. The plan may be empty: see
+// Cycle decides on the actions at now, for the state v. The plan may be empty: see
 // [fsm.CommitPlan.Empty]. One without actions may still note that the service order was checked, so
 // that this is not done again at every event. The second result is the next instant at which
 // another cycle could decide otherwise although nothing has changed by then; 0 if there is none. To
@@ -71,10 +72,10 @@ func Cycle(v *state.View, now model.Instant, p cluster.Policy) (fsm.CommitPlan, 
 	return planOf(v, now, p, new(memory))
 }
 
-// decide is one scheduling cycle: the phases in order, as docs/policy.md shows them. Each phase tries
-// things out on the scratch state and appends actions to its plan; no phase looks back. told is what
-// operators have told the scheduler, m the memory that the cycle may overwrite. Beside the scratch
-// state decide returns the policy at work, which explains the plan.
+// decide is one scheduling cycle: the phases in order, as docs/policy.md shows them. Each phase
+// tries things out on the scratch state and appends actions to its plan; no phase looks back. told
+// is the orders of operators, m the memory that the cycle may overwrite. Beside the scratch state
+// decide returns the policy at work, which explains the plan.
 func decide(v *state.View, now model.Instant, p cluster.Policy, told *steering.Steering,
 	m *memory) (*scratch.State, *policy.Answers) {
 	t := scratch.New(v, now, p, &m.room)
@@ -100,7 +101,7 @@ func decide(v *state.View, now model.Instant, p cluster.Policy, told *steering.S
 		rules.Shrink()
 	}
 
-	// 4. Serve: start what fits, in order, and reserve room for blocked queue heads.
+	// 4. Serve: start jobs that fit, in order, and reserve room for blocked queue heads.
 	rules.Serve()
 
 	// 5. Resize: give elastic jobs that have just started more of the free room. A cycle ends early if

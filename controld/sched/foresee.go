@@ -11,17 +11,17 @@ import (
 // a minute, and wait until a job has run for its least time.
 const foreseeCycles = 8
 
-// Foreseen is what a job that waits would have asked of running jobs.
+// Foreseen is the list of stops and resizes that a waiting job would cause.
 type Foreseen struct {
 	Displacements []steering.Displacement
 	After         model.Instant // from now on; 0: at once
 	DryRun        bool          // it would only be recorded: an operator has a dry run on
 }
 
-// Foresee returns which running jobs would be asked to leave for a job or for its members, whose ids
-// follow its own. It runs the cycles that would come next on the view, which stays as it is: the
-// first that asks a job to leave decides. Nothing of them is carried out, so that what ends or starts
-// meanwhile is not foreseen.
+// Foresee returns which running jobs would be asked to leave for a job or for its members, whose
+// ids follow its own. It runs the cycles that would come next on the view, which stays as it is:
+// the first that asks a job to leave decides. They are not carried out, so it does not foresee jobs
+// that end or start meanwhile.
 func Foresee(v *state.View, now model.Instant, p cluster.Policy, first, last model.JobID) Foreseen {
 	m := new(memory)
 	settings := v.Steering().WithoutDryRun()

@@ -11,8 +11,9 @@ import (
 // cluster exceeds it.
 const PartMost = 30_000
 
-// Parts divides a plan, in order, into numbered plans with at most so many actions and places each,
-// or one action. A replay divides in the same way, so that each entry of the log has its part.
+// Parts divides a plan, in order, into numbered plans with a bounded number of actions and places
+// each, or one action. A replay divides in the same way, so that each entry of the log has its
+// part.
 func Parts(plan fsm.CommitPlan, most int) iter.Seq[fsm.CommitPlan] {
 	return func(yield func(fsm.CommitPlan) bool) {
 		rest, first, size := plan.Actions, 0, 0

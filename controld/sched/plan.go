@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// planOf runs a cycle and returns its plan, with what a dry run adds to it, and the instant at which
-// another cycle is due.
+// planOf runs a cycle and returns its plan with the additions of a dry run, and the instant at
+// which another cycle is due.
 func planOf(v *state.View, now model.Instant, p cluster.Policy, m *memory) (fsm.CommitPlan, model.Instant) {
 	t, _ := decide(v, now, p, v.Steering(), m)
 	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), At: now, Rules: RulesVersion(p.Name), Actions: t.Actions,
@@ -23,10 +23,10 @@ func planOf(v *state.View, now model.Instant, p cluster.Policy, m *memory) (fsm.
 	return withDryRun(plan, wake, v, p, m)
 }
 
-// withDryRun adds to a plan what the cycle would have done to running jobs if there were no dry
-// run. A second cycle on the same view finds those, and nothing else of it is used. So the plan is
-// the same as if displacements were paused, whatever the policy does with room that it expects.
-// Only what is new is added, so that a cycle that finds the same again writes nothing into the log.
+// withDryRun adds to a plan the actions on running jobs that the cycle would have taken without the
+// dry run. A second cycle on the same view finds those, and nothing else of it is used. So the plan
+// is the same as if displacements were paused, whatever the policy does with room that it expects.
+// Only new ones are added, so that a cycle with the same result writes nothing into the log.
 func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p cluster.Policy,
 	m *memory) (fsm.CommitPlan, model.Instant) {
 	if m.dry == nil {
@@ -45,7 +45,7 @@ func withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, p cluste
 	return plan, wake
 }
 
-// displacements lists what a cycle asks of running jobs, for the sake of others or their own.
+// displacements lists the stops, moves and resizes that a cycle asks of running jobs.
 func displacements(t *scratch.State) (list []steering.Displacement) {
 	for _, a := range t.Actions {
 		if part := a.PartOf(); part != steering.Preemption && part != steering.Migration {

@@ -70,7 +70,7 @@ func Policies() []string {
 }
 
 // RulesVersion is the version of a policy's rules in this program. A plan of another version may
-// differ from what a cycle decides now.
+// differ from the present decision of a cycle.
 func RulesVersion(policy string) int { return policyNamed(policy).rules() }
 
 // policyNamed returns a policy by its name; "" stands for the first.

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Priority is a waiting job and what decides its place in the order.
+// Priority is a waiting job and the terms of its place in the order.
 type Priority struct {
 	Job      *model.Job
 	Position int // from 1; 0 of a job that cannot start now whatever is free
@@ -22,8 +22,8 @@ type Priority struct {
 }
 
 // Priorities lists the jobs that wait in the order in which a cycle at now comes to them. Jobs that
-// cannot start now come last: held, in back-off, or with open dependencies. Policies say what their
-// terms are; without hooks of their own jobs are ordered by class, priority and age.
+// cannot start now come last: held, in back-off, or with open dependencies. Policies name their
+// terms; without hooks of their own jobs are ordered by class, priority and age.
 func Priorities(v *state.View, now model.Instant, p cluster.Policy) []Priority {
 	t := scratch.New(v, now, p, new(fit.Room))
 	for _, r := range v.Reservations() {

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Explain computes why a job waits, as [Cycle] at now sees it. For a job that does not wait the
-// reason is what the state knows of it, and for an unknown id it is empty.
+// Explain computes why a job waits, as [Cycle] at now sees it. For a job that does not wait it is
+// the reason in the state, and for an unknown id it is empty.
 func Explain(v *state.View, now model.Instant, p cluster.Policy, id model.JobID) explain.Explanation {
 	return reasonsAt(v, now, p).Explain(id)
 }
@@ -23,13 +23,13 @@ func Reasons(v *state.View, now model.Instant, p cluster.Policy) func(model.JobI
 	return reasonsAt(v, now, p).Reason
 }
 
-// Shares lists accounts, parents first, each followed by its users, with what each has and should
-// have. It is the same for all policies.
+// Shares lists accounts, parents first, each followed by its users, with holdings and shares. It is
+// the same for all policies.
 func Shares(v *state.View, now model.Instant, p cluster.Policy) []fairshare.Share {
 	return fairshare.Shares(v, now, p)
 }
 
-// ExplainShare says how the share of an account comes about, nil if there is no such account.
+// ExplainShare shows how the share of an account is computed, nil for an unknown account.
 func ExplainShare(v *state.View, now model.Instant, p cluster.Policy, account string) *fairshare.ShareExplanation {
 	return fairshare.ExplainShare(v, now, p, account)
 }

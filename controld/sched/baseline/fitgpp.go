@@ -21,8 +21,8 @@ const (
 )
 
 // FitGppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from
-// best-effort ones, which are served strictly in order. Only jobs of one worker are chosen for by
-// what fits; for a gang, which the paper does not have, victims are Drawn at random.
+// best-effort ones, which are served strictly in order. Only jobs of one worker get victims by fit.
+// The paper has no gangs; for a gang victims are Drawn at random.
 type FitGppPolicy struct {
 	State      *scratch.State
 	starter    *Starter
@@ -44,10 +44,10 @@ func NewFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*FitGppPolicy
 	return policy.ServeOnly(p.serve)
 }
 
-// serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes
-// those of them that do not fit. But it is one queue, served strictly in order, so best-effort jobs
-// wait at the instant at which a trial-and-error job finds no room. From the next instant on its
-// room is reserved, and it blocks no job.
+// serve starts jobs that fit and makes room for trial-and-error jobs. Trial-and-error jobs come
+// first, and may pass others of their class that do not fit. But it is one queue, served strictly
+// in order, so best-effort jobs wait at the instant at which a trial-and-error job finds no room.
+// From the next instant on its room is reserved, and it blocks no job.
 func (p *FitGppPolicy) serve() {
 	blocked := false
 	for j := range p.of(jobspec.TE) {
@@ -75,9 +75,8 @@ func (p *FitGppPolicy) serve() {
 	}
 }
 
-// of yields the jobs of a class that may start, oldest first. One that was displaced comes at the
-// place of its submission, which is before all that have never run: they are served strictly in
-// order.
+// of yields the jobs of a class that may start, oldest first. A displaced job returns to the place
+// of its submission, before all jobs that have never run: jobs are served strictly in order.
 func (p *FitGppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		for j := range Waiting(p.State) {

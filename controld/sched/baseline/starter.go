@@ -46,8 +46,8 @@ func (s *Starter) StartWhole(j *model.Job) bool {
 	})
 }
 
-// StartAny starts whatever fits, in order. A job is not tried if it asks for at least as much as
-// one that has failed.
+// StartAny starts whatever fits, in order. A job is not tried if it asks for at least as much as a
+// job that has failed.
 func (s *Starter) StartAny(jobs iter.Seq[*model.Job]) {
 	var seen queue.Frontier
 	for j := range jobs {

@@ -19,11 +19,11 @@ const (
 	dragonIdle     = 60_000 // ms without action before jobs are scaled up
 )
 
-// Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers
-// on Kubernetes. Jobs start first come first served, as far as they fit, with as many workers as
-// there is room for. When the first job has waited for half a minute, workers are taken from
-// running jobs in the order of their start. When nothing has happened for a minute, running jobs
-// get what is free.
+// Dragon does the same as the DRAGON operator, which schedules jobs of parameter servers and
+// workers on Kubernetes. Jobs start first come first served, as far as they fit, with as many
+// workers as there is room for. When the first job has waited for half a minute, workers are taken
+// from running jobs in the order of their start. When nothing has happened for a minute, running
+// jobs get the free room.
 //
 // The weaknesses of the operator are kept. It frees room for the workers of the waiting job, but
 // not for its servers. Any job that fits takes that room. The clock for growing starts again as
@@ -129,8 +129,8 @@ func (d *dragonPolicy) greedy(g *fit.Gang, j *model.Job) ([]fit.Spot, bool) {
 	return slices.Concat(found...), whole
 }
 
-// cut makes what was found of the elastic part its size, and reports whether that is enough and all
-// other parts are whole.
+// cut sets the size of the elastic part to the spots found. It reports whether that is enough and
+// all other parts are whole.
 func (d *dragonPolicy) cut(g *fit.Gang, terms model.Elastic, found [][]fit.Spot) bool {
 	for i := range g.Parts() {
 		if i != terms.Part && len(found[i]) < g.At(i).Workers {
@@ -236,8 +236,8 @@ func (d *dragonPolicy) nextToLeave(f *elastic.RunningJob) int {
 	return last
 }
 
-// scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes
-// only once. If a job finds no more room on a node, it goes on to the next node with the same job.
+// scaleUp gives free room to running jobs, in the order of their start. It goes over the nodes only
+// once. If a job finds no more room on a node, it goes on to the next node with the same job.
 func (d *dragonPolicy) scaleUp() {
 	k := 0
 	for node := range d.state.View.Nodes() {

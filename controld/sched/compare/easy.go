@@ -52,8 +52,8 @@ func (p *easyReservation) pass(t *baseline.Starter, j *model.Job) {
 	})
 }
 
-// reserveFor looks ahead for a job: at which instant it fits, and what of the present room it will
-// need then.
+// reserveFor looks ahead for a job: at which instant it fits, and which part of the present room it
+// will need then.
 func reserveFor(t *reserve.Forecast, j *model.Job) *easyReservation {
 	g := t.State.Gang(j)
 	ends := endings(t)
@@ -78,7 +78,7 @@ func reserveFor(t *reserve.Forecast, j *model.Job) *easyReservation {
 	return p
 }
 
-// keepFor claims of the present room what a job needs of each node beyond what will have been freed
+// keepFor claims present room for a job: on each node its request less the room that will be freed
 // there by then.
 func keepFor(t *scratch.State, j *model.Job, need map[int]model.Request, then *fit.Room) *model.Reservation {
 	r := &model.Reservation{Job: j.ID}
@@ -93,8 +93,8 @@ func keepFor(t *scratch.State, j *model.Job, need map[int]model.Request, then *f
 	return r
 }
 
-// endings lists what the workers of all attempts give back, those of this cycle included, in the
-// order in which they leave.
+// endings lists the room that workers of all attempts will free, this cycle's starts included, in
+// the order of their ends.
 func endings(t *reserve.Forecast) []reserve.Release {
 	list := slices.Concat(t.ByNode()...)
 	reserve.SortReleases(list)

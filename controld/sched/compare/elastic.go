@@ -52,7 +52,7 @@ func (s *elasticPolicy) line() []*model.Job {
 	return list[:min(len(list), elasticDepth)]
 }
 
-// Serve starts what fits and makes way for what does not.
+// Serve starts jobs that fit and makes way for the others.
 func (s *elasticPolicy) Serve() {
 	line := s.line()
 	for i, j := range line {
@@ -110,8 +110,7 @@ func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, boo
 	return nil, false
 }
 
-// placeTogether places a gang on one node if it can, the one that is left with least, and else on
-// few.
+// placeTogether places a gang on one node if it can, the tightest one, and else on few.
 func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 	return t.Room.PlaceTogether(g, func(node int, free model.Request) float64 {
 		return fit.Length(free.Active,
@@ -217,7 +216,7 @@ func (s *elasticPolicy) grow() {
 	}
 }
 
-// worth is what one step more gains: speedup for each GPU, weighted by priority.
+// worth is the gain of one step more: speedup for each GPU, weighted by priority.
 func (s *elasticPolicy) worth(f *elastic.RunningJob) int64 {
 	loss := elastic.LossOf(s.state, f.Job)
 	width := f.Job.GPUEquivalentsOf(f.Request().Active) * int64(f.Terms.Step)

@@ -11,8 +11,8 @@ import (
 var lasLevels = [2]int64{3_250_000, 72_000_000}
 
 // LAS serves jobs by least attained service: levels of GPU time held so far, then age. At every
-// round what runs and does not belong to those that should is displaced for those that do
-// (discretised two-dimensional LAS).
+// round, running jobs outside the first in order are displaced for jobs inside (discretised
+// two-dimensional LAS).
 func LAS(t *scratch.State) {
 	minimum := model.Instant(t.Policy.MinRunMS)
 	displace(t, minimum, func(j *model.Job) int64 {

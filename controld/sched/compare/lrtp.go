@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// LRTP takes those with most of their time limit left, which is what it is told of how long they
-// run.
+// LRTP takes the jobs with most of their time limit left: the limit is all that it knows about run
+// times.
 func LRTP(t *scratch.State, cache *preempt.Cache) policy.Phases {
 	return baseline.NewFitGpp(t, cache, func(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang) bool {
 		return until(p, j, g, func() *preempt.Candidate {
@@ -45,7 +45,7 @@ func until(p *baseline.FitGppPolicy, j *model.Job, g *fit.Gang, next func() *pre
 	}
 }
 
-// timeLeft returns what is left of a job's time limit after all its attempts, in ms.
+// timeLeft returns the rest of a job's time limit after all its attempts, in ms.
 func timeLeft(j *model.Job, now model.Instant) int64 {
 	return int64(j.Limit)*1000 - scratch.RanInAll(j, now)
 }

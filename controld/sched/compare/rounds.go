@@ -16,7 +16,7 @@ import (
 // roundMS is how often the preemptive baselines displace jobs.
 const roundMS = 60_000
 
-// ranked is a waiting or running job and what decides its turn: less comes first.
+// ranked is a waiting or running job and its rank: less comes first.
 type ranked struct {
 	job   *model.Job
 	level int64
@@ -85,8 +85,8 @@ func admit(t *scratch.State, list []ranked) {
 	}
 }
 
-// startRanked starts waiting jobs that fit, in order, and reports whether one that should run does
-// not.
+// startRanked starts waiting jobs that fit, in order, and reports whether a job that should run
+// does not.
 func startRanked(s *baseline.Starter, list []ranked) (blocked bool) {
 	var seen queue.Frontier
 	for i := range list {

@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// LeastRemaining serves jobs by what is left of their time limit, which is what srtf is told of how
-// long they run.
+// LeastRemaining serves jobs by the rest of their time limit: the limit is all that srtf knows
+// about run times.
 func LeastRemaining(t *scratch.State) {
 	displace(t, model.Instant(t.Policy.MinRunMS), func(j *model.Job) int64 {
 		if j.Limit <= 0 {

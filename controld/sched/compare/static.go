@@ -23,7 +23,7 @@ func Static(t *scratch.State) {
 }
 
 // fixSize sets the size of an elastic job that waits to the most that the cluster could hold if it
-// were empty. False: it could not hold the least.
+// were empty. False: the empty cluster is too small for the job's minimum.
 func fixSize(t *scratch.State, c *queue.Contender) bool {
 	g := c.Gang(t)
 	terms, elastic := c.Job.Elastic()

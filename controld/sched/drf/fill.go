@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Settle works out what each node is entitled to and what its share is. Later notes change holdings
-// only, until it is called again. influence, in thousandths, is how much past usage counts when
-// spare capacity is divided. 0 means not at all. With 1000, a node that recently used twice its
-// part gets no spare capacity as long as others want it.
+// Settle computes the entitlement and the share of each node. Later notes change holdings only,
+// until it is called again. influence, in thousandths, is how much past usage counts when spare
+// capacity is divided. 0 means not at all. With 1000, a node that recently used twice its part gets
+// no spare capacity as long as others want it.
 func (t *Tree) Settle(influence int64) {
 	t.Entitle()
 	t.root.due, t.root.share, t.root.line = one, one, one
 	t.root.divide(influence)
 }
 
-// Entitle works out what each node is entitled to and no more, which is what [TreeNode.Within],
-// [TreeNode.Holding] and [TreeNode.Limited] go by.
+// Entitle computes only the entitlements of all nodes, for [TreeNode.Within], [TreeNode.Holding]
+// and [TreeNode.Limited].
 func (t *Tree) Entitle() {
 	t.root.ask()
 	all := &entitlements{parts: make([]entitlement, len(t.live))}
@@ -30,15 +30,15 @@ func (t *Tree) Entitle() {
 	t.root.measure(make(Amount, len(t.live)))
 }
 
-// entitlement is the part of a resource that a node is entitled to; not set for one that does not
-// count.
+// entitlement is the part of one resource that a node is entitled to; not set if the resource does
+// not count.
 type entitlement struct {
 	part Fraction
 	set  bool
 }
 
-// entitlements are what a node is entitled to of each resource. Siblings that are all entitled to
-// the same share one, and it does not change then.
+// entitlements are a node's entitlement for each resource. Siblings that are all entitled to the
+// same share one, and it does not change then.
 type entitlements struct {
 	parts []entitlement
 	most  Amount   // of each resource that is within the part
@@ -59,7 +59,7 @@ func (t *entitlements) limited(limit, live Amount) *entitlements {
 	return next.settle(live)
 }
 
-// settle fills in what follows from the parts.
+// settle fills in the fields that follow from the parts.
 func (t *entitlements) settle(live Amount) *entitlements {
 	t.most, t.due = make(Amount, len(live)), zero
 	for r := range t.parts {
@@ -83,10 +83,10 @@ func (n *TreeNode) ask() {
 	}
 }
 
-// entitle divides what a node is entitled to among its children, and so on.
+// entitle divides a node's entitlement among its children, and so on.
 func (n *TreeNode) entitle() {
 	split := n.prepare()
-	rest := one // what part of its own the node's configured children leave, of that resource of which they leave least
+	rest := one // part of the node's entitlement that the configured children leave, of the resource of which they leave least
 	for r, whole := range n.entitled.parts {
 		if n.tree.live[r] > 0 {
 			rest = least(rest, n.grant(r, whole))
@@ -106,8 +106,8 @@ func (n *TreeNode) entitle() {
 	}
 }
 
-// prepare makes place for the entitlements of children with a quota, and counts those that split
-// what is left.
+// prepare allocates the entitlements of children with a quota, and counts the children that split
+// the rest.
 func (n *TreeNode) prepare() (split int) {
 	for _, c := range n.children {
 		switch {
@@ -122,8 +122,7 @@ func (n *TreeNode) prepare() (split int) {
 	return split
 }
 
-// splitRest gives a part of what a node is entitled to to each child that is active and deserves
-// nothing by itself.
+// splitRest gives an equal part of the rest to each child that is active and has no quota.
 func (n *TreeNode) splitRest(each Fraction) {
 	t := &entitlements{parts: make([]entitlement, len(n.entitled.parts))}
 	for r, whole := range n.entitled.parts {
@@ -144,8 +143,8 @@ func (n *TreeNode) deserves() bool {
 	return n.terms.Deserved != nil && slices.ContainsFunc(n.terms.Deserved, func(a int64) bool { return a != Unset })
 }
 
-// grant gives a node's children what they deserve of a resource by the configuration, scaled down
-// to whole if it is more. An unset limit sets no bound. It returns what part of whole is left.
+// grant gives a node's children their configured quotas of a resource, scaled down to whole if they
+// are more. An unset limit sets no bound. It returns the part of whole that is left.
 func (n *TreeNode) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
@@ -169,7 +168,7 @@ func (n *TreeNode) grant(r int, whole entitlement) Fraction {
 	return zero
 }
 
-// part returns what part of all an amount is; none of nothing.
+// part returns an amount as a part of all; zero if all is zero.
 func part(amount, all int64) Fraction {
 	if all <= 0 || amount <= 0 {
 		return zero
@@ -227,7 +226,7 @@ func (n *TreeNode) divide(influence int64) {
 	if left := n.share.Minus(given); left.Sign() > 0 {
 		rates := n.rates(influence)
 		left = n.fill(left, rates)
-		if left.Sign() > 0 { // nodes that have used too much get what the others leave
+		if left.Sign() > 0 { // weights of overusers became 0: they get the others' leftovers
 			for i, c := range n.children {
 				if c.active && rates[i].Sign() == 0 {
 					rates[i] = fraction(c.terms.Weight, 1)
@@ -245,8 +244,8 @@ func (n *TreeNode) divide(influence int64) {
 	}
 }
 
-// rates returns in what proportion the children of a node get spare capacity: by weight, and less
-// the more of late usage was theirs.
+// rates returns the proportion in which a node's children get spare capacity: their weights,
+// corrected by recent usage.
 func (n *TreeNode) rates(influence int64) []Fraction {
 	weights, usage := int64(0), zero
 	for _, c := range n.children {
@@ -270,8 +269,8 @@ func (n *TreeNode) rates(influence int64) []Fraction {
 	return rates
 }
 
-// corrected lowers a weight whose owner has had more than that part of late usage, and raises it if
-// less; not below 0.
+// corrected lowers a weight if its owner used more than its part of late, and raises it if less. It
+// never goes below 0.
 func corrected(weight, had, influence Fraction) Fraction {
 	d := weight.Plus(weight.Minus(had).Times(influence))
 	if d.Sign() < 0 {

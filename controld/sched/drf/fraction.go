@@ -9,7 +9,7 @@ import (
 
 // Fraction is an exact rational number. It never changes. The zero value is 0.
 //
-// A tree is settled anew in every cycle. Nearly all of its numbers are parts of the live cluster or
+// Every cycle settles the tree again. Nearly all of its numbers are parts of the live cluster or
 // sums of such parts, so their numerators and denominators fit 64 bits. So fractions are kept in 64
 // bits, unreduced while they fit. math/big takes only the numbers that do not fit even in lowest
 // terms. Which form a number has says nothing about it: operations are exact in both.
@@ -18,7 +18,7 @@ type Fraction struct {
 	rat      *big.Rat // if it does not fit; the rest is unused then
 }
 
-// zero and one are the ends of all parts.
+// zero and one are the smallest and the largest part of a whole.
 var zero, one = fraction(0, 1), fraction(1, 1)
 
 // fraction returns n/d; d must be positive.

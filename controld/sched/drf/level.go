@@ -5,7 +5,7 @@ import "slices"
 // filling is one child while its parent's share is divided.
 type filling struct {
 	node *TreeNode
-	rate Fraction // in what proportion it gets what is over
+	rate Fraction // its part of spare capacity relative to its siblings
 	full Fraction // level at which it has all that it could make use of
 }
 
@@ -53,8 +53,8 @@ func level(line []filling, left, total Fraction) (top, rest Fraction) {
 	return at.Plus(left.Over(total)), left
 }
 
-// settle gives one child what it gets at a level. Its line is that of another child with the same
-// entitlements and rate, if that is known.
+// settle sets the share of one child at a level. It copies the line of another child with the same
+// entitlements and rate, if one is known.
 func (f *filling) settle(top *Fraction, like *filling) {
 	n := f.node
 	if like != nil && like.rate == f.rate && like.node.due == n.due {
@@ -62,7 +62,7 @@ func (f *filling) settle(top *Fraction, like *filling) {
 	} else {
 		n.line = n.due.Plus(f.rate.Times(*top))
 	}
-	n.share = n.line // a node that wants more has what it is due, and then as much as all
+	n.share = n.line // a node that wants more gets its entitlement, and then as much as all
 	if f.full.cmp(top) <= 0 {
 		n.share = n.demand
 	}

@@ -2,18 +2,19 @@ package drf
 
 import "cmp"
 
-// Share returns what part of the live cluster a node should have now, by its dominant resource.
+// Share returns the part of the live cluster that a node should have now, by its dominant resource.
 func (n *TreeNode) Share() Fraction { return n.share }
 
-// Due returns what part of the cluster a node is entitled to whatever others ask for.
+// Due returns the part of the cluster that a node is entitled to whatever others ask for.
 func (n *TreeNode) Due() Fraction { return n.due }
 
-// DuePart returns so many thousandths of what a node is due.
+// DuePart returns the given thousandths of a node's entitlement.
 func (n *TreeNode) DuePart(thousandths int64) Fraction {
 	return n.due.Times(fraction(thousandths, 1000))
 }
 
-// Holding returns what part of the live cluster a node holds together with more, which may be nil.
+// Holding returns the part of the live cluster that a node holds together with more, which may be
+// nil.
 func (n *TreeNode) Holding(more Amount) Fraction {
 	if more == nil {
 		return n.dominant(n.held)
@@ -31,8 +32,8 @@ func (n *TreeNode) Above() bool {
 	return h.Cmp(n.share) > 0 && h.Cmp(n.due) > 0
 }
 
-// Within reports whether a node that gets more is still within what it is entitled to in every
-// resource that counts.
+// Within reports whether a node with more stays within its entitlement in every resource that
+// counts.
 func (n *TreeNode) Within(more Amount) bool {
 	for r, most := range n.entitled.most {
 		if n.held[r]+more[r] > most {
@@ -67,8 +68,8 @@ func (n *TreeNode) Bounded() bool {
 // of time of [TreeNode.Use].
 func (n *TreeNode) Usage() Fraction { return n.dominant(n.Used()) }
 
-// Ratio returns a node's past usage over what it would have been had it always held what it is
-// entitled to while it was active. Holdings of the node do not change it.
+// Ratio returns a node's past usage relative to its entitlement over the time that it was active.
+// Holdings of the node do not change it.
 func (n *TreeNode) Ratio() Ratio {
 	if n.ratio == nil {
 		usage := n.Usage() // which also finds out for how long the node has been active
@@ -94,7 +95,7 @@ func ratio(of, over Fraction) Ratio {
 	return Ratio{value: of.Over(over)}
 }
 
-// Value returns what a ratio comes to, false if it is infinite.
+// Value returns a ratio as a number, false if it is infinite.
 func (r Ratio) Value() (Fraction, bool) { return r.value, !r.infinite }
 
 // Compare orders ratios, infinite ones last and alike.
@@ -120,14 +121,14 @@ func Compare(a *TreeNode, moreA Amount, b *TreeNode, moreB Amount) int {
 	return x.Compare(&y)
 }
 
-// Candidate is a node that may get more: what it would hold then is worked out once for many
+// Candidate is a node with an additional amount. Its holdings are computed once for many
 // comparisons.
 type Candidate struct {
 	node  *TreeNode
 	holds Fraction
 }
 
-// Candidate returns the node as one that may get more. It is outdated when holdings change.
+// Candidate returns the node with an additional amount. It is outdated when holdings change.
 func (n *TreeNode) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
 
 // Compare says which of two comes first: the less saturated one, then the smaller holding, then the

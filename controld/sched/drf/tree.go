@@ -1,6 +1,6 @@
 // Package drf divides a cluster among accounts and users by dominant resource fairness, in a
-// hierarchy and with weights and quotas. It says what each is due, which of them is furthest from
-// that, and which comes next.
+// hierarchy and with weights and quotas. It computes the entitlement of each and finds the one
+// furthest below it, which comes next.
 //
 // A [Tree] has accounts as inner nodes and users as leaves. Holdings, requests and past usage are
 // noted at the leaves and add up towards the root. [Tree.Settle] then divides the cluster from the
@@ -37,15 +37,15 @@ const (
 	Models // the first model, also in thousandths
 )
 
-// Unset stands in an Amount that is configured for a resource of which nothing is said.
+// Unset marks a resource without a configured number in an Amount.
 const Unset int64 = -1
 
 // Amount is how much of each resource of a tree. All amounts of one tree are of the same length.
 type Amount []int64
 
-// Terms are what is configured of an account or a user.
+// Terms are the configuration of an account or a user.
 type Terms struct {
-	Weight   int64  // in what proportion it gets what is over; 0 counts as 1
+	Weight   int64  // relative part of spare capacity; 0 counts as 1
 	Deserved Amount // may have resources Unset; nil: nothing said
 	Limit    Amount // likewise
 }
@@ -53,8 +53,8 @@ type Terms struct {
 // Tree is the accounts and users of a cluster.
 type Tree struct {
 	root       *TreeNode
-	configured Amount // of what deserved amounts are parts
-	live       Amount // of what held amounts are parts
+	configured Amount // quotas are parts of it
+	live       Amount // holdings are parts of it
 	accounts   map[string]*TreeNode
 	past       func(*TreeNode) // see Remember
 	watch      func(*TreeNode) // see Watch
@@ -83,7 +83,7 @@ type TreeNode struct {
 	entitled *entitlements // parts of the cluster
 	ratio    *Ratio        // see Ratio; nil until it is needed
 	demand   Fraction      // dominant part that it could make use of
-	due      Fraction      // dominant part of what it is entitled to
+	due      Fraction      // dominant part of its entitlement
 	share    Fraction
 	line     Fraction
 }
@@ -138,7 +138,7 @@ func (t *Tree) AddUser(account *TreeNode, name string, terms Terms) *TreeNode {
 	return t.node(name, true, account, terms)
 }
 
-// Children returns what is directly below a node: accounts, then users, each by name. The caller
+// Children returns the direct children of a node: accounts, then users, each by name. The caller
 // must not change it.
 func (n *TreeNode) Children() []*TreeNode { return n.children }
 
@@ -195,10 +195,11 @@ func (n *TreeNode) up(do func(*TreeNode)) {
 	}
 }
 
-// Held returns what is held at a node and below. The caller must not change it.
+// Held returns the holdings at a node and below. The caller must not change it.
 func (n *TreeNode) Held() Amount { return n.held }
 
-// Used returns what has been noted with Use at a node and below. The caller must not change it.
+// Used returns the usage that was noted with Use at a node and below. The caller must not change
+// it.
 func (n *TreeNode) Used() Amount {
 	if n.summed {
 		return n.used
@@ -214,7 +215,7 @@ func (n *TreeNode) Used() Amount {
 	return n.used
 }
 
-// Terms returns what was configured of a node, its weight at least 1.
+// Terms returns a node's configuration, its weight at least 1.
 func (n *TreeNode) Terms() Terms { return n.terms }
 
 func (a Amount) add(b Amount) {

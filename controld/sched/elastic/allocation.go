@@ -20,7 +20,7 @@ type Prospect struct {
 	terms model.Elastic
 	curve Curve
 	Left  int64 // service, as model.Job.Attained counts it
-	most  int   // workers that are worth their room
+	most  int   // the most workers that are worth their room
 	Size  int   // workers it should have
 	asks  model.Request
 }
@@ -76,7 +76,7 @@ func NewAllocation(z *Sizing, running []*RunningJob, waiting []*model.Job) *Allo
 		o := p.offers[last]
 		p.offers = p.offers[:last]
 		p.give(o.to, o.size)
-		p.offer(o.to) // what does not fit any more may with fewer
+		p.offer(o.to) // a smaller size may still fit
 	}
 	return p
 }
@@ -89,11 +89,11 @@ func (p *Allocation) Due(j *model.Job) (size int, left int64) {
 	return p.sizing.Fitting(j, WorthPM), p.Left(j, j.Attained())
 }
 
-// offer is the next workers of a job and what they are worth.
+// offer is a job's next size and its worth.
 type offer struct {
 	to    *Prospect
 	size  int
-	worth int64 // what they do, by its power, for how much the job needs still
+	worth int64 // power of their gain for each second that the job still needs
 }
 
 // add takes a job in.
@@ -104,7 +104,7 @@ func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int
 	p.Of[j.ID] = o
 }
 
-// give lets a job have so many workers if the pool has room for them; else the job stays as it is.
+// give sets a job's size if the pool has room for it; else the job keeps its size.
 func (p *Allocation) give(o *Prospect, size int) {
 	if need := o.asks.Times(size - o.Size); fit.Within(need, p.pool) {
 		p.pool = p.pool.Minus(need)
@@ -172,13 +172,13 @@ func (p *Allocation) Left(j *model.Job, had int64) int64 {
 	return max(all-had, all/tunables.LeftPart)
 }
 
-// kind is the user and the name that jobs have in common which are taken to be alike.
+// kind is a user and a job name. Jobs of one kind are taken to be alike.
 type kind struct{ user, name string }
 
 func kindOf(j *model.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
 
-// mostHad returns the most service that one of the elastic jobs of a kind that run has had, which
-// is looked at once a cycle.
+// mostHad returns, by kind, the most service that a running elastic job has had. It is computed
+// once a cycle.
 func (p *Allocation) mostHad() map[kind]int64 {
 	if p.longest == nil {
 		p.longest = map[kind]int64{}
@@ -189,11 +189,11 @@ func (p *Allocation) mostHad() map[kind]int64 {
 	return p.longest
 }
 
-// Lasts returns for how long a job runs with workers that are so fast, in ms.
+// Lasts returns the remaining run time at a rate, in ms.
 func (o *Prospect) Lasts(rate int64) int64 {
 	one := max(1, o.curve.At(o.terms.Min)/int64(o.terms.Min))
 	return model.MulDiv(model.TimeOf(o.Left, o.Width()), one, max(1, rate))
 }
 
-// Width is for how many thousandths of a GPU one worker counts.
+// Width is the GPU equivalents of one worker, in thousandths.
 func (o *Prospect) Width() int64 { return o.job.GPUEquivalentsOf(o.asks.Active) }

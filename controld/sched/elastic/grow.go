@@ -12,7 +12,7 @@ import (
 func RestartCost(j *model.Job) int64 {
 	terms, _ := j.Elastic()
 	if terms.Signal {
-		return 0 // it goes on while it is resized
+		return 0 // it keeps running while it is resized
 	}
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		a := &j.Attempts[i]

@@ -15,15 +15,15 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// RunningJob is an elastic job that runs, and what the cycle at hand makes of it.
+// RunningJob is a running elastic job with the changes that this cycle plans for it.
 type RunningJob struct {
 	Job     *model.Job
 	Attempt *model.Attempt
 	Terms   model.Elastic
 	Size    int           // elastic workers it has
 	Nodes   []int         // where they are, by their numbers from the first elastic one
-	Broken  []int         // those with a broken GPU, by the same numbers: their room is of no use to others
-	Leave   []int         // those that are to leave, by the same numbers
+	Broken  []int         // numbers of those with a broken GPU: their room is of no use to others
+	Leave   []int         // numbers of those that are to leave
 	Join    []model.Place // where further ones are to be
 }
 
@@ -123,7 +123,7 @@ func LossOf(t *scratch.State, j *model.Job) int64 {
 	return lossBetween(list[len(list)-2], list[len(list)-1])
 }
 
-// lossBetween returns the loss of which two measurements tell, the second one of the greater size.
+// lossBetween returns the loss that two measurements imply, the second at the larger size.
 func lossBetween(a, b estimate.StepRate) int64 {
 	// q is how much less each worker does at the greater size: (1+c(b-1))/(1+c(a-1)).
 	const unit = 1_000_000
@@ -147,8 +147,8 @@ func Speedup(n int, loss int64) int64 {
 }
 
 // Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay
-// together, the greatest numbers first.
-// Of one that is resized while it runs the last leave.
+// together, the greatest numbers first. If the job is resized while it runs, the last workers
+// leave.
 func (f *RunningJob) Drop(n int) {
 	if f.Terms.Signal {
 		for range min(n, f.Size-len(f.Leave)) {
@@ -249,7 +249,7 @@ func beside(r *fit.Room, g *fit.Gang, f *RunningJob, n int) []fit.Spot {
 	return spots
 }
 
-// Resize plans what has been made of a job, if anything has.
+// Resize adds the planned changes of a job to the plan, if there are any.
 func (f *RunningJob) Resize(t *scratch.State, beneficiary model.JobID) {
 	if len(f.Leave)+len(f.Join) == 0 {
 		return

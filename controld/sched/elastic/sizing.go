@@ -12,11 +12,11 @@ import (
 // How much each worker must do for a size to be worth its room. Evidence: cmd/lab/papers.md,
 // "Elastic jobs with measured speeds".
 const (
-	WorthPM     = 800 // thousandths of the work that each worker does at best which each must do
-	IdleWorthPM = 650 // the same for workers that take room which is idle
+	WorthPM     = 800 // thousandths: least work of each worker, relative to its best
+	IdleWorthPM = 650 // the same for workers in idle room
 )
 
-// Curve is the speed of jobs like one by their number of workers, on one node or on several. It is
+// Curve is the speed of a kind of job by number of workers, on one node or on several. It is
 // measured where such jobs have run, and estimated beyond.
 type Curve struct {
 	near, apart speeds
@@ -26,7 +26,7 @@ type Curve struct {
 // speeds are known speeds by the number of workers, ascending.
 type speeds struct {
 	known []estimate.StepRate
-	loss  int64 // of workers beyond the greatest size measured
+	loss  int64 // of workers beyond the largest measured size
 }
 
 func newSpeeds(known []estimate.StepRate) speeds {
@@ -37,8 +37,8 @@ func newSpeeds(known []estimate.StepRate) speeds {
 	return p
 }
 
-// CurveOf returns what is known of jobs of the same user and name. The speed of a single worker is
-// the first point of both curves.
+// CurveOf returns the known speeds of jobs of the same user and name. The speed of a single worker
+// is the first point of both curves.
 func (z *Sizing) CurveOf(j *model.Job) Curve {
 	var near, apart []estimate.StepRate
 	for _, p := range z.state.View.Statistics().StepRatesOf(j) {
@@ -152,7 +152,7 @@ func (z *Sizing) mostWorkers(j *model.Job, terms model.Elastic) int {
 	return int(n) / terms.Unit * terms.Unit
 }
 
-// capacities are what bounds how many workers one job grows to.
+// capacities bound the size of one job.
 type capacities struct {
 	part    model.Vector   // of all nodes that are up
 	largest model.Vector   // the most that one of them has

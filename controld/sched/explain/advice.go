@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// advice suggests what would let a job start sooner, or says nothing when waiting is all there is.
+// advice suggests changes that let a job start sooner. It is "" if only waiting helps.
 func advice(t *scratch.State, j *model.Job, name string, why model.Reason) string {
 	switch why.Code {
 	case model.ReasonHeldUser, model.ReasonMaxRequeue, model.ReasonLaunchFailure, model.ReasonNeverMet:

@@ -16,8 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// AfterPreemption says whether a waiting job would fit if jobs of lower precedence left, and what
-// keeps them from being asked to.
+// AfterPreemption says whether a waiting job would fit if jobs of lower precedence left, and the
+// rules that spare them.
 type AfterPreemption struct {
 	By     model.Cause // the rule by which jobs could leave for it: te, reclaim or order
 	Jobs   int         // that run with lower precedence
@@ -45,8 +45,8 @@ type victimRules struct {
 	minRun  model.Instant
 }
 
-// afterPreemption finds out what would be if jobs of lower precedence left. It is nil under a policy
-// that preempts no jobs for one of this kind.
+// afterPreemption computes the cluster without the jobs of lower precedence. It is nil under a
+// policy that preempts no jobs for one of this kind.
 func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	t := r.before
 	v := victimRules{reasons: r, j: j, minRun: fairshare.MinRuntime(t)}
@@ -127,7 +127,7 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	case limit > 0 && o.DisplacedSince(t.Now-scratch.Day) >= limit:
 		return fmt.Sprintf("preempted as often as allowed within a day, %d (p)", limit)
 	case preempt.Wasteful(t, o):
-		return "a fifth of what was held within a day was lost to preemptions already"
+		return "preemptions have already cost a fifth of its time within a day"
 	}
 	if rule := v.sparesBE(run); rule != "" {
 		return rule

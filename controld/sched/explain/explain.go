@@ -21,10 +21,11 @@ import (
 type Explanation struct {
 	Job    model.JobID
 	Reason model.Reason
-	// the sieves that nodes pass through, in order; the first that too few pass is what it waits for
+	// the sieves that nodes pass through, in order; the job waits for the first that too few nodes
+	// pass
 	Funnel []Sieve
 	Ahead  int               // jobs that come before it, those held or in back-off left out
-	Advice string            // what its owner could do, "" if only waiting helps
+	Advice string            // advice to its owner, "" if only waiting helps
 	Quotas []fairshare.Quota // of its user and accounts
 	After  *AfterPreemption  // nil: its policy preempts no jobs, or it does not wait for room
 }
@@ -35,7 +36,7 @@ type Sieve struct {
 	Nodes int
 }
 
-// Reasons compares what could be had when the cycle began with what it decided.
+// Reasons compares the free room at the start of the cycle with the cycle's decisions.
 type Reasons struct {
 	before, after *scratch.State
 	answers       *policy.Answers
@@ -59,8 +60,8 @@ func New(before, after *scratch.State, answers *policy.Answers) *Reasons {
 	return r
 }
 
-// Explain returns why a job waits. For a job that does not wait the reason is what the state knows
-// of it, and for an unknown id it is empty.
+// Explain returns why a job waits. For a job that does not wait it is the reason in the state, and
+// for an unknown id it is empty.
 func (r *Reasons) Explain(id model.JobID) Explanation {
 	e := Explanation{Job: id, Reason: r.Reason(id)}
 	t := r.before
@@ -149,8 +150,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	return known
 }
 
-// suspended says for which job a job has paused, and what it lacks to go on, on the first of its
-// nodes that lacks anything.
+// suspended names the job that a job has paused for. It also says which room it lacks to resume, on
+// its first node with too little.
 func (r *Reasons) suspended(j *model.Job) model.Reason {
 	a, v := j.Live(), r.before.View
 	why := model.Reason{Code: model.ReasonSuspended, For: a.Switch.For}
@@ -201,7 +202,7 @@ func notYet(j *model.Job) model.Reason {
 	return why
 }
 
-// heldBy are the reasons of jobs that are held, by what holds them.
+// heldBy maps the holder of a held job to the reason.
 var heldBy = map[model.Hold]model.ReasonCode{
 	model.HeldByAdmin: model.ReasonHeldAdmin, model.HeldRequeue: model.ReasonMaxRequeue,
 	model.HeldLaunch: model.ReasonLaunchFailure, model.HeldNever: model.ReasonNeverMet,

@@ -25,7 +25,7 @@ func (r *Reasons) lostNodes(j *model.Job) []*model.Node {
 	return lost
 }
 
-// lostNode says what a job waits for of which a node is down, and when it starts elsewhere.
+// lostNode explains the wait of a job with a node that is down, and when it starts elsewhere.
 func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 	lost := r.lostNodes(j)
 	if len(lost) == 0 {

@@ -31,8 +31,8 @@ func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 	return model.Reason{}, false
 }
 
-// spared reports whether the policy would look for jobs to ask to leave for a trial-and-error job,
-// but for what operators have told the scheduler.
+// spared reports whether an operator's orders alone keep the policy from looking for victims for a
+// trial-and-error job.
 func (r *Reasons) spared(j *model.Job) bool {
 	if j.Class != jobspec.TE || len(r.answers.Causes) == 0 || r.after.May(steering.Preemption) {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// diagnose finds what keeps a gang from starting: first what no waiting would change, then what is
-// taken, then which jobs come first. Of several parts it is about the one that is worst off.
+// diagnose finds the obstacle of a gang. It checks obstacles that no waiting would change, then
+// room that is taken, then jobs that come first. For several parts it describes the worst off.
 func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 	t := r.before
 	s := worst(t, g)
@@ -52,8 +52,8 @@ func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 // groupOf returns the name of the group that is a part of a gang.
 func groupOf(j *model.Job, part int) string { return j.Spec.Groups[j.Parts[part].Group].Name }
 
-// together says why parts do not fit at once each of which would fit by itself, and which is left
-// over.
+// together explains why parts that fit one by one do not fit together, and names the part that
+// finds no room.
 func together(t *scratch.State, j *model.Job, g *fit.Gang) model.Reason {
 	if ok, never := t.View.NearestFit(g.Shape); !ok {
 		return never
@@ -97,8 +97,8 @@ type surveyed struct {
 	part       int
 	everywhere int // on empty nodes that meet its constraints, whatever their state
 	ever       int // on those that are up and not avoided
-	free       int // with what is free now, claims disregarded
-	unclaimed  int // with what is free now and not claimed by others
+	free       int // with the free room, claims disregarded
+	unclaimed  int // with the free room less the claims of others
 
 	largest, nearest       string // the node that holds most in total, and that has most free
 	largestHas, nearestHas model.Vector
@@ -117,7 +117,7 @@ func (s *surveyed) stage(p *fit.Component) int {
 	return 4
 }
 
-// worst surveys the parts of a gang and returns the one that gets past the fewest conditions, the
+// worst surveys the parts of a gang and returns the part that passes the fewest conditions, the
 // first of several.
 func worst(t *scratch.State, g *fit.Gang) surveyed {
 	lifted := t.Room.Lift(g.For)
@@ -132,8 +132,8 @@ func worst(t *scratch.State, g *fit.Gang) surveyed {
 	return out
 }
 
-// obstacle names what keeps nodes from counting: being down, which passes, comes before being
-// drained or avoided. A job that wants certain nodes is told that these are not available.
+// obstacle names the reason that excludes nodes. Down comes before drained or avoided, because it
+// passes. A job that wants certain nodes is told that these are not available.
 func (s *surveyed) obstacle(p *fit.Component) (model.ReasonCode, string, int) {
 	if s.down != "" && p.Constraints == "" {
 		return model.ReasonNodeDown, s.down, s.ever
@@ -141,7 +141,8 @@ func (s *surveyed) obstacle(p *fit.Component) (model.ReasonCode, string, int) {
 	return model.ReasonNotAvail, cmp.Or(s.down, s.barred), s.ever
 }
 
-// survey counts for a part by itself. Claims that do not bind its gang have been waived.
+// survey counts the nodes that each sieve lets pass, for one part of a gang. Claims that do not
+// bind its gang have been waived.
 func survey(t *scratch.State, g *fit.Gang, part int) surveyed {
 	s, p := surveyed{part: part}, g.At(part)
 	for i, n := range t.View.Nodes() {

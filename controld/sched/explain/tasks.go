@@ -7,8 +7,8 @@ import (
 
 // An array job is the parent of its tasks, and a pipeline job of its group jobs: its children.
 
-// uncreated says why a child waits that has not been made: for what its parent waits
-// for, unless it is told apart.
+// uncreated explains the wait of a child that has not been made. It is the parent's reason, unless
+// the child has its own.
 func (r *Reasons) uncreated(id model.JobID) model.Reason {
 	parent, n := r.before.View.ParentOf(id)
 	if parent == nil || !parent.Children.Waiting.Has(n) {
@@ -41,7 +41,7 @@ func (r *Reasons) starts(parent model.JobID, child int) bool {
 	return false
 }
 
-// notYetItsTurn says why a child does not start with those of its parent that come before it.
+// notYetItsTurn explains the wait of a child whose parent starts other children first.
 func (r *Reasons) notYetItsTurn(parent *model.Job) model.Reason {
 	if r.after.Started[parent.ID] >= parent.Startable() {
 		return filled(parent)
@@ -64,8 +64,8 @@ func filled(j *model.Job) model.Reason {
 	return model.Reason{Code: model.ReasonHeldAdmin}
 }
 
-// ofChildren says why a parent waits all of whose children have been made: for what the first of
-// them does, or for them to end.
+// ofChildren explains the wait of a parent whose children all exist: the reason of the first, or
+// their end.
 func (r *Reasons) ofChildren(j *model.Job) model.Reason {
 	if j.State != model.Pending {
 		if j.State.Final() {

@@ -1,4 +1,4 @@
-// Package fairshare has what accounts and users hold and are entitled to in a cycle. Policy
+// Package fairshare knows the holdings and entitlements of accounts and users in a cycle. Policy
 // fairshare serves them in that order, and reclaims room from accounts over quota. The arithmetic
 // is in package drf.
 package fairshare
@@ -29,16 +29,16 @@ type Accounts struct {
 	// equal part but no quota. nil: none is.
 	Worth  func(waiting, running *model.Job, a *model.Attempt, pauses bool) bool
 	Tree   *drf.Tree
-	Models []string // told apart, in the order of their amounts
+	Models []string // distinct, in the order of their amounts
 	pasts  []past   // by the mark of the node, less one
 	decay  *estimate.Decay
 	leaves map[model.Association]*drf.TreeNode
 	queues []*leafQueue // to be told when holdings change
 
-	counted     int                  // actions of this cycle of which the holdings know
+	counted     int                  // actions of this cycle that the holdings include
 	anticipated map[model.JobID]bool // waiting jobs that count as there, because room is kept for them
 	foreseen    bool                 // jobs that are leaving count as gone
-	Candidates  *preempt.Candidates  // told which jobs are asked to leave; nil when preemptions are not tracked
+	Candidates  *preempt.Candidates  // gets the jobs that are asked to leave; nil when preemptions are not tracked
 }
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
@@ -67,7 +67,7 @@ func NewAccounts(o *queue.Order) *Accounts {
 	return f
 }
 
-// past is where it says what a user has used, or for how long an account was active.
+// past is the source of a user's past usage, or of the time that an account was active.
 type past struct {
 	usage   *estimate.Usage
 	counter *estimate.UsageCounter // for what has not ended
@@ -82,14 +82,15 @@ func (f *Accounts) pastOf(n *drf.TreeNode) *past {
 	return &f.pasts[n.Mark-1]
 }
 
-// held makes the queues find the next job again where holdings have changed.
+// held makes the queues find the next job again after a change of holdings.
 func (f *Accounts) held(leaf *drf.TreeNode) {
 	for _, q := range f.queues {
 		q.held(leaf)
 	}
 }
 
-// remember notes the past of an account or a user, which matters in few cycles and for few of them.
+// remember notes where to find the past usage of an account or a user. Few cycles need it, and for
+// few nodes.
 func (f *Accounts) remember(n *drf.TreeNode) {
 	if n.Mark == 0 {
 		return
@@ -109,7 +110,7 @@ func (f *Accounts) remember(n *drf.TreeNode) {
 	}
 }
 
-// capacities returns the cluster as it should be and what of it is up.
+// capacities returns the configured capacity of the cluster and the capacity that is up.
 func (f *Accounts) capacities() (configured, live drf.Amount) {
 	inv := f.state.View.Inventory()
 	configured, live = f.amounts(&inv.All), f.amounts(&inv.Up)
@@ -142,7 +143,7 @@ func (f *Accounts) addGPU(a drf.Amount, n *model.Node, gpu int, of int64) {
 	}
 }
 
-// quota returns what is configured as an amount, nil for nothing.
+// quota returns a configured quota as an amount, nil for none.
 func (f *Accounts) quota(q *cluster.Quota) drf.Amount {
 	if q == nil {
 		return nil
@@ -172,7 +173,7 @@ func (f *Accounts) terms(t cluster.Terms) drf.Terms {
 	return drf.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
 }
 
-// addAccounts adds what is configured, parents first.
+// addAccounts adds the configured accounts, parents first.
 func (f *Accounts) addAccounts() {
 	accounts := f.state.View.Config().Accounts
 	var add func(name string) *drf.TreeNode
@@ -199,8 +200,7 @@ func (f *Accounts) addAccounts() {
 	}
 }
 
-// Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the
-// top.
+// Leaf returns the leaf of a user in an account. Accounts that are not configured are at the top.
 func (f *Accounts) Leaf(of model.Association) *drf.TreeNode {
 	if n := f.leaves[of]; n != nil {
 		return n
@@ -218,26 +218,26 @@ func (f *Accounts) Account(name string) *drf.TreeNode {
 	return f.Tree.AddAccount(name, nil, drf.Terms{})
 }
 
-// HeldBy returns what the workers of an attempt hold that have not ended.
+// HeldBy returns the holdings of an attempt: the room of its workers that have not ended.
 func (f *Accounts) HeldBy(j *model.Job, a *model.Attempt) drf.Amount {
 	held := f.state.View.HeldBy(j, a)
 	return f.amounts(&held)
 }
 
-// amounts returns the amount that the state knows as amounts.
+// amounts converts the state's amounts to those of package drf.
 func (f *Accounts) amounts(all *model.Amounts) drf.Amount {
 	a := f.Amount(all.Cores, all.Memory, all.GPUs)
 	copy(a[drf.Models:], all.Models)
 	return a
 }
 
-// AmountOf returns what so much room comes to, without a model.
+// AmountOf converts room to an amount whose GPUs are of no particular model.
 func (f *Accounts) AmountOf(v model.Vector) drf.Amount {
 	return f.Amount(v.Cores, model.InMiB(int64(v.Memory)), v.GPUs)
 }
 
-// Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
-// not known, so that they count for each.
+// Asks returns the amount that one attempt of a waiting job would hold. The model of its GPUs is
+// not known yet, so they count for every model.
 func (f *Accounts) Asks(j *model.Job) drf.Amount {
 	a := f.AmountOf(j.Total())
 	for i := range f.Models {
@@ -246,8 +246,8 @@ func (f *Accounts) Asks(j *model.Job) drf.Amount {
 	return a
 }
 
-// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
-// a limit keeps from starting is not blocked.
+// frontScan finds the first job of each leaf. If seen is not nil, it finds the first blocked job. A
+// job that a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.TreeNode]) *queue.FrontScan {
 	return queue.NewFrontScan(f.order, seen, func(g *groups.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Association())
@@ -271,7 +271,7 @@ func (f *Accounts) told(r int, n int64) string {
 	return fmt.Sprintf("%g GPUs of model %s", float64(n)/1000, f.Models[r-drf.Models])
 }
 
-// At returns what a job holds at the places that were found for it.
+// At returns the amount that a job holds at the places that were found for it.
 func (f *Accounts) At(j *model.Job, spots []fit.Spot) drf.Amount {
 	v := j.Total()
 	v.GPUs = 0

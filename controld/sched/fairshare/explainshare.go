@@ -13,17 +13,17 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// ShareExplanation says how the share of an account comes about. Parts are as in [Share].
+// ShareExplanation shows how the share of an account is computed. Parts are as in [Share].
 type ShareExplanation struct {
 	Steps     []ShareStep // from the top of the tree down to the account
-	Promised  bool        // what it is entitled to is configured, for it or above it; else it is an equal part
+	Promised  bool        // its entitlement is a configured quota, its own or one above it; else it is an equal part
 	HalfLife  int64       // seconds after which past usage counts half; 0: it does not age
 	Influence int64       // thousandths by which usage moves spare capacity
-	// what it may take back of what it is entitled to and asks for, and the accounts that are above
-	// their shares, by how much
+	// the part of its entitlement that it asks for and may take back, and the accounts above their
+	// shares, with their excess
 	Reclaims int64
 	From     []ShareOf
-	// what it holds above its share, and the accounts that may take it back, by how much
+	// its holdings above its share, and the accounts that may take them back, with their claims
 	Over int64
 	By   []ShareOf
 }
@@ -33,20 +33,20 @@ type ShareStep struct {
 	Account    string
 	Weight     int64
 	Weights    int64 // of all its siblings that hold or ask for something, itself included
-	Configured bool  // what it deserves is
+	Configured bool  // its quota is configured
 	Deserved   int64
-	Demand     int64 // what it could make use of: what it holds and asks for, within its limits
+	Demand     int64 // its holdings and requests, within its limits
 	Fair       int64
 	Alloc      int64
 }
 
-// ShareOf is a part of the cluster with the account that it is of.
+// ShareOf is an account with a part of the cluster.
 type ShareOf struct {
 	Account string
 	Part    int64
 }
 
-// ExplainShare says how the share of an account comes about, nil if there is no such account.
+// ExplainShare shows how the share of an account is computed, nil for an unknown account.
 func ExplainShare(v *state.View, now model.Instant, p cluster.Policy, account string) *ShareExplanation {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	n := f.Tree.Account(account)
@@ -78,8 +78,8 @@ func ExplainShare(v *state.View, now model.Instant, p cluster.Policy, account st
 	return e
 }
 
-// sameOutcome looks at the level where two accounts part. It reports whether the taker is within
-// its entitlement there and the other above its share, or the reverse.
+// sameOutcome compares two accounts at the level where they part. It reports whether one is within
+// its entitlement and the other above its share.
 func sameOutcome(mine, theirs, n, o *drf.TreeNode) bool {
 	if reclaims(n) > 0 && over(o) > 0 {
 		return reclaims(mine) > 0 && over(theirs) > 0
@@ -111,7 +111,7 @@ func leavesOf(n *drf.TreeNode) (list []*drf.TreeNode) {
 	return list
 }
 
-// reclaims returns how much a node holds less than it is entitled to and could make use of.
+// reclaims returns a node's claim: the part of its entitlement that it could use and does not hold.
 func reclaims(n *drf.TreeNode) int64 {
 	due := n.Due()
 	if d := n.Demand(); d.Cmp(due) < 0 {
@@ -120,7 +120,7 @@ func reclaims(n *drf.TreeNode) int64 {
 	return max(0, thousandths(due.Minus(n.Holding(nil))))
 }
 
-// over returns how much a node holds above its share and above what it is entitled to.
+// over returns a node's excess: its holdings above both its share and its entitlement.
 func over(n *drf.TreeNode) int64 {
 	if !n.Above() {
 		return 0

@@ -26,7 +26,7 @@ type fairsharePolicy struct {
 	policy.Idle
 	state    *scratch.State
 	accounts *Accounts
-	open     *leafQueue                  // jobs that fit as far as is known
+	open     *leafQueue                  // jobs that fit, so far as known
 	heads    *leafQueue                  // the first blocked job of each leaf
 	first    queue.Firsts[*drf.TreeNode] // the same, by their sort keys
 	seen     queue.Frontier
@@ -94,7 +94,7 @@ func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf 
 		return
 	}
 	if at, _ := leaf.Limited(f.accounts.At(c.Job, spots)); at != nil {
-		f.open.pop(leaf) // of the model of GPUs there
+		f.open.pop(leaf) // a limit of the GPU model there
 		return
 	}
 	next := false
@@ -112,9 +112,8 @@ func (f *fairsharePolicy) startBest(b *reserve.Bypass, c *queue.Contender, leaf 
 	}
 }
 
-// line forms the queues. A job that a limit keeps from starting is in no queue: it blocks no job,
-// and no room is kept for it. Without a front scan all groups are looked at: the queues are the
-// same.
+// line forms the queues. A job over a limit is in no queue: it blocks no job, and no room is kept
+// for it. Without a front scan it looks at all groups and gets the same queues.
 func (f *fairsharePolicy) line(q *queue.FrontScan) {
 	for _, r := range f.state.View.Reservations() {
 		if j := f.state.View.Job(r.Job); f.state.Holders[r.Job] != nil && f.accounts.order.Startable(j) {
@@ -182,7 +181,7 @@ func (f *fairsharePolicy) block(leaf *drf.TreeNode, c *queue.Contender) {
 	}
 }
 
-// fail takes a job out that was found not to fit, and with it all that ask for no less.
+// fail removes a job that does not fit, and all jobs that ask for at least as much.
 func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.TreeNode) {
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
 		f.block(leaf, c)

@@ -10,10 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
-// leafQueue is waiting jobs by leaf of the account tree, for each a heap in the order of compare.
-// The next job at or below a node is kept until a line there or what is held there changes.
-// Siblings are a heap in the order of their turns. So a turn costs one way up the tree rather than
-// a look at all leaves.
+// leafQueue holds the waiting jobs by leaf of the account tree, each leaf as a heap in the order of
+// compare. Siblings form a heap in the order of their turns. Each node remembers the next job below
+// it until a line or a holding there changes. So a turn costs one path up the tree, O(depth x log
+// siblings), rather than a scan of all leaves.
 type leafQueue struct {
 	f    *Accounts
 	at   map[*drf.TreeNode]*turn
@@ -35,19 +35,19 @@ type turn struct {
 	below turns            // of nodes directly below that have jobs in line
 
 	changed  []*turn // directly below, where the next job has to be found again
-	outdated bool    // this one is among those
+	outdated bool    // this one is in above.changed
 	place    int     // in above.below, if best is not nil
 
 	best *queue.Contender // nil: no job stands in line
-	job  *model.Job       // its job, until it is found out anew
+	job  *model.Job       // its job, until the next search
 	leaf *drf.TreeNode
 	asks drf.Amount
-	next drf.Candidate // the node with as much more as best asks for
+	next drf.Candidate // the node as it would be with best
 }
 
-// turns is a heap of siblings, the better class first. Within a class a job comes first that has
-// left its room to another which did not use it, of several the oldest. The others go by what their
-// accounts would hold, by their shares, with the next job.
+// turns is a heap of siblings, the better class first. Within a class, a job that left its room in
+// vain comes first, the oldest of several. The others go by the saturation of their accounts with
+// the next job.
 type turns []*turn
 
 // Len implements heap.Interface.
@@ -123,14 +123,14 @@ func (q *leafQueue) pop(leaf *drf.TreeNode) {
 	t.touch()
 }
 
-// fix puts the first job of a leaf where it belongs, after it has become another.
+// fix restores the heap of a leaf after its first job was replaced.
 func (q *leafQueue) fix(leaf *drf.TreeNode) {
 	t := q.of(leaf)
 	heap.Fix(&t.line, 0)
 	t.touch()
 }
 
-// drop takes those jobs out of all lines of which a function says so.
+// drop removes from all lines the jobs that a function selects.
 func (q *leafQueue) drop(out func(leaf *drf.TreeNode, c *queue.Contender) bool) {
 	for leaf, t := range q.at {
 		kept := t.line[:0]
@@ -149,7 +149,7 @@ func (q *leafQueue) drop(out func(leaf *drf.TreeNode, c *queue.Contender) bool) 
 	}
 }
 
-// held is called when what a leaf holds has changed.
+// held is called after a change of a leaf's holdings.
 func (q *leafQueue) held(leaf *drf.TreeNode) {
 	n := leaf
 	for q.at[n] == nil {
@@ -172,7 +172,7 @@ func (q *leafQueue) best() (*queue.Contender, *drf.TreeNode) {
 	return q.root.best, q.root.leaf
 }
 
-// settle finds the next job, where something has changed.
+// settle finds the next job again below nodes that have changed.
 func (t *turn) settle(f *Accounts) {
 	for _, c := range t.changed {
 		stood := c.best != nil

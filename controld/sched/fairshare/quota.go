@@ -9,33 +9,33 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/drf"
 )
 
-// Quota is what is configured of an account or of a user in it for one resource, and what they
-// hold of it.
+// Quota is one configured number for an account or user and one resource, with the present
+// holdings.
 type Quota struct {
-	Account, User string // User is "" of the account itself
+	Account, User string // User is "" for the account itself
 	Kind          string // one of the kinds below
 	Resource      string // "cores", "memory", "gpus" or the model of GPUs
 	Used, Most    int64  // cores, MiB, or thousandths of a GPU
-	Binds         bool   // with the job that was asked about it would be exceeded
+	Binds         bool   // the job in question would exceed it
 	Text          string
-	Holders       []Holder // by what they hold of the resource, most first
+	Holders       []Holder // the largest holders first
 }
 
 // Kinds of quotas.
 const (
-	KindLimit    = "limit"    // it bounds what is held
-	KindDeserved = "deserved" // it is what is deserved whatever others ask for
-	KindTE       = "te"       // it bounds what trial-and-error jobs hold
+	KindLimit    = "limit"    // upper bound of holdings
+	KindDeserved = "deserved" // guaranteed, whatever others ask for
+	KindTE       = "te"       // upper bound for trial-and-error jobs
 )
 
-// Holder is what one user has of a quota.
+// Holder is one user's holdings under a quota.
 type Holder struct {
 	User, Account string
 	Held          int64         // as Used
 	Jobs          []model.JobID // the largest holders first
 }
 
-// maxHolders and maxHolderJobs bound what is listed of a quota.
+// maxHolders and maxHolderJobs bound the list of a quota's holders.
 const (
 	maxHolders    = 5
 	maxHolderJobs = 8
@@ -104,7 +104,7 @@ func (f *Accounts) TEQuota(j *model.Job, text string) Quota {
 	return q
 }
 
-// holders lists the users of which some jobs hold some of a resource.
+// holders lists the users whose counted jobs hold some of a resource.
 func (f *Accounts) holders(r int, counts func(*model.Job) bool) []Holder {
 	type held struct {
 		id     model.JobID

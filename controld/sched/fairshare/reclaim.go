@@ -30,11 +30,11 @@ import (
 // At the level of the account tree where the two accounts differ, the taker with its job must be
 // within its entitlement. Each time before one of its jobs is taken, the other account must be
 // above its share. So must all nodes down to the job's user. Its usage ratio must be the greater
-// one. Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error
+// one. Jobs that have run for less than MinRuntimeMS keep their room, and so do trial-and-error
 // jobs.
 
-// Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
-// when the jobs have left that are leaving and those have started that hold a reservation.
+// Reclaim finds room for jobs of accounts below their entitlement. It looks at future holdings:
+// leaving jobs count as gone, holders of reservations as started.
 func (f *Accounts) Reclaim() {
 	if f.state.EndsEarly() {
 		return
@@ -83,7 +83,7 @@ func (f *Accounts) nextStarved(leaf *drf.TreeNode) *model.Job {
 type reclaimer struct {
 	state        *scratch.State
 	accounts     *Accounts
-	room         *fit.Room     // when all jobs have left that are leaving
+	room         *fit.Room     // once all leaving jobs have left
 	reclaimables []reclaimable // in order of id
 }
 
@@ -108,7 +108,8 @@ func (f *Accounts) doubted() []*model.Job {
 		return nil
 	}
 	slices.SortFunc(inForce, precedence)
-	// 2. Cover them in order of precedence: room that one can count on is lost for those after it.
+	// 2. Cover them in order of precedence: each takes certain room, which is then lost for those
+	//    after it.
 	p := reserve.NewProspects(f.state)
 	var list []*model.Job
 	for _, r := range inForce {
@@ -171,8 +172,8 @@ func (f *Accounts) firstsStarved() map[*drf.TreeNode]*model.Job {
 	return first
 }
 
-// oldestStarved is firstsStarved where only class, priority and age decide. Of most groups the front
-// says enough.
+// oldestStarved is firstsStarved where only class, priority and age decide. For most groups the
+// queue head is enough.
 func (f *Accounts) oldestStarved() map[*drf.TreeNode]*model.Job {
 	keys := queue.Firsts[*drf.TreeNode]{}
 	for g := range f.frontScan(nil, keys).Groups() {
@@ -187,9 +188,8 @@ func (f *Accounts) oldestStarved() map[*drf.TreeNode]*model.Job {
 	return first
 }
 
-// firstStarved returns the first job of a group for which no room is kept, nil if there is none.
-// The place in line does not matter: a job that was lined up apart after a long wait is entitled to
-// as much as others.
+// firstStarved returns the first job of a group for which no room is kept, nil if there is none. A
+// job that was lined up apart after a long wait counts too: it is entitled to as much as others.
 func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
 	// Jobs of a group are alike, so that the first one that still needs room stands for them.
 	for _, j := range g.Jobs {
@@ -207,8 +207,8 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 	return r != nil && (r.ForPreemptor || r.Guaranteed || !f.QuotaOnly)
 }
 
-// emptied returns the room when all jobs have left that are leaving. Of a job that is resized these
-// are only the workers that do not stay.
+// emptied returns the room once all leaving jobs have left. A job that is resized frees only the
+// workers that do not stay.
 func (f *Accounts) emptied() *fit.Room {
 	room := f.state.Room.Copy()
 	if f.QuotaOnly {
@@ -246,7 +246,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.TreeNode) {
 	defer r.keepAgain(own)
 	lifted := r.room.LiftUnguaranteed()
 	defer lifted.Restore()
-	// 4. If the job fits already when all have left that are leaving, no job has to leave for it.
+	// 4. If the job fits once the leaving jobs have left, no other job has to leave.
 	if spots, ok := r.room.Place(g); ok {
 		if !r.onItsWay(c, spots) && r.accounts.promised(leaf) { // else it is kept free for others
 			r.commit(c, spots, nil)
@@ -259,7 +259,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.TreeNode) {
 		r.state.WakeAt(r.state.Now + tunables.ReconsiderMS)
 		return
 	}
-	// 6. They count as gone for the jobs that come after this one, and their room is kept for this
+	// 6. They count as gone from now on, and their room is kept for this
 	// one.
 	for _, v := range best.taken {
 		r.free(&v)
@@ -285,7 +285,8 @@ func (r *reclaimer) keepAgain(own *model.Reservation) {
 	}
 }
 
-// onItsWay reports whether exactly this room is kept for a job already, as what it is entitled to.
+// onItsWay reports whether the job already has a reservation for exactly this room, as its
+// entitlement.
 func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	own := r.state.Holders[c.Job.ID]
 	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.state, c.Gang(r.state), spots))
@@ -302,17 +303,17 @@ func (f *Accounts) Entitled(leaf *drf.TreeNode, asks drf.Amount) bool {
 	return false
 }
 
-// mayReclaim reports whether a node may have others displaced.
+// mayReclaim reports whether an account tree node may displace jobs of others.
 func (f *Accounts) mayReclaim(n *drf.TreeNode) bool {
 	return !f.QuotaOnly || f.Worth != nil || n.Guaranteed()
 }
 
-// promised reports whether what a node is entitled to is more than an equal part: under policy rota
-// only what was configured is.
+// promised reports whether a node's entitlement counts as a promise. Under policy rota only a
+// configured quota does, an equal part does not.
 func (f *Accounts) promised(n *drf.TreeNode) bool { return !f.QuotaOnly || n.Guaranteed() }
 
-// commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
-// there from now on.
+// commit asks the taken jobs to leave and reserves their room for the job. The job counts as
+// started from now on.
 func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaimable) {
 	claims := reserve.ClaimsFor(r.state, c.Gang(r.state), spots)
 	kept := r.state.NewReservation(c.Job.ID, claims, r.readyBy(claims, taken))
@@ -328,7 +329,7 @@ func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaim
 	r.accounts.anticipate(c.Job.ID)
 }
 
-// readyBy returns when the jobs that were taken will have left, and those that are leaving the
+// readyBy returns when the taken jobs will have left, together with jobs that are leaving the
 // claimed nodes already.
 func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
 	by := r.state.Now

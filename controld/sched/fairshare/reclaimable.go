@@ -42,7 +42,8 @@ type reclaimable struct {
 	wasteful bool  // it would lose too much by being stopped
 }
 
-// reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
+// reclaimables lists the jobs that may leave by their own state, in order of id. Shares are checked
+// later.
 func (f *Accounts) reclaimables() []reclaimable {
 	least, ending := MinRuntime(f.state), f.state.Ending()
 	var list []reclaimable
@@ -70,7 +71,7 @@ func (f *Accounts) reclaimables() []reclaimable {
 	return list
 }
 
-// undisturbed returns since when an attempt has run without having paused for another job.
+// undisturbed returns the start of an attempt, or its last resume after a pause for another job.
 func undisturbed(a *model.Attempt) model.Instant { return max(a.Started.At, preempt.ResumedAt(a)) }
 
 // mayPause reports whether a job can be suspended in place of being stopped.
@@ -78,17 +79,17 @@ func (f *Accounts) mayPause(j *model.Job) bool {
 	return j.CanSuspend() && preempt.MayPause(f.state, f.state.View.LiveAttempt(j.ID))
 }
 
-// pauseCosts is lost for a job that is suspended.
+// pauseCosts is the loss of a job that is suspended.
 func (f *Accounts) pauseCosts(j *model.Job) int64 {
 	return j.ServiceOf(tunables.GraceWeight*preempt.PauseCosts(preempt.ExpectedGrace(f.state, j))) / 1000
 }
 
-// MinRuntime is how long a job runs undisturbed.
+// MinRuntime is how long a job may run before others may displace it.
 func MinRuntime(t *scratch.State) model.Instant {
 	return model.Instant(cmp.Or(t.Policy.MinRuntimeMS, tunables.MinRuntimeMS))
 }
 
-// lost is what it costs to take a job away: the work that it has not saved, and its grace.
+// lost is the cost of stopping a job: its unsaved work and its grace.
 func (f *Accounts) lost(j *model.Job) int64 {
 	unsaved := preempt.UnsavedWork(f.state, f.state.View.LiveAttempt(j.ID))
 	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*preempt.ExpectedGrace(f.state, j))) / 1000
@@ -98,7 +99,7 @@ func (f *Accounts) lost(j *model.Job) int64 {
 	return cost
 }
 
-// endsForGood is more than any set of jobs can lose that are started again.
+// endsForGood exceeds the cost of any set of jobs that can be started again.
 const endsForGood = int64(1) << 48
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
@@ -155,10 +156,10 @@ func (r *reclaimer) byNode(reclaimables []reclaimable) map[int][]reclaimable {
 	return there
 }
 
-// take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
-// it was. Nil: it does not succeed.
+// take removes jobs until place succeeds, puts back the needless ones, and restores room and tree
+// in the end. Nil: place did not succeed.
 func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func() ([]fit.Spot, bool)) *reclaimSet {
-	// Both the room and the account tree are tried on: whatever the result, what was taken is put back.
+	// The search changes both the room and the account tree. Whatever the result, it restores them.
 	var taken, needed []reclaimable
 	defer func() {
 		for _, v := range taken {
@@ -196,8 +197,8 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 	return out
 }
 
-// next returns the job to take next, -1 if none may be taken: of the account furthest above its
-// share the job that costs least.
+// next returns the job to take next: the cheapest job of the account furthest above its share. -1:
+// none may be taken.
 func (r *reclaimer) next(by beneficiary, reclaimables, taken []reclaimable) int {
 	best := -1
 	for i := range reclaimables {
@@ -212,7 +213,7 @@ func (r *reclaimer) next(by beneficiary, reclaimables, taken []reclaimable) int 
 	return best
 }
 
-// after reports whether v is taken rather later than o.
+// after reports whether v is taken after o.
 func (v *reclaimable) after(o *reclaimable) bool {
 	if a, b := drf.Part(v.leaf, o.leaf); a != nil {
 		if by := drf.CompareFullness(a, b); by != 0 {
@@ -315,7 +316,7 @@ func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)
 	return taken
 }
 
-// free takes what a job that was taken gives back.
+// free adds the room of a taken job to the free room.
 func (r *reclaimer) free(v *reclaimable) {
 	if !v.pauses {
 		r.accounts.release(r.room, v.job, v.attempt)

@@ -12,20 +12,20 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Share is what an account or a user in an account has and should have. Parts of the cluster are in
-// thousandths of what is up of it, by the resource of which it is the largest part.
+// Share compares the holdings of an account or user with its entitlement. Parts of the cluster are
+// dominant shares: thousandths of the capacity that is up, of the resource with the largest part.
 type Share struct {
 	Account, Parent string
 	User            string // "" for the account itself
 	Weight          int64
-	Deserved        int64 // what it is entitled to whatever others ask for
-	Fair            int64 // what it should have now
+	Deserved        int64 // entitlement, whatever others ask for
+	Fair            int64 // its share now, in view of all requests
 	Alloc           int64 // what it holds
-	Borrowed        int64 // what it holds beyond what it is entitled to
+	Borrowed        int64 // holdings beyond the entitlement
 	GPUs            int64 // held, in thousandths of a GPU
 	Usage           int64 // seconds for which it has held the whole cluster, those long ago counted less
-	// usage in thousandths of what it would be had it held what it is entitled to while it was
-	// active; -1: of nothing
+	// usage in thousandths of its entitlement over the time that it was active; -1: it is entitled
+	// to nothing
 	Ratio int64
 }
 

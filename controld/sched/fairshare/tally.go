@@ -12,9 +12,9 @@ import (
 
 // # Holdings while a cycle decides
 //
-// The tree of accounts begins with what is held. It is brought up to what the cycle has decided,
-// action by action. Reclaim looks at what will be held: then jobs that are leaving count as gone,
-// and those that hold a reservation as started.
+// The account tree begins with the present holdings and follows the actions of the cycle one by
+// one. Reclaim looks at future holdings: leaving jobs count as gone, and holders of reservations as
+// started.
 
 // Foresee counts jobs that are leaving as gone, and those that hold a reservation as started.
 func (f *Accounts) Foresee() {
@@ -45,9 +45,9 @@ func (f *Accounts) Foresee() {
 	}
 }
 
-// CatchUp brings holdings up to the actions of this cycle. Jobs that have started count, and jobs
-// for which room was taken from others. If leaving jobs count as gone, so do those that were asked
-// to leave.
+// CatchUp brings holdings up to the actions of this cycle. Started jobs count, and so do jobs for
+// which room was taken from others. If leaving jobs count as gone, so do those that were asked to
+// leave.
 func (f *Accounts) CatchUp() {
 	for ; f.counted < len(f.state.Actions); f.counted++ {
 		switch a := f.state.Actions[f.counted].(type) {
@@ -86,7 +86,7 @@ func (f *Accounts) began(a *fsm.StartJob) {
 	leaf.Hold(f.At(j, spots))
 }
 
-// wentOn counts what a suspended job holds again; its memory it has kept.
+// wentOn adds the holdings of a resumed job, without the memory that it kept.
 func (f *Accounts) wentOn(id model.JobID) {
 	j := f.state.View.Job(id)
 	more := j.Total()
@@ -94,7 +94,7 @@ func (f *Accounts) wentOn(id model.JobID) {
 	f.Leaf(j.Association()).Hold(f.AmountOf(more))
 }
 
-// anticipate counts a job as there for which room is kept.
+// anticipate counts a job with reserved room as started.
 func (f *Accounts) anticipate(id model.JobID) {
 	if !f.anticipated[id] {
 		f.anticipated[id] = true
@@ -114,13 +114,14 @@ func (f *Accounts) unanticipate(id model.JobID) bool {
 	return true
 }
 
-// gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
+// gone takes a leaving job off the holdings. For a job that is resized, these are the workers that
+// do not stay.
 func (f *Accounts) gone(id model.JobID) {
 	j := f.state.View.Job(id)
 	f.Leaf(j.Association()).Hold(f.leavingBy(j, j.Live()).Negative())
 }
 
-// leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
+// leavingBy returns the room of an attempt's workers that have not ended and do not stay.
 func (f *Accounts) leavingBy(j *model.Job, a *model.Attempt) drf.Amount {
 	if !a.Shrinking() && (a.Stop == nil || a.Stop.Resize == nil) {
 		return f.HeldBy(j, a)

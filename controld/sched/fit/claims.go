@@ -106,7 +106,7 @@ func (r *Room) Whole(node int) bool { return r.grid.Exclusive(node) }
 // Empty reports whether a node has no workers.
 func (r *Room) Empty(node int) bool { return r.grid.Workers(node) == 0 }
 
-// Claimed returns what reservations claim of a node, those that were lifted left out.
+// Claimed returns the room on a node that reservations claim, without the lifted ones.
 func (r *Room) Claimed(node int) model.Vector { return r.grid.Claimed(node) }
 
 // Open returns the free room on a node that counts for a part. It is none if others have the node
@@ -120,7 +120,7 @@ func (r *Room) Open(node int, p *Component) model.Request {
 	return free
 }
 
-// Unclaimed is Open without what others claim. It can be negative: claims may be for more than is
+// Unclaimed is Open less the claims of others. It can be negative: claims may be for more than is
 // free.
 func (r *Room) Unclaimed(node int, p *Component) model.Request {
 	free, claimed := r.Open(node, p), r.grid.Claimed(node)
@@ -133,20 +133,17 @@ func (r *Room) Unclaimed(node int, p *Component) model.Request {
 // Total returns all that a node has.
 func (r *Room) Total(node int) model.Vector { return r.grid.Capacity(node) }
 
-// Working returns all that a node has except GPUs that are broken: what it has for others when it
-// is empty.
+// Working returns the capacity of a node without broken GPUs.
 func (r *Room) Working(node int) model.Vector {
 	v := r.grid.Capacity(node)
 	v.GPUs -= int64(r.grid.BrokenGPUs(node)) * gpu
 	return v
 }
 
-// Broken returns how many GPUs of a node cannot be given to a job although they count in what it
-// has.
+// Broken returns how many GPUs in a node's capacity are broken, so that no job can get them.
 func (r *Room) Broken(node int) int { return r.grid.BrokenGPUs(node) }
 
-// Free returns what is free on a node, claims disregarded, what is left of GPUs that some share
-// included.
+// Free returns the free room of a node, claims disregarded. Free parts of shared GPUs are included.
 func (r *Room) Free(node int) model.Request {
 	return model.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
 }
@@ -154,8 +151,8 @@ func (r *Room) Free(node int) model.Request {
 // FreeGPUs returns the free GPUs of a node, by bit.
 func (r *Room) FreeGPUs(node int) uint64 { return r.grid.FreeGPUs(node) }
 
-// Available returns what is free on a node and not claimed by a reservation that has not been
-// lifted. It can be negative: claims may be for more than is free.
+// Available returns the free room of a node less the claims of reservations that were not lifted.
+// It can be negative: claims may be for more than is free.
 func (r *Room) Available(node int) model.Request {
 	free, claimed := r.Free(node), r.grid.Claimed(node) // by parts: this is the hottest place of a cycle
 	return model.Request{Active: free.Active.Minus(claimed), Resident: free.Resident.Minus(claimed)}
@@ -168,7 +165,7 @@ func (r *Room) AvailableTo(node int, p *Component) model.Request {
 	return free
 }
 
-// TotalUp returns what all nodes have together that are up.
+// TotalUp returns the capacity of all nodes that are up.
 func (r *Room) TotalUp() (all model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {
@@ -178,7 +175,7 @@ func (r *Room) TotalUp() (all model.Vector) {
 	return all
 }
 
-// AvailableUp returns what is free on all nodes together that are up, without what others claim.
+// AvailableUp returns the free room of all nodes that are up, less the claims of others.
 func (r *Room) AvailableUp() (free model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {

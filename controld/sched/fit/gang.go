@@ -18,7 +18,7 @@ type Component struct {
 	Levels []topology.AffinityLevel // nodes in the order in which the job prefers them; nil: it has no preference
 }
 
-// Gang is what a placement is asked for. It is placed whole or not at all.
+// Gang is a request for a placement. It is placed whole or not at all.
 type Gang struct {
 	Component             // the first
 	More      []Component // the others, in order
@@ -26,7 +26,7 @@ type Gang struct {
 	Exclude   []int       // positions of nodes to avoid
 }
 
-// NewGang returns what a job asks of a placement.
+// NewGang returns the placement request of a job.
 func NewGang(v *state.View, j *model.Job) Gang {
 	g := Gang{Component: newPart(v, model.ShapeOf(j))}
 	for _, s := range model.MoreParts(j) {
@@ -70,7 +70,7 @@ func (g *Gang) At(i int) *Component {
 	return &g.More[i-1]
 }
 
-// Only returns a gang of so many workers of one part.
+// Only returns a gang of one part with the given number of workers.
 func (g *Gang) Only(part, workers int) *Gang {
 	only := &Gang{Component: *g.At(part), Exclude: g.Exclude}
 	only.Workers = workers
@@ -95,9 +95,8 @@ func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Component] {
 	}
 }
 
-// Hardest returns the positions of the parts, the one that is hardest to place first. Parts with
-// more GPUs for each worker come first. Then GPUs of all workers decide, then cores and memory of a
-// worker.
+// Hardest returns the positions of the parts, the hardest to place first. Parts with more GPUs for
+// each worker come first. Then GPUs of all workers decide, then cores and memory of a worker.
 func (g *Gang) Hardest() []int {
 	order := make([]int, g.Parts())
 	for i := range order {

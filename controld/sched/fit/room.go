@@ -86,8 +86,9 @@ func (r *Room) Reach(g *Gang) (workers, missing int) {
 }
 
 // placeParts places the parts, those first that are hardest to place, and changes nothing. A part
-// that finds no room behind others goes before them the next time, so that what only it can use is
-// not given away. It returns the spots of each part that it came to, and the part that found no room, -1 if all did.
+// that finds no room behind others goes before them at the next try. So others do not take the room
+// that only this part can use. It returns the spots of each part that it came to, and the part that
+// found no room, -1 if all did.
 func (r *Room) placeParts(g *Gang) (spots [][]Spot, missing int) {
 	// A part that fails moves to the front, and all are placed again, at most once for each part. If
 	// the first part fails, no order helps.

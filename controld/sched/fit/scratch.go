@@ -19,8 +19,8 @@ func (r *Room) Copy() *Room {
 // Up reports whether a node may get work.
 func (r *Room) Up(node int) bool { return r.grid.Up(node) }
 
-// WithGPUs yields the nodes that may get work, that no job has for itself, and that have so many
-// empty GPUs or more.
+// WithGPUs yields the nodes with at least the given number of empty GPUs. They may get work, and no
+// job has them for itself.
 func (r *Room) WithGPUs(least int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, node := range r.byEmptyGPUs(max(0, least), nil, nil) {
@@ -53,7 +53,7 @@ func (r *Room) byEmptyGPUs(least int, among, and NodeSet) iter.Seq2[int, int] {
 	}
 }
 
-// Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port
+// Release frees the room of a worker on a node as if it had ended: for looking ahead. Its port
 // stays taken.
 func (r *Room) Release(node int, q model.Request, gpus []int) { r.grid.Release(node, q, orNone(gpus)) }
 

@@ -13,7 +13,7 @@ type search struct {
 	part    *Component
 	exclude []int       // positions of nodes to avoid
 	asked   map[int]int // ports that parts placed so far will take, by node; nil of a gang of one part
-	used    []stretch   // what was found so far
+	used    []stretch   // spots found so far
 	options []option    // scratch of sharedStretches
 }
 
@@ -46,8 +46,8 @@ func (f *search) find(meet bool) bool {
 	return f.findFromPort()
 }
 
-// findFromPort searches again, from a node that has a port for the gang to meet at. Any will do:
-// what the nodes hold together does not depend on which is filled first.
+// findFromPort searches again, from a node that has a port for the gang to meet at. Any order will
+// do: the sum over the nodes does not depend on which is filled first.
 func (f *search) findFromPort() bool {
 	p := f.part
 	for node := range f.room.grid.Len() {
@@ -88,7 +88,7 @@ const shortWay = 8
 // most returns how many workers of the part a node has room for at most, if it has no other ones of
 // it.
 func (f *search) most() int {
-	if f.part.Request.Share() > 0 { // what is free of several GPUs says too little
+	if f.part.Request.Share() > 0 { // the sum of several GPUs' free parts says too little
 		return f.part.PerNode
 	}
 	most := 0
@@ -140,13 +140,13 @@ func (f *search) uses(node int) bool {
 	return slices.ContainsFunc(f.used, func(s stretch) bool { return s.node == node })
 }
 
-// holds reports whether a node has room for what some workers need together and, in a gang of
-// several parts, as many ports.
+// holds reports whether a node has room for some workers together and, in a gang of several parts,
+// enough ports.
 func (f *search) holds(node int, need model.Request, workers int) bool {
 	return f.room.grid.Obstacle(node, need, nil) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
 }
 
-// takes is holds for what each of the workers needs, which may be a part of a GPU.
+// takes is holds with the request of each worker, which may be a part of a GPU.
 func (f *search) takes(node int, worker model.Request, workers int) bool {
 	return f.room.grid.ObstacleTo(node, worker, workers) == model.ReasonNone &&
 		(f.asked == nil || f.portsFor(node, workers))
@@ -165,8 +165,8 @@ func (f *search) meets(node, workers int) bool {
 	return ok
 }
 
-// portsFor reports whether a node has so many ports left beside those that are asked for, or has no
-// range of ports.
+// portsFor reports whether a node has n ports left beside those asked for, or has no range of
+// ports.
 func (f *search) portsFor(node, n int) bool {
 	name, taken := f.room.grid.Node(node).Name, slices.Clone(f.room.ports[node])
 	if f.room.grid.Node(node).PortMin == 0 {
@@ -231,7 +231,7 @@ func (f *search) tightness(node, empty int, share int64) int64 {
 	return gpu * int64(empty)
 }
 
-// spots turns what was found into spots.
+// spots converts the result of the search into spots.
 func (f *search) spots() []Spot {
 	p := f.part
 	spots, share := make([]Spot, 0, p.Workers), p.Request.Share()

@@ -42,7 +42,7 @@ func (r *Room) LeftIn(node int, left []int64) []int64 {
 	return left
 }
 
-// AddWorking adds so many thousandths of some GPUs to what is left of each GPU of a node. Broken
+// AddWorking adds the given thousandths of some GPUs to the free part of each GPU of a node. Broken
 // GPUs are left out, since they are of no use to others.
 func (r *Room) AddWorking(left []int64, node int, gpus []int, each int64) {
 	for _, i := range gpus {
@@ -81,7 +81,7 @@ func (r *Room) PreemptorClaims(node int, id model.JobID) []int64 {
 	return list
 }
 
-// apiece tells what a job claims apart by its workers, if they share GPUs.
+// apiece splits the claim of a job into its workers, if they share GPUs.
 func (r *Room) apiece(id model.JobID, claimed int64) (list []int64) {
 	each := claimed
 	if j := r.view.Job(id); j != nil {
@@ -114,7 +114,7 @@ func (r *Room) Candidates(p *Component, exclude []int) iter.Seq[int] {
 	}
 }
 
-// Rest returns what is free on a node, its GPUs told apart, in the memory of shared.
+// Rest returns the free room of a node, GPU by GPU, in the memory of shared.
 func (r *Room) Rest(node int, shared []int64) grid.FreeResources {
 	return r.grid.FreeResources(node, shared)
 }
@@ -124,7 +124,7 @@ func (r *Room) HoldsOn(node int, p *Component, gpus []int) bool {
 	return r.grid.Obstacle(node, p.Request, gpus) == model.ReasonNone
 }
 
-// SharedGPUs returns the GPUs of a node that some share and of which something is free, by index.
+// SharedGPUs returns the shared GPUs of a node that have a free part, by index.
 func (r *Room) SharedGPUs(node int) []int { return list(r.grid.SharedGPUs(node)) }
 
 // FirstEmpty returns the first empty GPU of a node, -1 if there is none.

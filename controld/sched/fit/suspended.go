@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Suspended is one worker of a suspended attempt: where it is, what it keeps there, and what it
-// needs to go on.
+// Suspended is one worker of a suspended attempt: its node, the room that it keeps there, and the
+// room that it needs to resume.
 type Suspended struct {
 	Node  int
 	Keeps model.Request
@@ -34,8 +34,8 @@ func (w Suspended) find(free uint64) ([]int, bool) {
 func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 	gpus := make([][]int, len(workers))
 	for i, w := range workers {
-		// The worker gives back what it keeps and takes what it needs. If one worker finds no room, all
-		// before it are undone.
+		// The worker gives back its kept room and takes the room that it needs. If one worker finds
+		// no room, all before it are undone.
 		r.grid.Release(w.Node, w.Keeps, []int{})
 		if found, ok := w.find(r.grid.FreeGPUs(w.Node)); ok &&
 			r.grid.ObstacleAgain(w.Node, w.Needs, nil) == model.ReasonNone {
@@ -53,8 +53,8 @@ func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 	return gpus, true
 }
 
-// Join takes what a suspended worker needs beside the GPU that others share with it, and reports
-// whether it found that.
+// Join takes the room that a suspended worker needs beside its shared GPU, and reports whether it
+// found it.
 func (r *Room) Join(w Suspended) bool {
 	r.grid.Release(w.Node, w.Keeps, []int{})
 	if r.grid.ObstacleAgain(w.Node, w.Needs, []int{}) != model.ReasonNone {

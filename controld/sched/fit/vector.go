@@ -34,7 +34,7 @@ func seats(need, have int64) int64 {
 	return have/gpu*(gpu/need) + have%gpu/need
 }
 
-// ratio returns how often need goes into have; what is not needed sets no bound.
+// ratio returns how often need goes into have; a resource that is not needed sets no bound.
 func ratio(need, have int64) int64 {
 	switch {
 	case need <= 0:

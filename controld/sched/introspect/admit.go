@@ -126,7 +126,7 @@ func (s *Sharing) admit() {
 	}
 }
 
-// ofOneAccount reports whether what a job gets is what its own account and user give up.
+// ofOneAccount reports whether a job gets room only from its own account and user.
 func ofOneAccount(j *model.Job, victims []*unit) bool {
 	return !slices.ContainsFunc(victims, func(v *unit) bool {
 		return slices.ContainsFunc(v.runs, func(r *estimate.LiveAttempt) bool {
@@ -154,7 +154,7 @@ func (s *Sharing) waiting() (list []waiter) {
 				break // nor does any other of its group
 			}
 			if s.state.Started[j.ID] == 0 && !s.state.AwaitsVictims(j.ID) &&
-				(s.order.Startable(j) || s.limited(j) && s.state.Startable(j)) { // what its own account gives up it may get
+				(s.order.Startable(j) || s.limited(j) && s.state.Startable(j)) { // it may take the room of its own account
 				list = append(list, waiter{j, at})
 				if taken++; taken == Limits.AdmittedOfGroup {
 					break
@@ -172,7 +172,8 @@ func joins(cfg *cluster.Config, j *model.Job) bool {
 		cfg.SharingOf(j).Oversubscribe > 1
 }
 
-// load is what the jobs on a node ask for, in thousandths of its GPUs, and how wide they are.
+// load is the requests of all jobs on a node, in thousandths of its GPUs, and the width of its
+// widest job.
 type load struct {
 	node  int
 	gpus  int64 // of jobs that run, are suspended or are promised room there; of a set one
@@ -190,7 +191,8 @@ func (l *load) compare(o *load) int {
 	return cmp.Or(cmp.Compare(l.gpus*o.all, o.gpus*l.all), cmp.Compare(l.node, o.node))
 }
 
-// setOnNode is a set of jobs on one GPU: one that moves leaves some of its number behind.
+// setOnNode names a set of jobs that share one GPU. A member that moves leaves its set number
+// behind.
 type setOnNode struct {
 	id   model.JobID
 	node string

@@ -8,13 +8,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// Seat is a job on a node that it shares with others. One that is on its way to a node counts
-// there.
+// Seat is a job on a node that it shares with others. A job on its way to a node counts there.
 type Seat struct {
 	Job     model.JobID
 	Account string
 	Node    int
-	Load    int64 // what it asks for, in thousandths of a GPU
+	Load    int64 // its request, in thousandths of a GPU
 	Class   convergence.Class
 	Since   model.Instant // when it came to the class; the time for which it was suspended since is left out
 	Cost    int64         // for how long it stands still when it moves, in ms
@@ -22,10 +21,11 @@ type Seat struct {
 }
 
 // EvenOut returns the next job to move so that nodes have equal loads for their sizes, and its new
-// node. It returns nil if no job moves. Sizes are those of the nodes, in thousandths of a GPU, 0 of
-// one that takes no job. The algorithm is the rebalancing of SpeCon (Mao et al., 2020), corrected:
-// greedy, one move at a time from the fullest node to the emptiest. Where nodes and jobs are alike,
-// jobs move while a node has two more than the one with the fewest. It costs O(nodes^2 x seats).
+// node. It returns nil if no job moves. Sizes are the GPUs of the nodes in thousandths; a node that
+// takes no job has size 0. The algorithm is the rebalancing of SpeCon (Mao et al., 2020),
+// corrected: greedy, one move at a time from the fullest node to the emptiest. Where nodes and jobs
+// are alike, jobs move while a node has two more than the one with the fewest. It costs O(nodes^2 x
+// seats).
 //
 // The class of a job decides only which job of an account moves. It is the job that has converged
 // last, since it has the longest work before it. Node, target and account follow from loads and

@@ -24,7 +24,7 @@
 // # Packing
 //
 // A job that has run alone has a profile: how much it keeps its GPU busy, its memory and its rate.
-// The suspended job that uses least is tried on the GPU of which least is used. Once the rates of
+// The suspended job with the least use of a GPU is tried on the least used GPU. Once the rates of
 // all are known, they stay together if that is faster than turns. Else the job that came leaves,
 // and is not tried there again for a day. A set takes turns as one.
 //

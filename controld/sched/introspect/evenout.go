@@ -38,7 +38,7 @@ func (s *Sharing) evenOut() {
 	e.wake()
 }
 
-// crowded reports whether a job that may move shares a node with one that is suspended.
+// crowded reports whether a movable job shares a node with a suspended job.
 func (s *Sharing) crowded() bool {
 	cfg := s.state.View.Config()
 	for _, n := range s.survey() {
@@ -83,7 +83,7 @@ type movable struct {
 	since model.Instant // from then on
 }
 
-// survey lists what each node has, and what is to come there.
+// survey lists the jobs of each node, present and coming.
 func (e *evening) survey() {
 	// 1. The size of each node; a node that is not up takes no job.
 	for i, n := range e.state.View.Nodes() {
@@ -152,8 +152,8 @@ func (e *evening) expect(id model.JobID, name string, gpus int64) {
 	}
 }
 
-// expectReserved notes a job for which room is kept where it is to begin: one that has been given
-// room by others, or moves.
+// expectReserved adds a seat for a job at its reserved node: others leave room for it, or it moves
+// there.
 func (e *evening) expectReserved(r *model.Reservation) {
 	j := e.state.View.Job(r.Job)
 	if e.state.Started[r.Job] > 0 || !r.ForPreemptor && !j.Moving() && !j.OwnRoomFirst {

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Sharing is the phases of this package in one cycle, beside those of any policy. In them jobs that
-// can be suspended go on, take turns and move, as far as the configuration lets them.
+// Sharing runs the phases of this package in one cycle, beside those of any policy. In them jobs
+// that can be suspended go on, take turns and move, as far as the configuration lets them.
 type Sharing struct {
 	state *scratch.State
 	order *queue.Order
@@ -50,8 +50,8 @@ func (s *Sharing) Resume() {
 	s.resume()
 }
 
-// Move has jobs go on elsewhere: those for which that is worth it, and those of nodes that have more
-// than others.
+// Move has jobs continue elsewhere: jobs that gain by it, and jobs on nodes with more jobs than
+// others.
 func (s *Sharing) Move() {
 	if s.none() || !s.state.View.Config().Migrates() || !s.state.May(steering.Migration) {
 		return
@@ -101,7 +101,7 @@ func (s *Sharing) dropEnding() {
 	}
 }
 
-// unit is what takes turns as one: an attempt that can be suspended, or a set of them on one GPU.
+// unit takes turns as one: an attempt that can be suspended, or a set of them on one GPU.
 type unit struct {
 	runs  []*estimate.LiveAttempt // by job; of a set that is suspended the first takes the GPU
 	turn  int64                   // see [model.Switching.Turn]; of a set the mean
@@ -139,8 +139,7 @@ func (s *Sharing) survey() []*shared {
 	return s.nodes
 }
 
-// rank works out the turns of units and sorts them: the higher class first, then the one that has
-// had the least service.
+// rank computes the turns of units and sorts them: the higher class first, then the least service.
 func (s *Sharing) rank(units []*unit) {
 	for _, u := range units {
 		u.turn, u.rank = 0, queue.ClassRank(u.runs[0].Job.Class)
@@ -221,7 +220,7 @@ func join(units []*unit, run *estimate.LiveAttempt, at []int, same func(*unit) b
 	return append(units, &unit{runs: []*estimate.LiveAttempt{run}, nodes: at})
 }
 
-// fitsBeside reports whether the memory of one more attempt fits a GPU beside that of a unit.
+// fitsBeside reports whether the memory of one more attempt fits on the GPU of a unit.
 func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 	if len(n.GPUs) == 0 {
 		return false
@@ -244,8 +243,8 @@ func (s *Sharing) resume() {
 	defer s.collect()
 	lifted := s.state.Room.LiftUnguaranteed()
 	defer lifted.Restore()
-	// Trial-and-error jobs that wait are placed on a copy first: what they leave is what best-effort
-	// units may take.
+	// Waiting trial-and-error jobs are placed on a copy first: best-effort units may take only the
+	// rest.
 	spare := s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
@@ -335,7 +334,8 @@ func (s *Sharing) anyLimited(u *unit) bool {
 	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.limited(r.Job) })
 }
 
-// mayGoOn reports whether a unit leaves to others on its nodes what units pause for.
+// mayGoOn reports whether a unit can resume without the room that others free for another unit on
+// its nodes.
 func (s *Sharing) mayGoOn(u *unit) bool {
 	// On each node, room that units pause for belongs to the unit that they pause for. A unit that
 	// still waits for such room does not start with a part of it.
@@ -362,7 +362,7 @@ func (s *Sharing) mayGoOn(u *unit) bool {
 	return true
 }
 
-// comingFor returns what comes free on a node of attempts that pause for a unit.
+// comingFor returns the room of a node that attempts free by pausing for a unit.
 func (n *shared) comingFor(u *unit, node int) (coming model.Vector, any bool) {
 	for _, o := range n.leaving {
 		if !slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return r.Job.ID == o.Attempt.Switch.For }) {
@@ -378,8 +378,8 @@ func (n *shared) comingFor(u *unit, node int) (coming model.Vector, any bool) {
 	return coming, any
 }
 
-// needsOn is what a unit needs on a node to run: of a set what the first needs, for the others come
-// if they can.
+// needsOn is the room that a unit needs on a node to run. For a set it is the room of its first
+// member; the others join if they can.
 func needsOn(u *unit, node int) (needs model.Vector) {
 	first := u.runs[0]
 	for i, at := range u.nodes {
@@ -425,15 +425,15 @@ func (s *Sharing) goOn(u *unit, spare *fit.Room) bool {
 	}
 	s.state.Act(&fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)})
 	s.state.Revision++
-	// 4. The other members of its set follow on the same GPU, if what they need besides is free.
+	// 4. The other members of its set follow on the same GPU, if their further needs find room.
 	for _, run := range u.runs[1:] {
 		s.putBeside(run, u.nodes[0], u.runs[0], 0)
 	}
 	return true
 }
 
-// putBeside plans that a suspended attempt goes on beside another one on its GPU, if what it needs
-// besides finds room.
+// putBeside plans that a suspended attempt resumes beside another one on its GPU, if its further
+// needs find room.
 func (s *Sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.LiveAttempt, expected int64) bool {
 	needs := run.Job.RequestOf(0).WithShare(0)
 	if !s.state.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {

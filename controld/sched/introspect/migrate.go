@@ -90,7 +90,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 	return !m.sharing.movedEnough(j) && !preempt.Wasteful(m.state, j)
 }
 
-// moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
+// moveCost returns the cost of a move, in ms: the time for which the job makes no lasting progress.
 func (s *Sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
 	return restartOf(j) + preempt.UnsavedMS(j, a, s.state.Now) + preempt.ExpectedGrace(s.state, j)
 }
@@ -112,13 +112,13 @@ func restartOf(j *model.Job) int64 {
 		if a.N > 1 {
 			return stood
 		}
-		first = stood // it did not have to load what it had saved
+		first = stood // it had no saved state to load
 	}
 	return max(first, Limits.RestartMS)
 }
 
-// remaining returns how long a job still needs to run, in ms. It goes by the runtimes of jobs like
-// it, else by the steps that the job declares and its rate. False: neither is known.
+// remaining returns how long a job still needs to run, in ms. It uses the runtimes of jobs like it,
+// else the declared steps and the rate of the job. False: neither is known.
 func (m *mover) remaining(j *model.Job, a *model.Attempt) (int64, bool) {
 	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.state.Now))
 	if left, known := m.state.View.Statistics().PredictRemaining(j, ran); known {
@@ -146,12 +146,11 @@ func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 	return known && left >= Limits.MoveWorth*m.sharing.moveCost(j, a)
 }
 
-// carry plans a move of some workers to spots, if enough stays free for what the policy keeps room
-// for.
+// carry plans a move of some workers to spots, if the policy's headroom stays free.
 func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gang, spots []fit.Spot,
 	expected int64) bool {
-	// The policy is asked on a copy, since the move must leave free what is kept for trial-and-error
-	// jobs.
+	// The policy is asked on a copy, since the move must leave the headroom of trial-and-error jobs
+	// free.
 	room := m.state.Room.Copy()
 	room.Take(more, spots)
 	if m.left == 0 || m.sharing.keeps != nil && !m.sharing.keeps(room) {
@@ -232,7 +231,7 @@ func (m *mover) missedTurns(u *unit, node int) bool {
 func (m *mover) moveElsewhere(u *unit, node int) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	g := m.state.Gang(j)
-	m.state.Room.Unclaim(j.ID) // what is kept for it here gives it no precedence elsewhere
+	m.state.Room.Unclaim(j.ID) // its reservation here gives it no precedence elsewhere
 	if spots, ok := m.state.Room.Place(&g); ok && spots[0].Node != node {
 		return m.carry(j, a, []int{0}, &g, spots, 0)
 	}
@@ -312,9 +311,9 @@ type seat struct {
 	most int   // so many could be
 }
 
-// gather moves a gang to so many nodes, if there is room, and reports whether it moves. The
-// algorithm is greedy: the nodes that can hold the most of its workers, of equal ones those where
-// it has most already. It costs O(nodes log nodes + nodes x workers).
+// gather moves a gang to the given number of nodes, if there is room, and reports whether it moves.
+// The algorithm is greedy: the nodes that can hold the most of its workers, of equal ones those
+// where it has most already. It costs O(nodes log nodes + nodes x workers).
 func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 	j, a := run.Job, run.Attempt
 	g := m.state.Gang(j)
@@ -407,8 +406,8 @@ func (m *mover) emptyNode() {
 	}
 }
 
-// missing returns a waiting job for which no node that it may use has enough free GPUs: of several
-// the one that needs fewest. Nil: there is none.
+// missing returns a waiting job that no permitted node has enough free GPUs for, the smallest of
+// several. Nil: there is none.
 func (m *mover) missing() (least *model.Job) {
 	for at, head := range m.state.View.QueueHeads() {
 		if head.Held {
@@ -439,8 +438,8 @@ func (m *mover) anyFree(j *model.Job) bool {
 	return false
 }
 
-// giveAway moves jobs from a node to fuller ones until it has so many GPUs free, and reports
-// whether it could. It moves as few jobs as possible, and none if that is not enough.
+// giveAway moves jobs from a node to fuller ones until it has want free GPUs, and reports success.
+// It moves as few jobs as possible, and none if that is not enough.
 func (m *mover) giveAway(donor int, want int64) bool {
 	type gift struct {
 		run   *estimate.LiveAttempt

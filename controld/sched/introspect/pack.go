@@ -151,7 +151,7 @@ func (s *Sharing) separate(node int, n *shared) {
 	}
 }
 
-// measuring reports whether it is being measured what the attempts of a unit make of their GPU.
+// measuring reports whether the rates of a unit's attempts are still being measured.
 func (s *Sharing) measuring(u *unit) bool {
 	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.measuredBy(r.Attempt) > s.state.Now })
 }

@@ -15,7 +15,8 @@ func (s *Sharing) rotate(node int, n *shared) {
 		return
 	}
 	free, open := s.state.Room.Free(node).Active, s.state.Room.FreeGPUs(node)
-	// free and open are what the units before have left: all turns of a node are planned together.
+	// free and open are the room left by the units before: all turns of a node are planned
+	// together.
 	active := slices.Clone(n.active)
 	for _, u := range n.suspended {
 		if slices.ContainsFunc(u.nodes, func(at int) bool { return at != node }) {
@@ -73,7 +74,7 @@ func bitsOf(gpus []int) (mask uint64) {
 	return mask
 }
 
-// wholeGPUs is so many GPUs in the unit of [model.Vector].
+// wholeGPUs counts the GPUs of a mask in the unit of [model.Vector].
 func wholeGPUs(mask uint64) int64 { return int64(bits.OnesCount64(mask)) * model.WholeGPU }
 
 // promised reports whether others leave room on a node to a job that waits.
@@ -128,7 +129,7 @@ func (s *Sharing) overAt(v, u *unit) model.Instant {
 	return (over + every - 1) / every * every
 }
 
-// freed is what a unit on one node gives back when it pauses.
+// freed is the room that a unit on one node gives back when it pauses.
 func freed(u *unit) (gain model.Vector) {
 	for _, run := range u.runs {
 		for i := range run.Attempt.Workers {

@@ -20,7 +20,7 @@ type Taker struct {
 }
 
 // Weights returns the weights of all jobs of one account that take turns on one node, in
-// hundredths. Each counts for the GPUs of its job, and all together are what they are without
+// hundredths. Each weight counts times the GPUs of its job, and the sum is the same as without
 // classes.
 func Weights(jobs []Taker) []int {
 	var gpus, weighted int64

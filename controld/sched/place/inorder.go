@@ -1,5 +1,5 @@
-// Package place starts what fits, in the order of a queue, and chooses nodes so that what is left
-// over stays useful.
+// Package place starts jobs that fit, in the order of a queue, and chooses nodes so that the
+// remaining room stays useful.
 package place
 
 import (
@@ -10,19 +10,19 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Rules are what a policy says about starts. A hook that is nil does not count.
+// Rules are a policy's rules for starts. A hook that is nil does not count.
 type Rules struct {
 	reserve.HeadRules
-	// what has started since the line was formed keeps the job from starting
+	// starts since the line was formed keep this job from starting
 	Blocked func(*model.Job) bool
 	Denied  func(*model.Job, []fit.Spot) bool // the job may not start at these spots
 	// the entry that starts next, and where; nil: the best one, anywhere
 	Next func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool)
 }
 
-// InOrder starts what fits, in order, and protects blocked heads from being passed without bound.
-// It ends after as many starts as one cycle may have. It also ends when a start has freed room,
-// because jobs that failed before may fit then.
+// InOrder starts jobs that fit, in order, and protects blocked heads from being passed without
+// bound. It ends after as many starts as one cycle may have. It also ends when a start has freed
+// room, because jobs that failed before may fit then.
 func InOrder(r *Rules) {
 	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
 	for !r.Order.State.EndsEarly() {

@@ -34,7 +34,7 @@ func newMix(v *state.View) *Mix {
 	return m
 }
 
-// forget drops what is known of some nodes: something has started there.
+// forget drops the cached values of nodes on which a job has started.
 func (m *Mix) forget(spots []fit.Spot) {
 	if m == nil {
 		return
@@ -44,7 +44,7 @@ func (m *Mix) forget(spots []fit.Spot) {
 	}
 }
 
-// Unusable adds up for all kinds what of a node's free GPUs is of no use to them.
+// Unusable adds up, over all kinds, the free GPUs of a node that the kind cannot use.
 func (m *Mix) Unusable(r *grid.FreeResources) int64 {
 	all := r.GPUs()
 	if all == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // PackNodes is up to how many nodes a cluster may have for every node to be looked at for each
-// start. Larger ones have so many nodes of every kind that the usual search does as well.
+// start. Larger clusters have many nodes of every kind, so that the usual search does as well.
 const PackNodes = 2048
 
 // scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer
@@ -30,11 +30,11 @@ func newScarcity(t *scratch.State) *scarcity {
 		dearness(free.GPUs, all.GPUs)}
 }
 
-// dearness is how dear a resource is of which so much is free, 0 if there is none at all.
+// dearness is the price of a resource by its free part, 0 if the cluster has none of it.
 func dearness(free, all int64) int64 {
 	const (
-		least = 20         // thousandths: what is nearly used up is dear enough
-		scale = 50_000_000 // so that what is nearly used up is at 125,000, and what is all free at 48
+		least = 20         // thousandths: a nearly used up resource is dear enough
+		scale = 50_000_000 // so that a nearly used up resource is at 125,000, and a wholly free one at 48
 	)
 	if all <= 0 {
 		return 0
@@ -56,7 +56,7 @@ func (s *scarcity) left(v, of model.Vector) int64 {
 		rate(s.gpus, v.GPUs, of.GPUs)
 }
 
-// Packer finds nodes for single workers so that what is left over stays useful to others.
+// Packer finds nodes for single workers so that the remaining room stays useful to others.
 type Packer struct {
 	state   *scratch.State
 	dear    *scarcity // nil until it is needed
@@ -67,7 +67,7 @@ type Packer struct {
 // NewPacker returns a packer for one cycle.
 func NewPacker(t *scratch.State) *Packer { return &Packer{state: t} }
 
-// Usual returns what jobs usually ask for, nil if nothing is known.
+// Usual returns the usual requests of jobs, nil if unknown.
 func (t *Packer) Usual() *Mix {
 	if !t.mixRead {
 		t.mix, t.mixRead = newMix(t.state.View), true
@@ -78,14 +78,14 @@ func (t *Packer) Usual() *Mix {
 // Took notes that something has started at some spots.
 func (t *Packer) Took(spots []fit.Spot) { t.mix.forget(spots) }
 
-// Sharing reports whether parts of GPUs are asked for, so that placements have to look at what they
-// break.
+// Sharing reports whether jobs ask for parts of GPUs, so that placements must count the GPUs that
+// they break.
 func (t *Packer) Sharing() bool {
 	m := t.Usual()
 	return m != nil && (m.shares || t.state.Policy.Placement == "frag")
 }
 
-// Leftover rates what is left over on a node beside a worker: see [scarcity.left].
+// Leftover rates the room that is left on a node beside a worker: see [scarcity.left].
 func (t *Packer) Leftover(node int, worker model.Request) int64 {
 	if t.dear == nil {
 		t.dear = newScarcity(t.state)

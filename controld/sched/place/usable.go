@@ -7,8 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// nodeChoice is a place for one worker, and what is to be said for it: less is better, in this
-// order.
+// nodeChoice is a place for one worker with its sort keys: less is better, in this order.
 type nodeChoice struct {
 	node, gpu int   // gpu: of a share, -1 of others
 	cost      int   // of the headroom

@@ -9,12 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline,
-// and tells those that asked for it that their limit comes. It ends attempts on nodes that were
-// silent until their shims must have stopped them. It gives up waiting jobs that can no longer end
-// by their deadline, and suspensions of jobs that reach no pause point. It also gives up
-// reservations for room that does not come, or of jobs whose licences others have taken. Jobs that
-// it stops hold their room until nodes report that they have ended.
+// Expire ends jobs and reservations whose time is over. It stops attempts at their limit or their
+// job's deadline, and tells those that asked for it that their limit comes. It ends attempts on
+// nodes that were silent until their shims must have stopped them. It gives up waiting jobs that
+// can no longer end by their deadline, and suspensions of jobs that reach no pause point. It also
+// gives up reservations for room that does not come, or of jobs whose licences others have taken.
+// Jobs that it stops hold their room until nodes report that they have ended.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstDue) {
@@ -49,14 +49,14 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	}
 }
 
-// hasLicenses reports whether no licence is missing for a job to start. The room of one that cannot is
-// of use to others.
+// hasLicenses reports whether no licence is missing for a job to start. The room of a job that
+// cannot is of use to others.
 func hasLicenses(t *scratch.State, id model.JobID) bool {
 	return t.LacksLicenses(t.View.Job(id)).Code == model.ReasonNone
 }
 
 // withdrawLate takes back the suspensions that have not been acknowledged in time. Jobs that
-// counted on that room are decided anew in the next cycle.
+// counted on that room are decided again in the next cycle.
 func withdrawLate(t *scratch.State) {
 	if !t.View.AnySuspended() {
 		return
@@ -147,8 +147,8 @@ func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
 	}
 }
 
-// giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with
-// what it has left over.
+// giveUp ends waiting jobs that can no longer meet their deadline, and lets the state continue its
+// own unfinished work.
 func giveUp(t *scratch.State) {
 	for j := range t.View.WithDeadline() {
 		latest, _ := j.LatestStart()

@@ -14,8 +14,8 @@ import (
 // once at most: see controld/sched/cycle.go.
 type Phases interface {
 	Shrink()  // takes workers from elastic jobs for jobs that wait, before anything starts
-	Serve()   // starts what fits, in order, and reserves room for blocked queue heads
-	Resize()  // changes the sizes of jobs by what has started
+	Serve()   // starts jobs that fit, in order, and reserves room for blocked queue heads
+	Resize()  // changes the sizes of jobs after the starts of this cycle
 	Preempt() // asks running jobs to leave for jobs that still wait
 	Grow()    // gives running jobs the room that is left
 	Answers() *Answers
@@ -54,10 +54,12 @@ type serveOnly struct {
 // Serve calls the function.
 func (p serveOnly) Serve() { p.serve() }
 
-// Answers are what a policy tells users, and the phases of sharing, about how it decides. Nothing
-// that the policy itself decides depends on them. A function that is nil has nothing to say.
+// Answers are a policy's explanations of its decisions, for users and for the phases of sharing.
+// Nothing that the policy itself decides depends on them. A function that is nil has nothing to
+// say.
 type Answers struct {
-	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
+	// causes for which running jobs are asked to leave; of te, reclaim and order those that the
+	// policy knows
 	Causes []model.Cause
 
 	// whether the room that the policy keeps free for jobs to come is free in a copy of the room; nil:
@@ -67,11 +69,11 @@ type Answers struct {
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
 	// the order of jobs in which accounts come first whatever their jobs are; nil: that of Order
 	Compare func(a, b *model.Job) int
-	Terms   func(*model.Job) queue.Terms // what decides a job's place; nil: what the hooks of Order tell
+	Terms   func(*model.Job) queue.Terms // the terms of a job's place; nil: those of the hooks of Order
 	// the limit that keeps a job from starting, the zero reason if none does
 	Limit  func(*model.Job) model.Reason
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
-	Advice func(*model.Job) string               // what else a user should know, "" if nothing
+	Advice func(*model.Job) string               // further advice to the user, "" if none
 	// Spares returns which of the policy's own rules spares a running job from leaving, for a cause, for
 	// a job that waits; "" if none does.
 	Spares func(waiting *model.Job, running *estimate.LiveAttempt, by model.Cause) string

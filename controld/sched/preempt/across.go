@@ -16,8 +16,8 @@ type cover struct {
 	workers int   // on all nodes
 }
 
-// across returns candidates on any nodes that together leave enough room for a part. Nil: there are
-// none, or more than MaxAcross candidates would have to be looked at.
+// across returns candidates on any nodes that together free enough room for a part. Nil: there are
+// none, or there are more than MaxAcross candidates.
 //
 // The algorithm is greedy set cover (Chvatal, A Greedy Heuristic for the Set-Covering Problem, 1979)
 // with reverse deletion. It takes the candidate with the least cost for each worker that finds room,

@@ -24,37 +24,37 @@ type Candidate struct {
 	run     *estimate.LiveAttempt
 	Job     *model.Job
 	Attempt *model.Attempt
-	Rooms   []estimate.NodeResources // what it holds, one for each of its nodes
-	size    float64                  // of all it holds, as a length: each resource counts in parts of the largest node
+	Rooms   []estimate.NodeResources // its room on each of its nodes
+	size    float64                  // Euclidean length of all its room, each resource relative to the largest node
 	Grace   int64                    // ms
-	Score   int64                    // what it costs to take it
+	Score   int64                    // its cost as a victim
 	Taken   bool                     // it was asked to leave in this cycle
 	facts
 	kind estimate.GraceKind
 
 	Index       int32               // of the entry for all of the job
 	Unsaved     int64               // ms of one GPU of work that would be lost
-	Surplus     *elastic.RunningJob // only what this job has beyond its least; nil: all of it
+	Surplus     *elastic.RunningJob // only the surplus workers of this job; nil: the whole job
 	alternative int32               // number, from 1, of the other entry of a job that could lose less than all; 0: none
 	Pauses      bool                // it is suspended where it is, and keeps its memory; false: it is stopped
 }
 
-// facts is a copy of those fields of a run that matter for its price, side by side. In a large
-// cluster, fetching each run from memory takes longer than pricing it.
+// facts copies the fields of a run that its price depends on into one place. In a large cluster,
+// fetching each run from memory takes longer than pricing it.
 type facts struct {
 	Since, Started model.Instant
 	Saves          int64         // as in the run
 	declared       int64         // grace, in ms
-	Gpus, worth    int64         // of all workers: thousandths of a GPU that they have, and that they count for
+	Gpus, worth    int64         // of all workers: thousandths of a GPU held, and GPU equivalents
 	Account, queue int32         // by their numbers in Candidates
-	node           int32         // where it holds all that it holds; -1: on several nodes, or nothing
+	node           int32         // its only node; -1: several nodes, or none
 	Again          bool          // it is not its first attempt, or it was suspended for another job
 	once           bool          // it must not be started again
 	canPause       bool          // its job can: see MayPause
 	resumed        model.Instant // see ResumedAt
 }
 
-// factsOf returns what a run says, but for what has a number in Candidates.
+// factsOf copies the facts of a run, except those that are numbers in Candidates.
 func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
 		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs,
@@ -67,33 +67,33 @@ func factsOf(r *estimate.LiveAttempt) facts {
 	return f
 }
 
-// Candidates is all that could be asked to leave, and what is leaving already.
+// Candidates lists the possible victims of a cycle, and the room that is being freed already.
 type Candidates struct {
 	List       []Candidate
 	On         [][]int32       // by node: indices of candidates that hold room there, ascending
-	Draining   []model.Request // by node: held by attempts that are being stopped
-	Over       []model.Instant // by node: when the last of those is killed
-	largest    model.Vector    // the most that any node that is up has of each resource
+	Draining   []model.Request // by node: room of attempts that are being stopped
+	Over       []model.Instant // by node: when the last of them is killed
+	largest    model.Vector    // the maximum of each resource over the nodes that are up
 	weight     int64           // of grace in the score
 	lossWeight int64
 	longest    int64   // grace, in ms
 	greatest   float64 // size
 
-	returning []estimate.NodeResources // draining room that goes back to its holders, since its takers are gone
+	returning []estimate.NodeResources // draining room that goes back to its holders, because its takers are gone
 
-	Asked map[model.JobID]model.Instant // when a job was last stopped for this one, of those that are still leaving
+	Asked map[model.JobID]model.Instant // when a job that is still leaving was last stopped for this one
 
 	Accounts, queues numbering
 
 	// Kept from cycle to cycle:
 	known    scratch.Pages[sheet]
-	before   []Candidate // of the last cycle, while this one's is being made
+	before   []Candidate // the last cycle's list, while this cycle's is being made
 	repeated int         // pages that were taken over from the last cycle
 	count    []int32     // see list
 	array    []int32
 }
 
-// sheet is the entries for a page of the attempts in progress.
+// sheet holds the entries made from one page of live attempts.
 type sheet struct {
 	from, to int                     // candidates
 	leaving  []*estimate.LiveAttempt // asked to stop
@@ -106,7 +106,7 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates { return newCandi
 
 // newCandidates is NewCandidates; pauses says that jobs may be suspended in place of being stopped.
 func newCandidates(t *scratch.State, cache *Cache, pauses bool) *Candidates {
-	// 1. Begin anew in the memory of the last cycle.
+	// 1. Start empty, in the memory of the last cycle.
 	r := cache.take()
 	r.begin(t)
 	ending := t.Ending()
@@ -149,8 +149,7 @@ func (r *Candidates) Each() iter.Seq2[int, *Candidate] {
 	}
 }
 
-// discount takes GPUs that are broken out of what comes free: they are of no use when their holders
-// leave.
+// discount removes broken GPUs from the room that victims free: no job can use them.
 func (r *Candidates) discount(t *scratch.State) {
 	for node := range r.On {
 		if t.Room.Broken(node) == 0 {
@@ -175,7 +174,7 @@ func (r *Candidates) discount(t *scratch.State) {
 	}
 }
 
-// candidateOn returns the number of the candidate that is all of a job on a node, -1 if it is none.
+// candidateOn returns the number of a job's whole entry on a node, -1 if it is no candidate.
 func (r *Candidates) candidateOn(node int, id model.JobID) int32 {
 	for _, i := range r.On[node] {
 		if r.List[i].Job.ID == id {
@@ -218,8 +217,8 @@ func (r *Candidates) begin(t *scratch.State) {
 			largest = largest.Most(t.Room.Total(i))
 		}
 	}
-	// Sizes are relative to the largest node, and names have numbers. If either begins anew, no page
-	// can be taken over.
+	// Sizes are relative to the largest node, and names have numbers. If either changes, no page of
+	// the last cycle can be taken over.
 	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
 		r.largest, r.Accounts, r.queues = largest, numbering{}, numbering{}
 		r.known.Forget()
@@ -228,7 +227,7 @@ func (r *Candidates) begin(t *scratch.State) {
 	r.repeated = 0
 }
 
-// repeat takes over what the last cycle had for a page.
+// repeat takes over the last cycle's entries of a page.
 func (r *Candidates) repeat(t *scratch.State, s *sheet) {
 	from := len(r.List)
 	r.repeated++
@@ -242,13 +241,13 @@ func (r *Candidates) repeat(t *scratch.State, s *sheet) {
 	s.from, s.to = from, len(r.List)
 }
 
-// fresh forgets what a cycle has noted.
+// fresh clears the marks of the last cycle.
 func (v *Candidate) fresh() {
 	v.Taken, v.Surplus, v.alternative = false, nil, 0
 	v.Grace, v.Score, v.Unsaved, v.Rooms = v.declared, 0, 0, v.run.Holds
 }
 
-// enter looks at the runs of a page, but for those that end now.
+// enter makes the entries of a page, without attempts that end now.
 func (r *Candidates) enter(t *scratch.State, p state.AttemptPage, ending map[model.JobID]bool) sheet {
 	s := sheet{from: len(r.List)}
 	for run := range p.Runs {
@@ -319,8 +318,8 @@ func (n *numbering) of(name string) int32 {
 	return i
 }
 
-// leave notes an attempt that is being stopped. Of one that goes on with other workers only those
-// free their room that do not stay.
+// leave notes an attempt that is being stopped. If the job goes on with other workers, only the
+// leaving ones free their room.
 func (r *Candidates) leave(t *scratch.State, run *estimate.LiveAttempt) {
 	beneficiary, at, over := run.Leaves()
 	for i := range run.Releases {
@@ -382,8 +381,8 @@ func Ratio(a, b int64) int64 {
 	return int64(q)
 }
 
-// Score rates all candidates as FitGpp does: size and, weight thousandths of it, grace, each as a
-// part of the greatest.
+// Score rates all candidates as FitGpp does: size plus weight thousandths times grace, each
+// relative to the greatest value.
 func (r *Candidates) Score(weight int64) {
 	var size float64
 	var grace int64
@@ -405,8 +404,8 @@ func Compare(a, b *Candidate) int {
 		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
 }
 
-// sort puts some candidates, by number, in the order of [Compare]; at equal cost a job is rather
-// suspended than stopped.
+// sort puts some candidates, by number, in the order of [Compare]; at equal cost a suspension comes
+// before a stop.
 func (r *Candidates) sort(list []int32) {
 	slices.SortFunc(list, func(a, b int32) int {
 		if c := Compare(&r.List[a], &r.List[b]); c != 0 || r.List[a].Pauses == r.List[b].Pauses {
@@ -439,14 +438,14 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, ben
 	t.Stop(v.Job, v.Attempt, cause, beneficiary)
 }
 
-// Coming returns what a node will have for a part when all jobs have left that are asked to, less
-// what others claim. It can be negative.
+// Coming returns the room that a node will have for a part once all leaving jobs have left, less
+// the claims of others. It can be negative.
 func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Component) model.Request {
 	return t.Room.AvailableTo(node, p).Plus(r.Draining[node])
 }
 
-// Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
-// would.
+// Delay is the cost of waiting for the jobs that are leaving a node. It is priced like the grace of
+// a victim.
 func (r *Candidates) Delay(now model.Instant, node int) int64 {
 	return r.waitingCosts(int64(max(0, r.Over[node]-now)))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// MuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
+// MuchUnsaved is a day of lost work, in ms of one GPU. A job that would lose more leaves only if
+// nothing else helps.
 const MuchUnsaved = 24 * 3600 * 1000
 
 // price computes what each candidate costs, before any has been taken. The cost is the sum of its
@@ -35,8 +36,8 @@ func (r *Candidates) price(t *scratch.State) {
 	}
 }
 
-// expectGraces says of each candidate how long it will take to leave: as long as it declares, or less
-// if jobs like it took less.
+// expectGraces sets each candidate's expected time to leave: its declared grace, or less if jobs
+// like it took less.
 func (r *Candidates) expectGraces(t *scratch.State) {
 	known := t.View.Statistics()
 	for _, v := range r.Each() {
@@ -49,7 +50,7 @@ func ExpectedGrace(t *scratch.State, j *model.Job) int64 {
 	return t.View.Statistics().ExpectedGrace(estimate.GraceKindOf(j), scratch.GraceOf(j))
 }
 
-// GraceWeight returns how much grace weighs against what is lost, in thousandths.
+// GraceWeight returns the weight of grace against lost work, in thousandths.
 func GraceWeight(t *scratch.State) int64 {
 	return max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight))
 }
@@ -64,8 +65,8 @@ func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
 	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + r.lossPrice(v.Unsaved)
 }
 
-// gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it
-// has declared. It is what is usual there, so that no job becomes dear by declaring much.
+// gracesOf returns an upper bound of the time to leave for some queues, in ms. It is the usual time
+// there, so that no job becomes dear by declaring a long grace.
 func gracesOf(t *scratch.State, queues []string) []int64 {
 	list := make([]int64, len(queues))
 	for i, queue := range queues {
@@ -115,7 +116,7 @@ func log2Hours(ms int64) int64 {
 	return int64(n-10)*1024 + int64(x<<10>>n) - 1024
 }
 
-// scoreOf is what FitGpp rates a candidate at.
+// scoreOf is the FitGpp score of a candidate.
 func (r *Candidates) scoreOf(v *Candidate) int64 {
 	score := part(v.size, r.greatest) + r.waitingCosts(v.Grace)
 	if v.once {
@@ -124,5 +125,5 @@ func (r *Candidates) scoreOf(v *Candidate) int64 {
 	return score
 }
 
-// waitingCosts is what it costs to wait for so many ms.
+// waitingCosts is the cost of waiting for so many ms.
 func (r *Candidates) waitingCosts(ms int64) int64 { return Ratio(ms, r.longest) * r.weight / 1000 }

@@ -17,10 +17,10 @@ import (
 // whole grace and all unsaved work, and further workers cost nothing more. The partial and the full
 // preemption are both candidates while the search lasts. Each excludes the other.
 
-// OfferPartial adds to the candidates what elastic jobs have beyond their least, for the searches of
-// one question, which it completes with their reluctance. It returns how many candidates there were
-// before: the caller passes that to [Candidates.Withdraw] when it has done what it asked for. Where
-// all of a node is asked for, or GPUs are shared, jobs leave whole.
+// OfferPartial adds the surplus of elastic jobs to the candidates, for the searches of one
+// question, and their reluctance to the question. It returns the former number of candidates. The
+// caller passes it to [Candidates.Withdraw] when it is done. If the gang needs whole nodes or GPUs
+// are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(q *Question, reluctance func(*Candidate) int) (before int) {
 	r, g := m.All(), q.Gang
 	before = len(r.List)
@@ -85,9 +85,9 @@ func (v *Candidate) leaving(node int) int {
 // numbered from the first elastic worker of their job.
 type LeavingWorkers map[int32][]int
 
-// ChooseWorkers names the workers that elastic jobs of a set give up. They are no more than the
-// claims need beside the room of other victims, rounded up to a legal size of each job. The claims
-// must be lifted that were lifted for the search.
+// ChooseWorkers names the workers that elastic jobs of a set give up. Other victims come first; the
+// elastic jobs cover the rest, rounded up to a legal size of each job. The caller must lift the
+// same claims as for the search.
 func (m *Preemptor) ChooseWorkers(q *Question, set *Set) LeavingWorkers {
 	r := m.All()
 	partial := map[int32]*elastic.RunningJob{} // copies: the jobs themselves stay as they are
@@ -141,8 +141,8 @@ func (m *Preemptor) ResizeFor(v *Candidate, workers []int, beneficiary model.Job
 	f.Resize(m.state, beneficiary)
 }
 
-// DropPartial leaves out of a set what jobs would give up that leave whole: on several nodes that
-// may have looked like two things.
+// DropPartial removes partial entries from a set if the same job leaves whole. A job on several
+// nodes may have entered the set both ways.
 func (r *Candidates) DropPartial(set *Set) {
 	set.Candidates = slices.DeleteFunc(set.Candidates, func(i int32) bool {
 		v := &r.List[i]

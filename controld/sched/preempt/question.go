@@ -22,8 +22,8 @@ type Question struct {
 	Reluctance []int8
 
 	barred map[int32]bool // candidates that are left out: their accounts may not lose so much
-	// by node: what is being freed, but goes back to the jobs that are leaving it; nil: all that is
-	// being freed counts
+	// by node: draining room that goes back to the jobs that leave it; nil: all draining room
+	// counts
 	returning map[int]model.Request
 }
 
@@ -47,7 +47,7 @@ func (m *Preemptor) WithoutReturning(q Question) Question {
 	return q
 }
 
-// Degrees returns which degrees of reluctance there are among the candidates, as bits.
+// Degrees returns the degrees of reluctance that occur among the candidates, as bits.
 func (q *Question) Degrees() (set uint64) {
 	for _, degree := range q.Reluctance {
 		if degree >= 0 {

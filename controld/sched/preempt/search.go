@@ -11,15 +11,15 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// dear is the cost of what cannot be had.
+// dear is the cost of an impossible choice.
 const dear = math.MaxInt64 / 4
 
-// Set is the room for a gang and the candidates that have to leave for it.
+// Set is a solution: the room for a gang, and the victims that leave for it.
 type Set struct {
 	Claims     []estimate.NodeResources // by node
 	Candidates []int32                  // ascending
 	Cost       int64
-	Inexact    bool // it is not proven that there is no cheaper one
+	Inexact    bool // a cheaper set may exist
 }
 
 // sortClaims puts the claims in the order of the nodes.
@@ -29,27 +29,27 @@ func (s *Set) sortClaims() {
 
 // search looks for the cheapest set of victims that makes room for a gang. It has two stages:
 //
-//  1. On each node, for each number of workers k, the cheapest candidates whose room holds k workers.
-//     That is a knapsack of several resources (cores, memory, GPUs), turned around: cover what is
-//     missing at the least cost. cheapest solves it with the list algorithm of Nemhauser and Ullmann
-//     (Discrete Dynamic Programming and Capital Allocation, 1969). It grows a list of sets and drops
-//     each set that another one dominates. Cost: O(items x states x states) for each k; both are
-//     bounded (MaxItems, MaxStates).
+//  1. On each node, for each number of workers k, the cheapest candidates whose room holds k
+//     workers. That is a covering knapsack over cores, memory and GPUs: cover the missing room at
+//     the least cost. cheapest solves it with the list algorithm of Nemhauser and Ullmann (Discrete
+//     Dynamic Programming and Capital Allocation, 1969). It grows a list of sets and drops each set
+//     that another one dominates. Cost: O(items x states x states) for each k; both are bounded
+//     (MaxItems, MaxStates).
 //  2. Across nodes, how many workers go to which node. That is a knapsack with choices: each node
 //     offers one of several (workers, cost) pairs. divide solves it exactly by dynamic programming in
 //     O(nodes x workers x workers per node).
 //
 // Stage 2 adds up the nodes, so that a candidate on several nodes counts with its whole cost on
 // each of them. To correct for that, the search runs again with each of the cheapest such
-// candidates given. It also runs once with a set of them that across.go finds. All the room that
-// those leave counts, and their cost counts once. The result is the true minimum unless cut is set.
+// candidates given. It also runs once with a set of them that across.go finds. All their room
+// counts, and their cost counts once. The result is the true minimum unless cut is set.
 type search struct {
 	state      *scratch.State
 	candidates *Candidates
 	question   Question
 	assumed    assumption
 	bound      int64 // the cost of the best set known
-	cut        bool  // something was left out that could have been cheaper
+	cut        bool  // the search skipped sets that might be cheaper
 }
 
 // NewSearch returns a search among candidates that answers a question.
@@ -69,7 +69,7 @@ func (s *search) Best() *Set {
 func (s *search) find() *Set {
 	g := s.question.Gang
 	if len(g.More) > 0 {
-		s.cut = true // one part after another: what the first takes may be dear for the next
+		s.cut = true // one part after another: the first may take room that the next needs more
 		return s.parts()
 	}
 	set := s.part(&g.Component, nil)
@@ -92,8 +92,8 @@ func (s *search) find() *Set {
 	return set
 }
 
-// cheaper returns a cheaper set than the best so far in which some candidates leave in any case,
-// else that one.
+// cheaper searches again with some candidates given: they leave in any case. It returns the cheaper
+// of that set and the best so far.
 func (s *search) cheaper(best *Set, given []int32) *Set {
 	if len(given) == 0 {
 		return best
@@ -104,7 +104,7 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 	return best
 }
 
-// wide lists the cheapest candidates on several nodes.
+// wide lists the candidates that span several nodes, the cheapest first, up to a bound.
 func (s *search) wide() []int32 {
 	var list []int32
 	for i, v := range s.candidates.Each() {
@@ -116,7 +116,7 @@ func (s *search) wide() []int32 {
 	return list[:min(len(list), tunables.MaxForced)]
 }
 
-// may reports whether a candidate may be taken beside those that are assumed to leave.
+// may reports whether a candidate may be taken in addition to the assumed ones.
 func (s *search) may(i int32) bool {
 	return s.question.mayTake(s.candidates, i) && !s.assumed.excludes(s.candidates, i)
 }
@@ -147,14 +147,14 @@ func (s *search) parts() *Set {
 // choice is the cheapest way to have some workers on one node.
 type choice struct {
 	cost int64
-	set  uint64 // of the items of the node
+	set  uint64 // bit set of the node's items
 }
 
-// onNode is what one node offers.
+// onNode is one node's offer: the cheapest victims for each number of workers.
 type onNode struct {
 	node    int
 	items   []int32  // indices of candidates
-	choices []choice // by number of workers; dear where there is no way
+	choices []choice // by number of workers; dear if impossible
 }
 
 // part looks for room for one part of a gang. Some candidates are given: they leave in any case.
@@ -189,7 +189,7 @@ func (s *search) part(p *fit.Component, given []int32) *Set {
 	return set
 }
 
-// offers asks every node what some workers would cost there.
+// offers asks every node for its price by number of workers: stage 1.
 func (s *search) offers(p *fit.Component, base int64) []onNode {
 	// A gang of one worker needs only the best node, so that each offer lowers the bound for the nodes
 	// after it. A gang of several workers needs the offers of all nodes: divide chooses among them.
@@ -211,7 +211,7 @@ func (s *search) offers(p *fit.Component, base int64) []onNode {
 			list = append(list, o)
 			continue
 		}
-		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
+		// From here on only a cheaper offer counts, or an equal one whose room is free sooner.
 		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound &&
 			s.candidates.Over[node] < s.candidates.Over[list[0].node] {
 			bound = c
@@ -228,10 +228,11 @@ func (s *search) shut(node int, p *fit.Component) bool {
 		s.state.Room.Free(node).Active.GPUs+s.draining(node).Active.GPUs < p.Request.Active.GPUs
 }
 
-// usualOnNode is how many workers of a gang most nodes can have at most: more may need more memory.
+// usualOnNode is the usual maximum of a gang's workers on one node. It sizes a slice, which may
+// grow.
 const usualOnNode = 16
 
-// offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
+// offer finds the cheapest victims on a node for each number of workers. False: none are cheaper
 // than the bound.
 func (s *search) offer(p *fit.Component, node int, bound int64) (onNode, bool) {
 	have := s.coming(node, p)
@@ -270,8 +271,8 @@ func (s *search) offer(p *fit.Component, node int, bound int64) (onNode, bool) {
 	return o, len(o.choices) > 1
 }
 
-// workersIn returns how many workers of a part some room holds. Where more of anything is claimed
-// than there is, it holds none, as for grid.Fits, whether the worker needs some of it or not.
+// workersIn returns how many workers of a part some room holds. Overdrawn room holds none, even if
+// the worker does not need the overdrawn resource: grid.Fits decides in the same way.
 func workersIn(p *fit.Component, have model.Request) int {
 	if overdrawn(have) {
 		return 0
@@ -288,7 +289,7 @@ func overdrawn(r model.Request) bool {
 // leave, so that the node offers nothing if one of them may not be asked to.
 func (s *search) offerWhole(p *fit.Component, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
-	// memory that stays would be in the way
+	// a paused job keeps memory, and the node must be empty
 	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.candidates.List[i].Pauses })
 	all, held := choice{}, s.draining(node)
 	for k, i := range o.items {
@@ -309,8 +310,8 @@ func (s *search) offerWhole(p *fit.Component, node int, bound int64) (onNode, bo
 	return o, len(o.choices) > 1
 }
 
-// items are the candidates on a node that may be taken, the cheapest first; none if even that one
-// is too dear.
+// items lists the permitted candidates of a node, the cheapest first. It is empty if even the
+// cheapest exceeds the bound.
 func (s *search) items(node int, bound int64) []int32 {
 	if s.leastOn(node, bound) == bound {
 		return nil
@@ -326,7 +327,7 @@ func (s *search) items(node int, bound int64) []int32 {
 	return list[:min(len(list), tunables.MaxItems)]
 }
 
-// leastOn returns what the cheapest candidate on a node costs that may be taken, at most a bound.
+// leastOn returns the cost of the cheapest permitted candidate on a node, at most a bound.
 func (s *search) leastOn(node int, bound int64) int64 {
 	for _, i := range s.candidates.On[node] {
 		if v := &s.candidates.List[i]; v.Score < bound && s.may(i) {
@@ -336,8 +337,8 @@ func (s *search) leastOn(node int, bound int64) int64 {
 	return bound
 }
 
-// partialChoice is some candidates of a node: what is still missing when they have left, and what
-// they cost.
+// partialChoice is a state of the knapsack: some victims of a node, the room still missing without
+// them, and their cost.
 type partialChoice struct {
 	missing model.Request
 	choice
@@ -355,7 +356,7 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 		if v.Score >= best.cost {
 			break // so are all behind it
 		}
-		other := -1 // what the same job could lose instead comes with it, so that no set has both
+		other := -1 // the same job's other entry comes with it, so that no set has both
 		if v.alternative != 0 {
 			other = slices.Index(items, v.alternative-1)
 		}
@@ -394,7 +395,8 @@ func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, b
 	return states
 }
 
-// prune keeps the states that are not worse than another one in every respect, cheapest first.
+// prune drops every state that another one dominates: at most its cost, and at most its missing
+// room. The rest is sorted, cheapest first.
 func prune(states []partialChoice, bound int64) []partialChoice {
 	// Cheapest first, a state can only be dominated by one that is kept already.
 	slices.SortFunc(states, func(a, b partialChoice) int {
@@ -432,7 +434,7 @@ func (s *search) divide(p *fit.Component, offers []onNode) *Set {
 		cost[i] = dear
 	}
 	cost[0] = 0
-	// from[node][n] is how many of those n the node has, 0 if it has none: the way back.
+	// from[node][n] is the node's part of those n workers, 0 if none: the way back.
 	from := make([]int16, len(offers)*(w+1))
 	// A later node wins only if it is cheaper, so that of equal ones the room that is there first wins.
 	slices.SortStableFunc(offers, func(a, b onNode) int {

@@ -16,8 +16,8 @@ import (
 // node and costs O(GPUs x holders x log holders) for each node. The set need not be the cheapest.
 // The search may prefer a cheap holder to a job that would free both a GPU and the cores.
 
-// holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
-// for that. Room that is kept for an attempt to come has none.
+// holder is one worker that holds GPUs of a node, with its candidate. Room that is kept for a
+// future attempt has no candidate.
 type holder struct {
 	candidate int32 // -1: it may not be asked
 	leaves    bool  // it has been asked already
@@ -25,7 +25,7 @@ type holder struct {
 	each      int64 // thousandths of each of them
 }
 
-// holdersOn lists the holders of GPUs of a node. It is made when it is first needed in a cycle.
+// holdersOn lists the holders of GPUs of a node. Each cycle makes the list at its first use.
 func (m *Preemptor) holdersOn(node int) []holder {
 	if m.holders == nil {
 		m.holders = make([][]holder, len(m.state.View.Nodes()))
@@ -51,11 +51,11 @@ func (m *Preemptor) holdersOn(node int) []holder {
 	return list
 }
 
-// sharedSet is a set of victims on one node and what there is to say for it.
+// sharedSet is a set of victims on one node, with the values that compare it with others.
 type sharedSet struct {
 	node    int
 	victims []int32
-	cost    int64 // of the victims, or of waiting where no job has to be asked
+	cost    int64 // of the victims, or of waiting if no job has to leave
 }
 
 func (e *sharedSet) better(o *sharedSet) bool {
@@ -96,18 +96,19 @@ func (s *sharedSearch) mayImprove(node int) bool {
 	return false
 }
 
-// sharedSearch is one search of evict.
+// sharedSearch is one run of sharedCheapest.
 type sharedSearch struct {
 	preemptor *Preemptor
 	question  Question
 	best      sharedSet
-	left      []int64 // of each GPU of the node at hand, when all have left that are asked to
+	left      []int64 // free part of each GPU of the current node, once all leaving jobs have left
 	order     []int   // scratch
 }
 
 // node tries one node.
 func (s *sharedSearch) node(node int) {
-	// 1. The rest of each GPU when all have left that are asked to, less what others were promised.
+	// 1. The free part of each GPU once all leaving jobs have left, less the parts promised to
+	//    others.
 	s.left = s.preemptor.state.Room.LeftIn(node, s.left)
 	for _, t := range s.preemptor.holdersOn(node) {
 		if t.leaves || t.candidate >= 0 && s.preemptor.Candidates.List[t.candidate].Taken {
@@ -171,7 +172,7 @@ func (s *sharedSearch) targets(node int) [][]int {
 	return sets
 }
 
-// price is what it costs to empty a GPU, for each holder by the part that it has there.
+// price is the cost of emptying a GPU. Each holder counts in proportion to its GPUs there.
 func (s *sharedSearch) price(node, gpu int) int64 {
 	if s.left[gpu] >= model.WholeGPU {
 		return 0
@@ -207,7 +208,7 @@ func (s *sharedSearch) draining(node int) model.Request {
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
 // they may not be asked.
 func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32, bool) {
-	// GPU by GPU, what the victims of the GPUs before hold of this one counts as free.
+	// GPU by GPU. Victims chosen for an earlier GPU count as gone on this one too.
 	var set []int32
 	each := min(model.WholeGPU, s.question.Gang.Request.Active.GPUs)
 	for _, gpu := range gpus {
@@ -239,8 +240,8 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	for _, i := range set {
 		have = have.Plus(s.preemptor.Candidates.List[i].At(node))
 	}
-	// The GPUs are free by now. Of the other jobs of the node only those help that free cores and
-	// memory: a job that pauses keeps its memory.
+	// The GPUs are free by now. Only other jobs that free cores and memory still help; a job that
+	// pauses keeps its memory.
 	wanted := len(set)
 	if !fit.Within(need, have) {
 		for _, i := range s.preemptor.Candidates.On[node] {

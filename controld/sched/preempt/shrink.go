@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// ShrinkPlan is which elastic jobs give up workers so that another job can start, and the room that
-// it will have.
+// ShrinkPlan lists the elastic jobs that give up workers so that another job can start, and the
+// room that it will have.
 type ShrinkPlan struct {
 	claims []estimate.NodeResources
 	Jobs   []*elastic.RunningJob
@@ -42,10 +42,10 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.RunningJ
 	return nil
 }
 
-// surplusCandidates are candidates for what elastic jobs have beyond their least. If it is not
-// settled, a job offers on each node all the workers that it could give up. Together these may be
-// too many. If it is settled, the workers that leave are chosen beforehand, so that the offers of
-// its nodes add up.
+// surplusCandidates are candidates for the surplus workers of elastic jobs. If it is not settled, a
+// job offers on each node all the workers that it could give up. Together these may be too many. If
+// it is settled, the workers that leave are chosen beforehand, so that the offers of its nodes add
+// up.
 func surplusCandidates(t *scratch.State, running, list []*elastic.RunningJob, price func(*elastic.RunningJob) int64,
 	settled bool) *Candidates {
 	n := len(t.View.Nodes())
@@ -101,7 +101,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 			return false
 		}
 	}
-	// 2. Workers stay after all that were chosen before others which turned out to be enough.
+	// 2. Workers stay if later choices made them needless.
 	for _, c := range set.Claims {
 		spareNeedless(tries, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
 	}
@@ -120,8 +120,8 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 	return true
 }
 
-// spareNeedless lets workers on a node stay that were chosen before others which turned out to be
-// enough. have is what there is beyond the claim without any that leave, which may be negative.
+// spareNeedless lets workers on a node stay if later choices made them needless. have is the room
+// beyond the claim if no worker leaves; it may be negative.
 func spareNeedless(jobs []*elastic.RunningJob, node int, have model.Request) {
 	for _, f := range jobs {
 		for _, w := range f.Leave {
@@ -166,8 +166,7 @@ func Unchanged(list []*elastic.RunningJob) []*elastic.RunningJob {
 	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.RunningJob) bool { return len(f.Leave)+len(f.Join) > 0 })
 }
 
-// StandstillPart returns what a resize of one of some jobs costs, as a part of the most that one of
-// them would cost.
+// StandstillPart returns the cost of resizing one of some jobs, relative to the dearest of them.
 func StandstillPart(t *scratch.State, list []*elastic.RunningJob) func(*elastic.RunningJob) int64 {
 	most := int64(1)
 	for _, f := range list {

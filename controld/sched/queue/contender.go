@@ -22,15 +22,15 @@ type Contender struct {
 	Members *model.TaskOrder // the tasks of an array in the order in which they start, once one has started
 
 	excess   int         // see Order.Excess
-	excessOf model.JobID // the job of which excess is known
+	excessOf model.JobID // the job that excess was computed for
 	level    int         // see Order.Level
-	levelOf  model.JobID // the job of which level is known
+	levelOf  model.JobID // the job that level was computed for
 }
 
 // NewContender returns an entry for one job.
 func NewContender(o *Order, j *model.Job) *Contender { return &Contender{order: o, Job: j} }
 
-// NewContenderFor returns an entry for one job of which it is known what it asks for.
+// NewContenderFor returns an entry for one job with a known request.
 func NewContenderFor(o *Order, j *model.Job, g *fit.Gang) *Contender {
 	return &Contender{order: o, Job: j, request: *g}
 }
@@ -95,7 +95,7 @@ func (c *Contender) Advance(o *Order) bool {
 	return false
 }
 
-// Gang returns what the job asks of a placement. All jobs of a group ask for the same, except for
+// Gang returns the placement request of the job. All jobs of a group ask for the same, except for
 // the nodes that they avoid.
 func (c *Contender) Gang(t *scratch.State) *fit.Gang {
 	switch c.request.For {
@@ -151,8 +151,8 @@ func (c *Contender) Alike(o *Contender) bool {
 		c.levelNow() == o.levelNow()
 }
 
-// refresh computes again what depends on what accounts and users hold, which grows as jobs start,
-// and reports whether that has changed.
+// refresh computes the terms again that depend on holdings of accounts and users, which grow as
+// jobs start. It reports whether they have changed.
 func (c *Contender) refresh() bool {
 	excess, level := c.excessNow(), c.levelNow()
 	c.excess, c.level = c.order.Excess(c.Job), c.order.levelOf(c.Job)

@@ -14,7 +14,7 @@ import (
 type Frontier struct {
 	failed []fit.Gang // none asks for as much as another
 	shapes []verdict  // by number
-	fit    []fitted   // those of them that were found to fit
+	fit    []fitted   // those that were found to fit
 }
 
 // fitted is a gang of a shape that was found to fit.
@@ -32,7 +32,7 @@ const (
 	fails
 )
 
-// Fails reports whether the first job of a group does not fit now, by what is known or by one
+// Fails reports whether the first job of a group does not fit now, by earlier results or by one
 // search.
 func (f *Frontier) Fails(t *scratch.State, c *Contender) bool {
 	if len(c.Job.Exclude) > 0 {
@@ -131,7 +131,7 @@ func partAtLeast(a, b *fit.Component) bool {
 		(a.Request.Exclusive || !b.Request.Exclusive) && choosier(a, b)
 }
 
-// choosier reports whether every node that a wants is one that b wants.
+// choosier reports whether b wants every node that a wants.
 func choosier(a, b *fit.Component) bool {
 	switch {
 	case b.Nodes == nil || a.Constraints == b.Constraints:

@@ -21,7 +21,7 @@ type FrontScan struct {
 	apart  idSet     // jobs that do not stand in line as their groups do, and some others
 }
 
-// leafKey is what a front scan knows of a leaf.
+// leafKey is a front scan's data about a leaf.
 type leafKey struct {
 	met   bool
 	first *Key

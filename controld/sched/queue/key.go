@@ -31,7 +31,7 @@ func ClassRank(c jobspec.Class) int {
 	return 1
 }
 
-// Key is what decides the place of a job in the order. The zero value means: no job.
+// Key is the sort key of a job in the order. The zero value means: no job.
 type Key struct {
 	class, first, priority int
 	Job                    model.JobID
@@ -47,7 +47,7 @@ func KeyOf(j *model.Job) Key {
 	return Key{class: ClassRank(j.Class), first: FirstRank(j), priority: int(j.Priority), Job: j.ID}
 }
 
-// Keep replaces the key by another one that comes before it, and reports whether it did.
+// Keep replaces the key by another one that sorts before it, and reports whether it did.
 func (k *Key) Keep(o Key) bool {
 	if k.Job != 0 && k.compare(&o) <= 0 {
 		return false

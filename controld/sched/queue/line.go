@@ -27,7 +27,7 @@ type Line struct {
 }
 
 // NewLine forms the line. Every group is looked at once. Each distinct request is searched for at
-// most once. It is not searched for at all if it asks for at least as much as one that has failed.
+// most once. It is not searched for if it asks for at least as much as a job that has failed.
 func NewLine(o *Order) *Line {
 	l := &Line{state: o.State, order: o, first: Firsts[string]{}}
 	l.form(l.frontScan())

@@ -22,8 +22,8 @@ type Order struct {
 	Bounded   func(*groups.Group) bool // a limit applies to the group's user or account
 	// all groups are looked at, also where their fronts say enough: the order is the same
 	FullScan  bool
-	Fronts    int  // groups of which the front said enough
-	TeLimited bool // accounts and users may hold only so much in trial-and-error jobs
+	Fronts    int  // groups whose head was enough
+	TeLimited bool // accounts and users have caps on their trial-and-error jobs
 }
 
 // Startable reports whether a job may start now.

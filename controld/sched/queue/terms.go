@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Terms are what decides the place of a waiting job in the order, the first that differs first.
+// Terms are the sort terms of a waiting job, the first that differs decides.
 type Terms struct {
 	Class   jobspec.Class // te before be
 	OwnRoom bool          // it left its room to a job that did not want it: it goes first in its class
@@ -18,10 +18,10 @@ type Terms struct {
 	UserOver     bool
 	Priority     int
 	Level        int   // service level: the lower one first
-	Service      int64 // what it counts for, in ms of one GPU; the level follows from it
+	Service      int64 // its service index, in ms of one GPU; the level follows from it
 }
 
-// Terms returns what decides the place of a job, as far as the hooks of the order tell.
+// Terms returns the sort terms of a job, as far as the hooks of the order compute them.
 func (o *Order) Terms(j *model.Job) Terms {
 	t := Terms{Class: j.Class, OwnRoom: j.OwnRoomFirst, Priority: int(j.Priority), Service: j.Attained()}
 	if o == nil {
@@ -37,7 +37,7 @@ func (o *Order) Terms(j *model.Job) Terms {
 }
 
 // Sort puts jobs into the order in which a cycle comes to them. The holders of reservations keep
-// their places in it: what is kept for them is theirs whichever job comes first.
+// their places in it, because their room is theirs whichever job comes first.
 func (o *Order) Sort(jobs []*model.Job) {
 	entries := make([]*Contender, len(jobs))
 	for i, j := range jobs {

@@ -16,7 +16,7 @@ import (
 // beyond a few heads it is guesswork which room that will be.
 const MaxReservations = 16
 
-// HeadRules are what a policy says about queue heads. A hook that is nil does not count.
+// HeadRules are a policy's rules for queue heads. A hook that is nil does not count.
 type HeadRules struct {
 	Order *queue.Order
 	// the job is within its account's quota: its reservation goes before others
@@ -33,7 +33,7 @@ type Bypass struct {
 	forecast *Forecast
 }
 
-// blocked is a head and how many starts have gone past it, those of this cycle included.
+// blocked is a head and the number of starts past it, this cycle included.
 type blocked struct {
 	contender *queue.Contender
 	passed    int
@@ -185,8 +185,8 @@ func youngestKept(t *scratch.State) (youngest model.JobID) {
 	return youngest
 }
 
-// kept counts the reservations that keep room idle: all except those of room that others are
-// leaving.
+// kept counts the reservations that keep room idle. Those of room that others are leaving do not
+// count.
 func kept(t *scratch.State) int {
 	n := 0
 	for _, r := range t.Holders {

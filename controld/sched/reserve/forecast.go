@@ -25,18 +25,18 @@ type slot struct {
 	node int
 }
 
-// booking is what the parts of one gang have been promised so far, by node.
+// booking is the room promised so far to the parts of one gang, by node.
 type booking struct {
 	room  map[int]model.Request
 	whole map[int]bool // nodes that one part has for itself
 }
 
 // Forecast says when room comes free, node by node, if every attempt runs to its time limit. It
-// takes in what the cycle starts meanwhile.
+// includes the starts of this cycle.
 type Forecast struct {
 	State    *scratch.State
 	releases [][]Release // by node, soonest first; nil until it is needed
-	counted  int         // actions of which releases knows
+	counted  int         // actions that releases includes
 }
 
 // NewForecast returns a forecast for one cycle, which is computed when it is first needed.
@@ -113,7 +113,7 @@ func EverHolds(t *scratch.State, g *fit.Gang) bool {
 	return true
 }
 
-// ByNode lists, for every node, what its attempts give back, soonest first.
+// ByNode lists, for every node, the room that attempts will free there, soonest first.
 func (f *Forecast) ByNode() [][]Release {
 	if f.releases == nil {
 		f.releases = listReleases(f.State)
@@ -189,11 +189,11 @@ func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 	return t.Now + model.Instant(j.Limit)*1000
 }
 
-// slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
-// up to what may share a node. A slot is at the first instant at which the node can hold the
-// worker. A worker that needs a node for itself waits until all jobs have left. So does a worker on
-// a node that another job has for itself. Where GPUs are shared, what others have been promised is
-// taken from the GPUs that are free soonest.
+// slotsOn appends a slot for each worker that a node can hold beside its promises, up to the limit
+// of workers per node. A slot is at the first instant at which the node can hold the worker. A
+// worker that needs a node for itself waits until all jobs have left. So does a worker on a node
+// that another job has for itself. Where GPUs are shared, promises to others take the GPUs that are
+// free soonest.
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Component, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive
@@ -230,7 +230,7 @@ func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Component, b *book
 	return slots
 }
 
-// claims turns what is promised into one claim a node, by node.
+// claims turns the promises into one claim a node, by node.
 func (b *booking) claims(t *scratch.State) []model.Claim {
 	var claims []model.Claim
 	for i, n := range t.View.Nodes() {

@@ -9,15 +9,15 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// prospects is what reservations can still count on, node by node.
+// prospects is the room that reservations can still count on, node by node.
 type prospects struct {
 	state *scratch.State
 	left  map[int]model.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
-	back  map[int]model.Request // of what is left: what leaving jobs get back
-	gpus  map[int][]int64       // of nodes where GPUs are shared: what of each will be free, promised or not
+	back  map[int]model.Request // part of left: room that goes back to leaving jobs
+	gpus  map[int][]int64       // for nodes with shared GPUs: the part of each GPU that will be free, promised or not
 }
 
-// NewProspects returns what reservations can count on, before any is covered.
+// NewProspects returns the room that reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
 	return &prospects{state: t, left: map[int]model.Request{}, back: map[int]model.Request{}, gpus: map[int][]int64{}}
 }
@@ -96,8 +96,8 @@ func (p *prospects) possible(r *model.Reservation) bool {
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 
-// Cover reports whether there is, or will be, as much as a reservation claims, and takes it from
-// what is left for later ones.
+// Cover reports whether the room of a reservation is there, or will be. It takes that room, so that
+// later reservations cannot count on it.
 func (p *prospects) Cover(r *model.Reservation) bool {
 	for _, c := range r.Claims {
 		_, node := p.state.View.Node(c.Node)
@@ -127,7 +127,7 @@ func (p *prospects) Cover(r *model.Reservation) bool {
 	return true
 }
 
-// at returns what is left of a node.
+// at returns the room of a node that reservations can still count on.
 func (p *prospects) at(node int) model.Request {
 	left, known := p.left[node]
 	if known {
@@ -156,8 +156,8 @@ func (p *prospects) at(node int) model.Request {
 	return left
 }
 
-// claimed is what a job's claim is for. A claim for a whole node counts the GPUs that are broken,
-// which are not waited for.
+// claimed returns the request behind a job's claim on a node. A claim for a whole node includes its
+// broken GPUs, and no job waits for these.
 func (p *prospects) claimed(node int, id model.JobID, room model.Vector) model.Request {
 	if p.alone(id) {
 		room.GPUs = min(room.GPUs, p.state.Room.Working(node).GPUs)

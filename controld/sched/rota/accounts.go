@@ -20,7 +20,7 @@ import (
 // Holdings are computed when they are first needed: a cycle that starts all that waits need not
 // know them.
 
-// accounts returns what accounts and users hold by now and what they are entitled to.
+// accounts returns the present holdings and entitlements of accounts and users.
 func (t *rotaPolicy) accounts() *fairshare.Accounts {
 	if t.fair == nil {
 		t.fair = fairshare.NewAccounts(&t.order)
@@ -94,8 +94,8 @@ func (t *rotaPolicy) configured() *configuredTerms {
 	return t.terms
 }
 
-// withinQuota reports whether a job that waits is within what was configured that its account or
-// user deserves: room is kept for it before others.
+// withinQuota reports whether a waiting job stays within the configured quota of its account or
+// user. Room is kept for such a job before others.
 func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	if !t.hasQuota() {
 		return false
@@ -104,8 +104,8 @@ func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	return f.Entitled(f.Leaf(j.Association()), f.Asks(j))
 }
 
-// excess says which of a job's accounts hold all that they are entitled to, or more. A user with a
-// quota counts like an account: see [queue.Order].
+// excess returns those of a job's accounts that hold their whole entitlement or more, as bits. A
+// user with a quota counts like an account: see [queue.Order].
 func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 	if j.OwnRoomFirst {
 		return -1

@@ -15,11 +15,11 @@ import (
 )
 
 // elasticPhases is the phases of policy rota for elastic jobs. It acts on the allocation that
-// package elastic computes: see [elastic.Allocation], a greedy division by marginal gain. The least
-// workers of elastic jobs count as other jobs do. Further workers are allocated in the order of all
-// jobs, in three phases. Jobs that start get them out of free room. Jobs that would start with next
-// to nothing get them from jobs that come later or have much more than is fitting. Running jobs get
-// them when room has been idle for a while.
+// package elastic computes: see [elastic.Allocation], a greedy division by marginal gain. The
+// minimum workers of elastic jobs count as other jobs do. Further workers are allocated in the
+// order of all jobs, in three phases. Jobs that start get them out of free room. Jobs that would
+// start with next to nothing get them from jobs that come later or have much more than is fitting.
+// Running jobs get them when room has been idle for a while.
 type elasticPhases struct {
 	state   *scratch.State
 	rota    *rotaPolicy
@@ -60,7 +60,7 @@ func (s *elasticPhases) waitingJobs() []*model.Job {
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), maxElastic)] {
 			if _, elastic := j.Elastic(); elastic && s.state.Holders[j.ID] == nil && j.Children == nil && s.rota.startable(j) {
-				list = append(list, j) // beside it, jobs of as many workers for good may wait
+				list = append(list, j) // jobs with a fixed number of workers may wait too
 			}
 		}
 	}
@@ -168,8 +168,8 @@ func (s *elasticPhases) canGive(f *elastic.RunningJob) bool {
 		preempt.UnsavedWork(s.state, s.state.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
 }
 
-// mayGive reports whether a job may have to give up workers for another. It must have more workers
-// than it should, and still need much more service than the other job.
+// mayGive reports whether a job may be asked to give up workers for another. It must have more
+// workers than it should, and still need much more service than the other job.
 func (s *elasticPhases) mayGive(f *elastic.RunningJob, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
@@ -312,7 +312,7 @@ func (s *elasticPhases) grow() {
 	for _, f := range list {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
 	}
-	for _, f := range preempt.Unchanged(list) { // what is left then is of no use to the jobs that it was meant for
+	for _, f := range preempt.Unchanged(list) { // the rest is of no use to the jobs that it was meant for
 		s.growInto(f, s.rota.sizes.Fitting(f.Job, elastic.WorthPM))
 	}
 }
@@ -328,7 +328,7 @@ func (s *elasticPhases) hasRested(f *elastic.RunningJob) bool {
 	return at <= s.state.Now
 }
 
-// restedFor returns on which nodes there is room that has been free for so long; nil: on none.
+// restedFor returns the nodes with room that has been free for so long; nil: none.
 func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 	if only, known := s.rested[wait]; known {
 		return only
@@ -372,8 +372,8 @@ func (s *elasticPhases) speedOf(f *elastic.RunningJob, c *elastic.Curve) int64 {
 	return c.Spread(f.Size, f.Apart())
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it. With them
-// it has at most so many. If it is faster still on one node, it moves there.
+// growInto grows one job to the largest size, at most most, that has room and is worth it. If the
+// job is faster still on one node, it moves there.
 func (s *elasticPhases) growInto(f *elastic.RunningJob, most int) {
 	nodes := s.restedFor(elastic.GrowAfter(s.state, f))
 	if nodes == nil {
@@ -424,8 +424,8 @@ func standstillOf(j *model.Job, terms model.Elastic) int64 {
 }
 
 // wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it
-// something already. As long as none like it has completed it is taken to need as much again as it
-// has had, which is more and more.
+// something already. Until a job like it has completed, the estimate of its remaining need equals
+// its past service, which grows.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.RunningJob, o *elastic.Prospect, saves, cost int64) {
 	if saves <= 0 || saves >= cost || s.state.View.Statistics().MeanService(f.Job) > 0 {
 		return
@@ -462,8 +462,8 @@ func (s *elasticPhases) nodeToConsolidateOn(f *elastic.RunningJob, nodes fit.Nod
 	return node, size
 }
 
-// consolidateOn moves the workers of a job to one of its nodes, where there are so many then. It
-// reports whether there is room.
+// consolidateOn moves all workers of a job to one node, where it then has size workers. It reports
+// whether there is room.
 func (s *elasticPhases) consolidateOn(f *elastic.RunningJob, node, size int) bool {
 	g := s.state.Gang(f.Job)
 	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {

@@ -13,21 +13,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
-// the last ones, one node should hold one like it now. Several nodes should hold one once the
-// trial-and-error jobs that run there are over; how many depends on the arrivals of a minute. Each
-// shape is what a worker needs on one node: free GPUs that are scattered, or without memory beside
-// them, are of no use.
+// headroom is room that best-effort jobs leave free for future trial-and-error jobs. It is measured
+// in the shapes of recent workers: the request of one worker on one node. Scattered GPUs, or GPUs
+// without free memory, would be of no use. Each shape should fit on one node now. It should also
+// fit on several nodes soon, once the trial-and-error jobs that run there have ended. Their number
+// depends on the arrivals of a minute.
 //
 // Trial-and-error jobs are over in minutes. A node on which they run side by side will soon have
-// room for a large one again, if no best-effort job gets between. To leave as much free on several
-// nodes for those that come meanwhile costs far more, most of it for the few largest. Where hardly
-// one comes in a minute, nothing is left for that alone: best-effort jobs would wait for a job that
+// room for a large one again, if no best-effort job gets between. To keep each shape free now on
+// several nodes would cost far more, mostly for the few largest shapes. If hardly one job arrives
+// in a minute, the second rule keeps nothing free. Best-effort jobs would wait for a job that
 // mostly does not come.
 //
 // On few nodes one worker's room is a large part of the cluster. It stays empty for long, because
-// few trial-and-error jobs come. Best-effort jobs would wait there for 25 to 80 times as long, all
-// together, as trial-and-error jobs are spared.
+// few trial-and-error jobs come. There best-effort jobs would wait 25 to 80 times the time that
+// trial-and-error jobs save.
 type headroom struct {
 	state *scratch.State
 	cache *Cache
@@ -36,8 +36,8 @@ type headroom struct {
 	soon outlook
 }
 
-// newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately,
-// nil if nothing.
+// newHeadroom returns the room to leave free, by the requests of recent trial-and-error jobs; nil
+// for none.
 func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	l := t.View.Statistics()
 	if l == nil || l.TE.Last == 0 || t.Now-l.TE.Last > scratch.Day || t.Policy.HeadroomPM < 0 {
@@ -65,17 +65,17 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	return h
 }
 
-// worthKeeping reports whether room that is free now is worth keeping, and whether room is that will be
-// free soon. Both follow from how many jobs of each class have had to wait lately. Less is kept the
-// fewer trial-and-error jobs have waited for each best-effort job.
+// worthKeeping reports whether free room is worth keeping, and whether room is that will be free
+// soon. Both follow from recent waits: the fewer trial-and-error jobs waited for each best-effort
+// job, the less is kept.
 func worthKeeping(w *estimate.QueueWaits, times int64) (now, soon bool) {
 	cost := w.TE * times
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
-// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the smallest
-// shape needs are skipped: on a full cluster nearly all are. They take none now, and none soon
-// unless trial-and-error jobs run there.
+// countAll notes which shapes each node would take. Nodes with fewer empty GPUs than the smallest
+// shape needs are skipped: on a full cluster nearly all are. Such nodes take no shape now, and none
+// soon unless trial-and-error jobs run there.
 func (h *headroom) countAll() {
 	nodes := len(h.state.View.Nodes())
 	words := h.cache.cleared(2 * nodes)
@@ -100,7 +100,7 @@ func (h *headroom) countAll() {
 	}
 }
 
-// count notes anew which workers a node would take.
+// count notes again which shapes a node would take.
 func (h *headroom) count(node int) {
 	now := h.now.takes(h.state.Room, node, model.Request{}, h.all())
 	h.now.note(node, now)
@@ -120,7 +120,8 @@ type brief struct {
 	rooms []estimate.NodeResources
 }
 
-// comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
+// comingFree returns, by node, the room of trial-and-error jobs that started recently and so will
+// end soon.
 func (h *headroom) comingFree() []model.Request {
 	h.cache.coming = scratch.Cleared(h.cache.coming, len(h.state.View.Nodes()))
 	coming := h.cache.coming
@@ -167,30 +168,29 @@ func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
 	}
 }
 
-// loss is how many fewer nodes would take each worker, now and soon.
+// loss is how many fewer nodes would take each shape, now and soon.
 type loss struct{ now, soon tally }
 
-// lose adds what is lost with some room of a node.
+// lose adds the loss if some room of a node is taken.
 func (h *headroom) lose(l *loss, node int, need model.Request) {
 	l.now.add(h.now.lost(h.state.Room, node, need))
 	l.soon.add(h.soon.lost(h.state.Room, node, need))
 }
 
-// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
-// would miss it.
+// spares reports whether the headroom survives a loss, except for the most demanding shapes.
 func (h *headroom) spares(lost *loss, patient bool) bool {
 	return h.now.spares(&lost.now, patient) && h.soon.spares(&lost.soon, patient)
 }
 
-// patient reports whether a job still leaves all that is wanted: one that has waited for long
-// leaves half, rounded up.
+// patient reports whether a job must still leave the full headroom. A job that has waited for long
+// leaves only half, rounded up.
 func (h *headroom) patient(j *model.Job) bool {
 	patience := cluster.HeadroomPatience.Of(&h.state.Policy) * h.state.Policy.ReserveAfterMS
 	return h.state.Now-j.Eligible < model.Instant(patience)
 }
 
-// allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
-// it, it takes what was not counted.
+// allows reports whether a best-effort job may have its spots. Room that is reserved for the job
+// was not counted as headroom.
 func (h *headroom) allows(j *model.Job, g *fit.Gang, spots []fit.Spot) bool {
 	if h == nil || j.Class == jobspec.TE {
 		return true
@@ -245,16 +245,15 @@ func (h *headroom) allowsMore(spots []fit.Spot, request model.Request) bool {
 	return h.spares(&lost, true)
 }
 
-// keptIn reports whether all that is wanted is free in a copy of the room.
+// keptIn reports whether a copy of the room still holds the full headroom.
 func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.soon.keptIn(room) }
 
-// cost returns how many of the last workers a node would not take any more at once with some room
-// gone.
+// cost returns how many recent workers a node would no longer take now if some room were taken.
 func (h *headroom) cost(node int, need model.Request) int {
 	return h.weigh(h.now.lost(h.state.Room, node, need))
 }
 
-// Cache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The
+// Cache keeps the memory of headroom and the running trial-and-error jobs from cycle to cycle. The
 // zero value is ready for use.
 type Cache struct {
 	words  []uint64
@@ -262,7 +261,7 @@ type Cache struct {
 	coming []model.Request
 }
 
-// cleared returns so many words that are 0.
+// cleared returns n words that are 0.
 func (c *Cache) cleared(n int) []uint64 {
 	c.words = scratch.Cleared(c.words, n)
 	return c.words

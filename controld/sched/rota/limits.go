@@ -19,12 +19,12 @@ const (
 	headroomPM     = 50             // thousandths of all GPUs, if the policy block has no headroom
 	borrowPM       = 100            // thousandths of a quota, if the policy block has no te_borrow
 	smallCluster   = 32             // GPUs, or cores: on fewer, the room of one job is a good part, and none is left free
-	oneWorkerPart  = 4              // one worker is waited for with so small a part of the headroom
-	missedPart     = 20             // one of so many workers, the most demanding ones, may find less
+	oneWorkerPart  = 4              // workers that ask for more than one in so many parts of the headroom do not count
+	missedPart     = 20             // one in so many workers, the most demanding ones, may find less headroom
 	soonTimes      = 2              // times the arrivals of a minute: nodes that should be able to take one soon
-	unknownMS      = 10 * 60 * 1000 // ms: what a job of unknown kind is taken to need at least to be worth a stop
+	unknownMS      = 10 * 60 * 1000 // ms: least assumed need of a job of unknown kind, to be worth a stop
 	briefMS        = 30 * 60 * 1000 // ms: a trial-and-error job that has run for longer is not expected to end soon
 	arrivals       = 60 * 60 * 1000 // ms for which new jobs are expected after the last one
 	scantPart      = 4              // an elastic job that would start with less than one part gets room from others
-	growsByPM      = 1100           // thousandths: a running job gets more workers only if it gets so much faster
+	growsByPM      = 1100           // thousandths: a running job grows only if its speed rises to this
 )

@@ -8,16 +8,16 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// demand is what the workers of the last trial-and-error jobs asked for.
+// demand is the requests of recent trial-and-error workers, grouped by shape.
 type demand struct {
-	shapes []fit.Component // at most 64, told apart
-	weight []int           // by shape: how many of the last workers were like it
-	least  model.Request   // of each resource what the most modest of them needs
+	shapes []fit.Component // at most 64, distinct
+	weight []int           // by shape: how many recent workers had it
+	least  model.Request   // the least request of each resource
 	usual  int64           // thousandths of a GPU, on average
-	missed int             // of them, how many may find less than is wanted
+	missed int             // how many of the workers may find less headroom
 }
 
-// newDemand returns what the last workers asked for.
+// newDemand returns the requests of recent workers.
 func newDemand(a *estimate.Arrivals) demand {
 	recent := a.Recent
 	if len(recent) == 0 { // learnt by an earlier version
@@ -47,8 +47,8 @@ func newDemand(a *estimate.Arrivals) demand {
 	return d
 }
 
-// within forgets workers that ask for more than one part of so many of anything there is, and
-// reports whether any others are left.
+// within forgets workers that ask for more than one in so many parts of any resource. It reports
+// whether others are left.
 func (d *demand) within(all model.Vector, parts int64) bool {
 	kept := 0
 	for i := range d.shapes {
@@ -66,7 +66,7 @@ func fewest(a, b model.Vector) model.Vector {
 	return model.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
 }
 
-// single is a part of one worker that may be anywhere.
+// single is a gang part of one worker without constraints.
 func single(v model.Vector) (p fit.Component) {
 	resident := v
 	resident.Cores = 0 // a suspended worker needs no cores
@@ -78,7 +78,7 @@ func single(v model.Vector) (p fit.Component) {
 // all returns every shape.
 func (d *demand) all() uint64 { return ^uint64(0) >> (64 - len(d.shapes)) }
 
-// fitting returns which shapes, of those asked about, a node would take with some room gone.
+// fitting returns the subset of some shapes that a node would take with some room gone.
 func (d *demand) fitting(room *fit.Room, node int, gone model.Request, of uint64) uint64 {
 	if of == 0 || room.Whole(node) || !room.Usable(node, &d.shapes[0], nil) {
 		return 0
@@ -99,7 +99,7 @@ func (d *demand) fitting(room *fit.Room, node int, gone model.Request, of uint64
 	return set
 }
 
-// weigh returns how many of the last workers the shapes of a set were.
+// weigh returns how many recent workers had a shape of a set.
 func (d *demand) weigh(set uint64) (workers int) {
 	for ; set != 0; set &= set - 1 {
 		workers += d.weight[bits.TrailingZeros64(set)]
@@ -107,18 +107,18 @@ func (d *demand) weigh(set uint64) (workers int) {
 	return workers
 }
 
-// outlook is which workers nodes would take, and how many nodes are to take each.
+// outlook records which shapes each node would take, and how many nodes must take each.
 type outlook struct {
 	demand *demand
 	want   int             // nodes for each shape; 0: it does not matter
-	more   []model.Request // by node: what will have come free; nil: nothing
+	more   []model.Request // by node: room that will be free soon; nil: none
 	on     []uint64        // by node: the shapes that would fit, as bits
 	nodes  []int           // by shape: how many nodes would take it
 }
 
 // tally is how many nodes would take each shape.
 type tally struct {
-	set   uint64 // of which shapes there are any
+	set   uint64 // the shapes with a count above 0
 	nodes [64]int
 }
 
@@ -134,7 +134,7 @@ func (o *outlook) begin(d *demand, words []uint64) {
 	o.demand, o.on, o.nodes = d, words, make([]int, len(d.shapes))
 }
 
-// note takes in which shapes a node would take.
+// note adds the shapes that a node would take.
 func (o *outlook) note(node int, set uint64) {
 	for change := set ^ o.on[node]; change != 0; change &= change - 1 {
 		i := bits.TrailingZeros64(change)
@@ -147,8 +147,8 @@ func (o *outlook) note(node int, set uint64) {
 	o.on[node] = set
 }
 
-// takes returns which shapes, of those asked about, a node would take with some room gone, and what
-// will have come free.
+// takes returns the subset of some shapes that a node would take with some room gone and the coming
+// room free.
 func (o *outlook) takes(room *fit.Room, node int, gone model.Request, of uint64) uint64 {
 	if o.more != nil {
 		gone = gone.Minus(o.more[node])
@@ -156,7 +156,7 @@ func (o *outlook) takes(room *fit.Room, node int, gone model.Request, of uint64)
 	return o.demand.fitting(room, node, gone, of)
 }
 
-// lost returns which shapes a node would not take any more with some room gone.
+// lost returns the shapes that a node would no longer take with some room gone.
 func (o *outlook) lost(room *fit.Room, node int, need model.Request) uint64 {
 	if o.want == 0 || o.on[node] == 0 {
 		return 0
@@ -164,7 +164,7 @@ func (o *outlook) lost(room *fit.Room, node int, need model.Request) uint64 {
 	return o.on[node] &^ o.takes(room, node, need, o.on[node])
 }
 
-// keptIn reports whether all that is wanted is there in a copy of the room.
+// keptIn reports whether enough nodes take each shape in a copy of the room.
 func (o *outlook) keptIn(room *fit.Room) bool {
 	if o.want == 0 {
 		return true
@@ -180,8 +180,7 @@ func (o *outlook) keptIn(room *fit.Room) bool {
 	return short <= o.demand.missed
 }
 
-// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
-// would miss it.
+// spares reports whether the headroom survives a loss, except for the most demanding shapes.
 func (o *outlook) spares(lost *tally, patient bool) bool {
 	if lost.set == 0 {
 		return true

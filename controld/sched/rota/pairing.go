@@ -15,17 +15,17 @@ import (
 // filled well while there is a choice. A job that is passed for long gets a reservation, as any
 // other.
 
-// matcher chooses the job that starts next. It remembers where each would go.
+// matcher chooses the job that starts next. It remembers the best node of each job.
 type matcher struct {
 	best map[*queue.Contender]pairing
-	took []int32 // by node: how often something has started there
+	took []int32 // by node: starts there in this cycle
 }
 
-// pairing is where a job would go.
+// pairing is a job's best node.
 type pairing struct {
 	job  *model.Job
 	node int   // -1: nowhere
-	took int32 // of the node, when it was chosen
+	took int32 // starts on the node when it was chosen
 	left int64
 }
 
@@ -44,7 +44,7 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 		if c == nil {
 			return l.Top(), nil, false
 		}
-		if l.Reorder(c) { // by what has been started since it lined up
+		if l.Reorder(c) { // its place changed by starts since it lined up
 			continue
 		}
 		p := m.best[c]
@@ -57,8 +57,8 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 	}
 }
 
-// choose returns the entry that makes the best pair with a node, of the first in line and those
-// like it; nil if none fits.
+// choose returns the job with the best pair, among the first in line and its equals; nil if none
+// fits.
 func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	top := l.Lead()
 	var best *queue.Contender
@@ -82,8 +82,8 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	return best
 }
 
-// pair finds the node for a job that is left with least and where it leaves what is kept free for
-// others.
+// pair finds a job's best node: the one left with the least room, of those that keep the headroom
+// free.
 func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	g := c.Gang(t.state)
 	best := pairing{job: c.Job, node: -1}

@@ -8,26 +8,26 @@ import (
 
 // # Requeue backoff of preempted jobs
 //
-// A best-effort job that has had much service and was preempted starts again where that leaves a
-// tenth of the cluster free. Until then no job is asked to leave for it. A job that starts may not
-// be asked to leave for a turn, in which most new jobs would begin and end. If preempted jobs took
-// at once whatever comes free, jobs that cannot be moved would hold ever more of the cluster. The
-// next new jobs would have to wait all the same.
+// A preempted best-effort job with much past service starts again only if that leaves a tenth of
+// the cluster free. Until then no job is asked to leave for it. A job that starts may not be asked
+// to leave for a turn, in which most new jobs would begin and end. If preempted jobs took at once
+// whatever comes free, jobs that cannot be moved would hold ever more of the cluster. The next new
+// jobs would have to wait all the same.
 //
-// No job waits for more than an empty cluster would leave beside it. Nothing is left free for this
-// while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A wide
-// gang starts wherever it finds its room, and so does a job that counts as new because it has
+// If an empty cluster would leave less beside the job, that is enough. Nothing is left free for
+// this while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A
+// wide gang starts wherever it finds its room, and so does a job that counts as new because it has
 // waited for long.
 
-// freeCapacity is how much is free on all nodes together, how much of it is left to new jobs, and
-// how much there is.
+// freeCapacity sums up all nodes: the free room, the part of it that is reserved for new jobs, and
+// the total.
 type freeCapacity struct {
 	known           bool
 	revision        int // of the room
 	free, keep, all model.Vector
 }
 
-// backsOff reports whether a job that waits leaves the room that is free to new jobs.
+// backsOff reports whether a waiting job must leave the free room to new jobs.
 func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
 	if n == 0 || !j.Attempts[n-1].Cause.Preempts() || j.OwnRoomFirst || j.Class == jobspec.TE ||

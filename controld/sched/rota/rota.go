@@ -33,9 +33,9 @@ type rotaPolicy struct {
 	matches  matcher
 	freeUp   freeCapacity
 	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
-	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
+	fair     *fairshare.Accounts  // holdings of accounts and users; nil until first needed
 	terms    *configuredTerms     // nil until it is needed
-	teCaps   *preempt.TECaps      // what trial-and-error jobs hold at once
+	teCaps   *preempt.TECaps      // caps on the holdings of trial-and-error jobs
 	putOut   map[string]bool      // accounts: see [preempt.PutOut]
 }
 
@@ -65,7 +65,7 @@ func (t *rotaPolicy) serve() {
 	})
 }
 
-// start starts a job and keeps count of what depends on that. It reports whether it could.
+// start starts a job and updates caps and holdings. It reports success.
 func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
 	if t.state.LacksLicenses(c.Job).Code != model.ReasonNone {
 		return false
@@ -80,7 +80,7 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobI
 	return true
 }
 
-// reasonOf returns why a job waits, if that is a rule of the policy's own.
+// reasonOf returns the reason of a wait that comes from a rule of this policy.
 func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 	if why, capped := t.teCaps.Reason(j); capped {
 		return why, true
@@ -88,7 +88,7 @@ func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 	return model.Reason{Code: model.ReasonNoVictim}, t.hopeless[j.ID]
 }
 
-// advise tells what a user cannot see of why a job waits.
+// advise explains a wait whose reason a user cannot see elsewhere.
 func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
 		return "requeue backoff: it may start once that leaves a tenth of the cluster free, " +
@@ -128,13 +128,13 @@ func (m *preemptor) makeRoom() {
 	m.makeRoomForBE()
 }
 
-// serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
+// serveTE makes room for trial-and-error jobs that did not fit, first come first served.
 func (m *preemptor) serveTE(waiting []waiter) {
 	// vain holds groups for which a search found no way: their other jobs ask for the same.
 	vain, tried := map[*groups.Group]bool{}, 0
 	for _, c := range waiting {
 		if m.rota.teCaps.Exceeds(c.job) {
-			continue // by what was promised to those before it
+			continue // promises to earlier jobs exhausted the cap
 		}
 		if _, known := vain[c.group]; !known {
 			vain[c.group] = !reserve.Holdable(m.state, c.group)
@@ -164,8 +164,8 @@ type waiter struct {
 	level int // of a best-effort job
 }
 
-// waitingTE are the trial-and-error jobs that may start and have neither started nor been promised
-// room that others leave.
+// waitingTE lists the startable trial-and-error jobs without a start or a promise of room in this
+// cycle.
 func (m *preemptor) waitingTE() []waiter {
 	var list []waiter
 	for at, front := range m.state.View.QueueHeads() {
@@ -186,12 +186,12 @@ func (m *preemptor) waitingTE() []waiter {
 	return list
 }
 
-// isWide reports whether a candidate is a wide gang. It would wait for long until so many GPUs come
-// free together again, for the sake of a job that mostly needs few of them.
+// isWide reports whether a candidate is a wide gang. Wide gangs stay: they would wait long for so
+// many GPUs to come free together again, and the other job mostly needs few.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
-// mayDisplace reports whether a job has been displaced seldom enough, of late, and would not lose too
-// much by it. One that pauses loses nothing.
+// mayDisplace reports whether a candidate was displaced seldom enough within a day and would not
+// lose too much. A job that pauses loses nothing.
 func (m *preemptor) mayDisplace(v *preempt.Candidate) bool {
 	limit := cmp.Or(m.state.Policy.MaxPreempts, preemptsPerDay)
 	return (limit < 0 || v.Job.DisplacedSince(m.state.Now-scratch.Day) < limit) &&
@@ -261,8 +261,9 @@ func (m *preemptor) lift(j *model.Job, cause model.Cause) fit.LiftedClaims {
 	})
 }
 
-// carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
-// has to leave starts at once, if it waited only because the room was kept for a blocked head.
+// carryOut reserves the room of a set for a job and asks its victims to leave. A set without
+// victims lets the job start at once, if it waited only because of room reserved for a blocked
+// head.
 func (m *preemptor) carryOut(j *model.Job, q *preempt.Question, set *preempt.Set, cause model.Cause) {
 	r := m.search.All()
 	// 1. Name the workers that elastic jobs give up. The same claims are lifted as in the search.

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// termsOf returns what decides the place of a waiting job, with what it counts for by the history.
+// termsOf returns the sort terms of a waiting job, with its service index from the runtime history.
 func (t *rotaPolicy) termsOf(j *model.Job) queue.Terms {
 	terms := t.order.Terms(j)
 	if j.Class == jobspec.BE {
@@ -23,8 +23,8 @@ func (t *rotaPolicy) termsOf(j *model.Job) queue.Terms {
 	return terms
 }
 
-// spares says which rule of this policy's own spares a running job from leaving for one that waits:
-// see [policy.Answers]. Nothing is decided by it.
+// spares names the rule of this policy that protects a running job from a waiting one: see
+// [policy.Answers]. It only explains, it decides nothing.
 func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Cause) string {
 	o := run.Job
 	switch by {

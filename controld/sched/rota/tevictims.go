@@ -38,7 +38,7 @@ const (
 	tiers = 3
 )
 
-// Whose a candidate is.
+// Tiers of candidates, by their account.
 const (
 	ofOwn    = iota // of the job's own account
 	ofAbove         // of an account above its share
@@ -269,14 +269,14 @@ func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	return m.rota.accounts().AmountOf(r)
 }
 
-// partOf returns what part of the live cluster an amount is, by the resources that count for a
-// node.
+// partOf returns the dominant part of the live cluster that an amount is, over the resources that
+// count for a node.
 func partOf(n *drf.TreeNode, a drf.Amount) drf.Fraction {
 	return n.Holding(a.Minus(n.Held()))
 }
 
-// lent returns how much room, and that of how many jobs, an account has lent to trial-and-error
-// jobs of others. Jobs that wait or are leaving because of such a job count with all that they
+// lent returns the room that an account has lent to trial-and-error jobs of others, and from how
+// many of its jobs. Jobs that wait or are leaving because of such a job count with all that they
 // held. Elastic jobs that go on count with the workers that they gave up.
 func (m *preemptor) lent(account string) (drf.Amount, int) {
 	f := m.rota.accounts()
@@ -333,14 +333,14 @@ func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.
 	}
 }
 
-// active returns an attempt as it is when it runs.
+// active returns an attempt as if it ran: not suspended.
 func active(a *model.Attempt) *model.Attempt {
 	runs := *a
 	runs.Switch = nil
 	return &runs
 }
 
-// asked returns what a job holds that was asked in this cycle to give it up.
+// asked returns the room that a job was asked to give up in this cycle.
 func (m *preemptor) asked(j *model.Job) drf.Amount {
 	for _, a := range m.state.Actions {
 		if r, ok := a.(*fsm.ResizeJob); ok && r.Job == j.ID {

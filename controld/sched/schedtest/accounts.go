@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/drf"
 )
 
-// setFair changes what the policies of shares know.
+// setFair changes the shares settings of the policy.
 func setFair(p *cluster.Policy, k, v string) (err error) {
 	switch k {
 	case "name":
@@ -71,7 +71,7 @@ func (w *World) account(names []string, options map[string]string) error {
 	return err
 }
 
-// shares says what every account and user holds, should have, and has used for what it deserves.
+// shares prints the holdings, share and usage of every account and user.
 func (w *World) shares() error {
 	v := w.State.View()
 	f := AccountsOn(TrialOf(v, w.Now))

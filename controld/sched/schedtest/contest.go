@@ -50,8 +50,8 @@ type Contest struct {
 	jobs   int
 	Faulty bool                                  // nodes and GPUs break
 	stops  map[Attempt]model.Stop                // as first seen
-	paused map[model.JobID]map[model.Cause]int32 // how often each job has paused, and for what
-	Seen   map[string]int                        // what has happened, so that the histories prove something
+	paused map[model.JobID]map[model.Cause]int32 // how often each job has paused, by cause
+	Seen   map[string]int                        // counts of events, so that the histories prove something
 }
 
 // NewContest returns a random history under a policy. Events are counted in seen.
@@ -130,7 +130,7 @@ func (c *Contest) disturb() {
 	}
 }
 
-// switched has a job do as it was told last, and counts how often it has paused for what.
+// switched has a job follow its last order, and counts its pauses by cause.
 func (c *Contest) switched(j *model.Job) error {
 	pauses, cause := j.Live().Suspending(), j.Live().Switch.Cause
 	if err := c.Switched(j, pauses); err != nil || !pauses || c.State.View().Job(j.ID).State != model.Suspended {
@@ -470,8 +470,8 @@ func HasCome(v *state.View, job *model.Job) bool {
 	})
 }
 
-// WillBeFree returns what of a node is free, or will be when those jobs have left it that are
-// leaving. Of one that is resized only some workers do.
+// WillBeFree returns the room of a node that is free, or will be once the leaving jobs have left
+// it. A job that is resized frees only some workers.
 func WillBeFree(v *state.View, jobs iter.Seq[*model.Job], node int) model.Request {
 	have := model.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {

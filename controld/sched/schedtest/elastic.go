@@ -67,7 +67,7 @@ func (w *World) rate(names []string, options map[string]string) error {
 	})
 }
 
-// resizing says what a plan makes of an elastic job.
+// resizing describes a plan's changes to an elastic job.
 func (w *World) resizing(r *fsm.ResizeJob) string {
 	j := w.State.View().Job(r.Job)
 	from := j.Size()

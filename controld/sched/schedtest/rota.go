@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// setRota changes what the policies know that displace jobs.
+// setRota changes the settings of policies that displace jobs.
 func setRota(p *cluster.Policy, k, v string) (err error) {
 	n, _ := strconv.Atoi(v)
 	switch k {

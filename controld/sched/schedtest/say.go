@@ -119,7 +119,7 @@ func amount(v model.Vector) string {
 	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
 }
 
-// after says which quotas apply to a job, and what would be after preemption.
+// after prints the quotas that apply to a job, and the outcome after preemption.
 func (w *World) after(id model.JobID) {
 	v := w.State.View()
 	e := sched.Explain(v, w.Now, v.Config().Policy, id)
@@ -249,7 +249,7 @@ func (w *World) prio() {
 	}
 }
 
-// share says how the share of an account comes about.
+// share prints how the share of an account is computed.
 func (w *World) share(account string) {
 	v := w.State.View()
 	e := sched.ExplainShare(v, w.Now, v.Config().Policy, account)

@@ -32,7 +32,7 @@ func OrderOn(t *scratch.State) *queue.Order {
 	return &queue.Order{State: t}
 }
 
-// AccountsOn returns what accounts hold, by the rules of the configuration's policy.
+// AccountsOn returns the holdings of accounts, by the rules of the configuration's policy.
 func AccountsOn(t *scratch.State) *fairshare.Accounts {
 	if t.Policy.Name != "rota" {
 		return fairshare.NewAccounts(OrderOn(t))

@@ -88,7 +88,7 @@ func (w *World) measured(j *model.Job, options map[string]string) error {
 	return err
 }
 
-// tried says what was tried with the attempt of a job, and what that has brought.
+// tried prints the trials of a job's attempt and their gains.
 func (w *World) tried(j *model.Job) error {
 	for _, t := range j.Live().Trials {
 		w.say("%s: %s, expected %d, measured %d, undone %t", w.Names[j.ID], t.What, t.Expected, t.Measured, t.Undone)

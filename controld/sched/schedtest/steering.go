@@ -16,7 +16,7 @@ func (w *World) turn(words []string) error {
 	return err
 }
 
-// wouldDo describes what a dry run would have done.
+// wouldDo describes the actions that a dry run would have taken.
 func (w *World) wouldDo(d *steering.Displacement) string {
 	text := fmt.Sprintf("would stop %s: %s", w.Names[d.Job], d.Cause)
 	if d.For != 0 {

@@ -52,7 +52,7 @@ func NewWorld() *World {
 	}
 }
 
-// setNodeLoss sets what becomes of jobs of the default queue whose nodes are lost.
+// setNodeLoss sets the fate of jobs in the default queue whose nodes are lost.
 func setNodeLoss(c *cluster.Config, rule jobspec.NodeLoss) {
 	c.Queues = maps.Clone(c.Queues)
 	q := c.Queues[model.DefaultQueue]
@@ -84,8 +84,8 @@ const (
 	wholeEvery = 16
 )
 
-// Check returns each invariant that does not hold of what has changed since the last call, and now and then of
-// the whole state.
+// Check returns each broken invariant of the changes since the last call, and now and then of the
+// whole state.
 func (w *World) Check() error {
 	if w.audit == nil {
 		var err error
@@ -102,7 +102,7 @@ func (w *World) Check() error {
 	return err
 }
 
-// Run carries out one line of a scenario and appends what it says to out.
+// Run carries out one line of a scenario and appends its output to out.
 func (w *World) Run(line string) error {
 	words := strings.Fields(line)
 	verb, rest := words[0], words[1:]
@@ -278,7 +278,7 @@ func (w *World) node(name string, options map[string]string) error {
 	return err
 }
 
-// MakeNode returns a node with so many GPUs, cores, GiB of memory and ports.
+// MakeNode returns a node with the given GPUs, cores, GiB of memory and ports.
 func MakeNode(name string, gpus, cores, memoryGiB, ports int) model.Node {
 	n := model.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Machine: name + "-machine", Version: "test",

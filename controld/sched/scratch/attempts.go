@@ -14,8 +14,8 @@ const Never = model.Instant(1) << 62
 // Day is a day in ms.
 const Day = 24 * 60 * 60 * 1000
 
-// usualGraceMS is the grace period of a job that declares none, in ms. It is what the daemon on the
-// node grants then.
+// usualGraceMS is the grace period of a job that declares none, in ms. The node's daemon grants the
+// same time then.
 const usualGraceMS = 30_000
 
 // Stays reports whether a worker's room is kept although its attempt is being stopped, because an
@@ -92,7 +92,7 @@ func AttainedService(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 	return j.Attained() + j.ServiceOf(int64(a.Clock(now)-a.ChargedFrom()))
 }
 
-// GraceOf returns how long a job may take to leave, in ms, by what it declares.
+// GraceOf returns the declared time that a job may take to leave, in ms.
 func GraceOf(j *model.Job) int64 {
 	if p := j.Spec.Preemption; p != nil && p.GracePeriod > 0 {
 		return int64(p.GracePeriod) * 1000
@@ -113,8 +113,7 @@ func BrokenOf(run *estimate.LiveAttempt, n *model.Node) (held int64) {
 	return held
 }
 
-// BrokenIn returns how much of broken GPUs a worker holds on its node, in thousandths of a GPU, if
-// it has asked for so much.
+// BrokenIn returns the broken part of a worker's GPUs on its node, in thousandths of a GPU.
 func BrokenIn(w *model.Worker, n *model.Node, asked model.Request) (held int64) {
 	for _, g := range w.GPUs {
 		if !n.GPUs[g].Healthy {

@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// Pages remembers what was found out about each page of the attempts in progress, from one walk
-// over all pages to the next. The zero value is ready for use.
+// Pages remembers a result for each page of live attempts, from one walk over all pages to the
+// next. The zero value is ready for use.
 type Pages[T any] struct {
 	was, is []noted[T] // of the last walk, and of this one
 	next    int        // in was
@@ -23,8 +23,8 @@ func (p *Pages[T]) Begin() {
 	p.was, p.is, p.next = p.is, p.was[:0], 0
 }
 
-// Recall returns what the last walk noted of a page; false if it noted nothing or the page has
-// changed since.
+// Recall returns the last walk's result for a page; false if there is none or the page has changed
+// since.
 func (p *Pages[T]) Recall(page state.AttemptPage) (what T, known bool) {
 	for p.next < len(p.was) && p.was[p.next].page.First() < page.First() {
 		p.next++

@@ -1,9 +1,9 @@
-// Package scratch holds what one scheduling cycle works on: a copy of the grid on which it tries
+// Package scratch holds the working state of one scheduling cycle: a copy of the grid for trying
 // things out, and the plan so far.
 //
-// [State] is the same for all policies and has no field for one of them. A policy keeps what it
-// needs beside it in a struct of its own, which is made for the cycle and dropped with it. [Pages]
-// is the memory of one cycle for the next.
+// [State] is the same for all policies and has no field for one of them. A policy keeps its own
+// data in a struct of its own, which lives for one cycle. [Pages] is the memory of one cycle for
+// the next.
 package scratch
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // State is the scratch state of one cycle.
 type State struct {
-	View    *state.View // what the cycle decides about; it does not change
+	View    *state.View // the state that the cycle decides about; it does not change
 	Now     model.Instant
 	Policy  cluster.Policy // its parameters
 	Room    *fit.Room      // free capacity, less what the plan takes so far
@@ -34,19 +34,19 @@ type State struct {
 	// jobs asked in this cycle to give up room, and the jobs that get it
 	Stopping        map[model.JobID]model.JobID
 	Revision        int  // counts the changes of room
-	MaxStarts       int  // the cycle ends after so many
+	MaxStarts       int  // the cycle ends after so many starts
 	Cut             bool // it has ended so: not all jobs were looked at
 	RotationChecked bool // the plan notes that the service order was checked
-	// what operators have told the scheduler: Act drops what it forbids
+	// orders of operators to the scheduler: Act drops paused actions
 	Steering *steering.Steering
-	// jobs that were to pause and keep what they hold instead
+	// jobs that were to pause and keep their room instead
 	Withdrawn map[model.JobID]bool
 	Unmoved   map[model.JobID]bool // jobs for which others would have moved, had that not been paused
 
 	wake    model.Instant
 	starts  int
 	awaited map[model.JobID]bool // jobs for which others leave; nil until it is needed
-	// licences that are held, those of this cycle's starts included; nil until it is needed
+	// licences held, this cycle's starts included; nil until first needed
 	licenses map[string]int
 }
 
@@ -60,8 +60,8 @@ func New(v *state.View, now model.Instant, p cluster.Policy, room *fit.Room) *St
 	}
 }
 
-// Act appends an action to the plan, unless an operator has paused what it belongs to. Policies ask
-// May before they work something out; this holds for those that do not.
+// Act appends an action to the plan, unless an operator has paused its kind. Policies ask May
+// before they work something out; this holds for those that do not.
 func (t *State) Act(a fsm.Action) {
 	if fsm.MayDo(t.Steering, a) {
 		t.Actions = append(t.Actions, a)
@@ -102,8 +102,8 @@ func (t *State) Startable(j *model.Job) bool {
 	return !t.awaitsWorkers(j)
 }
 
-// LacksLicenses says which licences are missing for a job to start, what the plan starts so far
-// included, or nothing if none are.
+// LacksLicenses names the licences that a job lacks to start, with the starts of the plan so far.
+// It returns nothing if none are missing.
 func (t *State) LacksLicenses(j *model.Job) model.Reason {
 	if len(j.Spec.Licenses) == 0 {
 		return model.Reason{}
@@ -145,7 +145,7 @@ func (t *State) awaitsWorkers(j *model.Job) bool {
 	return false
 }
 
-// Gang returns what a job asks of a placement.
+// Gang returns the placement request of a job.
 func (t *State) Gang(j *model.Job) fit.Gang { return fit.NewGang(t.View, j) }
 
 // AwaitsVictims reports whether a job holds a reservation for room that other jobs leave.
@@ -224,8 +224,8 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 	return true
 }
 
-// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is
-// tried in the next.
+// EndsEarly reports whether this cycle must decide nothing more: jobs without a start are tried in
+// the next.
 func (t *State) EndsEarly() bool { return t.Freed || t.Cut || len(t.Withdrawn) > 0 }
 
 // Stop asks an attempt to leave so that another job can start.
