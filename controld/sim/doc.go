@@ -22,8 +22,8 @@
 //
 // # What policies know
 //
-// A policy sees what a live one would: class, request, priority, time limit, declared grace period,
-// and what has happened. It does not see how long a job runs, with two exceptions that its row in
+// A policy sees the same as a live one: class, request, priority, time limit, declared grace
+// period, and past events. It does not see how long a job runs, with two exceptions that its row in
 // the table of policies declares. "Limits" gets the estimate of the trace as the job's time limit,
 // or the exact length if there is none. "Oracle" always gets the exact length. A limit that is only
 // an estimate never kills a job: when it runs out it is raised, as an operator would do.

@@ -146,8 +146,7 @@ func (e *engine) apply(c fsm.Command) (any, error) {
 	return result, err
 }
 
-// verify checks the invariants of the state: all of them, or those of what the last command has
-// changed.
+// verify checks the invariants of the state: all of them, or those that the last command can break.
 func (e *engine) verify(whole bool) error {
 	err := e.auditor.Check()
 	if whole && err == nil {
@@ -159,7 +158,7 @@ func (e *engine) verify(whole bool) error {
 	return nil
 }
 
-// audit compares what the nodes hold with what the state says that they hold.
+// audit compares the holdings of the nodes with the state's record of them.
 func (e *engine) audit() error {
 	if !e.setup.Check {
 		return nil
@@ -294,7 +293,7 @@ func (e *engine) step() error {
 		if !more {
 			return e.trim()
 		}
-		if err := e.happen(); err != nil { // what was stopped without grace
+		if err := e.happen(); err != nil { // jobs that were stopped without grace
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ const (
 	rateKnown             // it has made progress for long enough that its speed is known
 	paused                // it has paused and given its GPUs back
 	goesOn                // it has its GPUs again and works
-	measured              // it has worked for long enough that what it makes of its GPU is known
+	measured              // it has worked long enough for a measurement of its GPU
 )
 
 // event is something that will happen to a job, unless its attempt has ended by then.
@@ -29,7 +29,7 @@ type event struct {
 	stretch int32 // of the attempt, as run.stretch, or run.switches for paused and goesOn; graces depend on none
 }
 
-// void reports whether a job has changed what it does since an event was foreseen.
+// void reports whether a job has changed its activity since an event was foreseen.
 func (e *event) void(r *run) bool {
 	switch e.kind {
 	case graceEnds:

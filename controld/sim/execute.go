@@ -119,7 +119,7 @@ func (e *engine) layout(r *run) trace.Layout {
 var one = []int{1}
 
 // notify gives a job notice of its stop. A second notice for another cause changes neither its
-// clock nor what it does.
+// clock nor its work.
 func (e *engine) notify(i int32, cause model.Cause) {
 	r := &e.runs[i]
 	r.cause = cause

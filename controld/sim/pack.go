@@ -44,8 +44,8 @@ func (e *engine) leaveGPU(i int32) {
 	r.device = device{-1, 0}
 }
 
-// setRates sets how fast the jobs on a GPU are from now on, and when their ends and what is
-// measured of them come.
+// setRates sets the speed of the jobs on a GPU from now on, and schedules their ends and
+// measurements.
 func (e *engine) setRates(d device) {
 	on := e.sharing[d]
 	names := make([]string, len(on))
@@ -70,7 +70,7 @@ func (e *engine) setRates(d device) {
 	}
 }
 
-// measure has the node of a job report what it makes of its GPU: alone, or beside others.
+// measure has the node of a job report the job's use of its GPU: alone, or beside others.
 func (e *engine) measure(i int32) {
 	r := &e.runs[i]
 	if r.stopped != 0 || r.from >= never {

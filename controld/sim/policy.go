@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Errors of [ParsePolicy]. Their text lists what is known.
+// Errors of [ParsePolicy]. Their text lists the known values.
 var (
 	ErrPolicy = errors.New("no such policy")
 	ErrKey    = errors.New("the policy has no such parameter")
@@ -28,7 +28,7 @@ type Policy struct {
 	row    *policyRow
 }
 
-// knowledge is what a policy knows of how long jobs run.
+// knowledge is a policy's knowledge of run times.
 type knowledge int
 
 const (
@@ -239,7 +239,7 @@ func PolicyNames() []string {
 }
 
 // ParsePolicy reads NAME or NAME:key=value,key=value. Its error wraps [ErrPolicy], [ErrKey] or
-// [ErrValue] and lists what is known.
+// [ErrValue] and lists the known values.
 func ParsePolicy(text string) (Policy, error) {
 	name, rest, given := strings.Cut(strings.TrimSpace(text), ":")
 	row := rowOf(name)

@@ -64,8 +64,8 @@ type Result struct {
 
 // Sharing is about jobs that share GPUs.
 type Sharing struct {
-	// of the GPUs, how much did useful work on average: what jobs use of their GPUs times how fast
-	// they are; over Setup.Window
+	// average useful work of the GPUs: the use of each GPU times the speed of its jobs; over
+	// Setup.Window
 	UsefulUtilisation float64 `json:"useful_utilisation"`
 	FeedbackS         Stats   `json:"feedback_s"` // from submission until 100 mini-batches are done
 	Suspensions       int     `json:"suspensions"`
@@ -113,8 +113,8 @@ type Account struct {
 	Count int     `json:"count"`
 	JCTS  Stats   `json:"jct_s"`
 	GPUS  float64 `json:"gpu_s"`
-	// Rho is its mean JCT over that of the same jobs alone on the account's quota, served first
-	// come first; 0 if unknown.
+	// Rho is its mean JCT relative to that of the same jobs alone on the account's quota, served
+	// first come first; 0 if unknown.
 	Rho float64 `json:"rho"`
 }
 
@@ -169,8 +169,8 @@ func statsOf(values []float64) Stats {
 	}
 }
 
-// rank is the index of a percentile among n sorted values: that of the least value that at least so
-// many thousandths do not exceed.
+// rank is the index of a percentile among n sorted values: the least value that the given
+// thousandths of them do not exceed.
 func rank(n, thousandths int) int { return max(0, (n*thousandths+999)/1000-1) }
 
 // jain is Jain's index: 1 if all values are equal, or there are none, and 1/n if one value has

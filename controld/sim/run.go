@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// run is one job in a simulation: what the virtual nodes know of it, and what the result needs.
+// run is one job in a simulation: its record on the virtual nodes, and the data for the result.
 type run struct {
 	id      model.JobID
 	job     *trace.Job
@@ -33,7 +33,7 @@ type run struct {
 	cause    model.Cause   // of the stop
 	stretch  int32         // counts changes of its rate: ends that were foreseen before are void
 	did      int64         // millionths of a ms of work before the present stretch
-	device   device        // its GPU, if it has one alone and the trace says what it trains
+	device   device        // its GPU, if it has one alone and the trace names its network
 	switches int           // as model.Switching.Number
 	began    model.Instant // the stretch: it holds its capacity since
 	holds    model.Instant // it holds its room since; 0: it is suspended

@@ -14,7 +14,7 @@ import (
 )
 
 // search is a search of a trace, see [trace.Search]: an array job. Its stop block has the state
-// cancel tasks as the leader of a live cluster would, by what they report.
+// cancel tasks by their reports, as the leader of a live cluster would.
 type search struct {
 	what      *trace.Search
 	array     model.JobID
@@ -30,7 +30,7 @@ type search struct {
 // searchMetric is the metric that tasks of a search report.
 const searchMetric = "accuracy"
 
-// arrayOf makes the specification of one task that of the array of all tasks.
+// arrayOf turns the specification of one task into that of the whole array.
 func (s *search) arrayOf(spec *jobspec.Job) {
 	spec.Array = &jobspec.Array{Indices: "0"}
 	if s.tasks > 1 {
@@ -139,7 +139,7 @@ func (e *engine) learn(i int32) error {
 	return nil
 }
 
-// endSearch cancels the array of a search, which has found what it looked for.
+// endSearch cancels the array of a search that has reached its goal.
 func (e *engine) endSearch(s *search) error {
 	s.ended = e.now
 	return e.cancelTasks(s, nil)
@@ -192,7 +192,7 @@ func (e *engine) endTask(r *run) {
 	}
 }
 
-// searched returns what is said of searches, nil if there is none to speak of.
+// searched returns the part of the result about searches, nil if there were none.
 func (e *engine) searched() *Searches {
 	n, r := 0.0, &Searches{}
 	for _, s := range e.searches {

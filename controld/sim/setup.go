@@ -31,13 +31,13 @@ type Setup struct {
 	Overhead int64 // a restart holds its capacity this long without progress, unless the trace says otherwise
 	Bound    int64 // shorter jobs count as this long in bounded slowdowns; 0: DefaultBound
 	Until    int64 // the run ends here, in the time of submissions; 0: when all jobs have ended
-	WideGPUs int64 // jobs of at least so many GPUs are reported separately; 0: DefaultWideGPUs
+	WideGPUs int64 // jobs of at least this many GPUs are reported separately; 0: DefaultWideGPUs
 
 	// Window is the time over which useful utilisation is measured, from the first arrival on; zeros: until
 	// the last arrival.
 	Window [2]int64
 
-	// Networks is what is known of the networks that jobs train; nil: the built-in table.
+	// Networks is the table of the networks that jobs train; nil: the built-in table.
 	Networks *interference.Table
 
 	// Deserved has the quota of each account. Without any, no rho is computed.
@@ -47,7 +47,7 @@ type Setup struct {
 	Spans bool // keep the data of plots: [Result].Story
 
 	Clock    func() int64   // ns of a monotonic clock, to time decisions; nil: they are not timed
-	Stopped  func() bool    // called now and then; true ends the run, whose result covers what was simulated so far
+	Stopped  func() bool    // called now and then; true ends the run, whose result covers the simulated time so far
 	Progress func(Progress) // called now and then
 	Decided  func(Decision) // called with every [Step], in order; must not change places
 
@@ -122,7 +122,7 @@ func (s *Setup) check(t *trace.Trace) error {
 	return s.checkNetworks(t)
 }
 
-// checkNetworks refuses jobs that train what the table of networks does not have.
+// checkNetworks refuses jobs that train a network outside the table.
 func (s *Setup) checkNetworks(t *trace.Trace) error {
 	table := s.Networks
 	for i := range t.Jobs {

@@ -181,7 +181,7 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 	return nil
 }
 
-// portion returns the first nodes that have so many thousandths of a GPU together. The last one
+// portion returns the first nodes that together have the given thousandths of a GPU. The last one
 // loses GPUs that are too many.
 func portion(nodes []model.Node, gpus int64) []model.Node {
 	var part []model.Node

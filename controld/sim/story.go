@@ -30,7 +30,7 @@ type Sample struct {
 	Cores     []int64      `json:"cores,omitempty"` // the same for a cluster without GPUs
 }
 
-// Span is how long one attempt of a job held its room. One that was suspended has several. Jobs
+// Span is how long one attempt of a job held its room. A job that was suspended has several. Jobs
 // that have not ended by then end with the run.
 type Span struct {
 	ID      string        `json:"id"`
@@ -50,7 +50,7 @@ type Row struct {
 	GPUs int `json:"gpus"` // 0: a worker without GPUs
 }
 
-// rowsOf lists what an attempt holds on each node.
+// rowsOf lists the holdings of an attempt on each node.
 func (e *engine) rowsOf(r *run) []Row {
 	var rows []Row
 	for _, p := range r.places {

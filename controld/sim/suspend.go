@@ -6,13 +6,13 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// usualNetwork is assumed for jobs whose trace does not say what they train. It uses its GPUs
-// wholly, and switching costs it a quarter of a second.
+// usualNetwork is assumed for jobs whose trace names no network. It uses its GPUs wholly, and
+// switching costs it a quarter of a second.
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000,
 	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, SuspendMS: 250, ResumeMS: 250}
 
-// network returns what is known of what a job trains: of its network, or of its application, if the
-// table has one of that name.
+// network returns the model of a job's network, or of its application if the table has one of that
+// name.
 func (e *engine) network(j *trace.Job) *interference.Network {
 	name := j.Model
 	if name == "" {
@@ -41,7 +41,7 @@ const feedbackSteps = 100
 const never = model.Instant(1) << 60
 
 // suspend tells a job to pause. It works until its mini-batch is over, and then takes some time to
-// give its GPUs back. One that ends before does not pause.
+// give its GPUs back. A job that ends before does not pause.
 func (e *engine) suspend(i int32, cause model.Cause) {
 	r := &e.runs[i]
 	r.switches++
@@ -63,7 +63,7 @@ func (e *engine) suspend(i int32, cause model.Cause) {
 		stretch: int32(r.switches)})
 }
 
-// advance counts what a job has done until an instant.
+// advance adds the work of a job until an instant.
 func (e *engine) advance(r *run, at model.Instant) {
 	work, _ := r.done(at)
 	r.left -= work
@@ -71,7 +71,7 @@ func (e *engine) advance(r *run, at model.Instant) {
 	r.stretch++
 }
 
-// hasPaused gives back what a job holds, but for its memory.
+// hasPaused frees the room of a job except its memory.
 func (e *engine) hasPaused(i int32) {
 	r := &e.runs[i]
 	if r.stopped != 0 {
@@ -133,8 +133,7 @@ func (e *engine) reportSwitch(i int32) {
 	}
 }
 
-// useful integrates how much of the GPUs does useful work: what a job uses of each of its GPUs,
-// times how fast it is.
+// useful integrates the useful work of the GPUs: the use of each GPU times the speed of its job.
 type useful struct {
 	from, to model.Instant
 	sum      float64 // thousandths of a GPU, ms
@@ -142,7 +141,7 @@ type useful struct {
 	progress float64 // see Sharing.ProgressJain
 }
 
-// measureProgress compares what jobs have done at the end of the window. Call it before anything
+// measureProgress compares the work of jobs at the end of the window. Call it before anything
 // changes after that.
 func (e *engine) measureProgress() {
 	if e.useful.measured {
@@ -169,7 +168,7 @@ func (e *engine) measureProgress() {
 	e.useful.progress = jain(done)
 }
 
-// endStretch notes what a job has done until an instant since it began or was resumed.
+// endStretch notes the work of a job from its start or resume until an instant.
 func (e *engine) endStretch(r *run, at model.Instant) {
 	work, _ := r.done(at)
 	if r.from >= never || work == 0 {
@@ -186,8 +185,8 @@ func (e *engine) endStretch(r *run, at model.Instant) {
 	}
 }
 
-// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what they
-// train and none was suspended.
+// sharingResult returns the part of the result about shared GPUs. It is nil if the trace names no
+// networks and no job was suspended.
 func (e *engine) sharingResult() *Sharing {
 	var feedback []float64
 	known := e.totals.suspensions > 0

@@ -2,7 +2,7 @@
 // network it has the GPU use, the length of mini-batches and the cost of a suspension. It also has
 // the speed of several networks on one GPU.
 //
-// Utilisation and the gains of packing are those of table 1 of Gandiva (Xiao et al., OSDI 2018).
+// Utilisation and the gains of packing come from table 1 of Gandiva (Xiao et al., OSDI 2018).
 // Lengths of mini-batches, memory and suspension costs are our own numbers, within the bounds of
 // the paper's text. The paper does not list them by network.
 package interference
@@ -21,7 +21,7 @@ import (
 //go:embed models.csv
 var defaults []byte
 
-// Network is what the model knows of one kind of network.
+// Network is the model of one kind of network.
 type Network struct {
 	Name        string
 	Utilisation int64    // thousandths of a GPU that it keeps busy when it is alone
@@ -119,7 +119,7 @@ func network(record []string) (Network, int, error) {
 	return n, 0, nil
 }
 
-// Network returns what is known of a network, nil if it is not in the table.
+// Network returns the model of a network, nil if it is not in the table.
 func (t *Table) Network(name string) *Network {
 	if i := slices.IndexFunc(t.networks, func(n Network) bool { return n.Name == name }); i >= 0 {
 		return &t.networks[i]

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// extraColumns may be added to any table of jobs. They give what public traces leave out. A line
-// may leave each of them empty.
+// extraColumns may be added to any table of jobs. They supply the fields that public traces leave
+// out. A line may leave each of them empty.
 var extraColumns = []string{
 	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s",
 	"grace_s", "restart_s",

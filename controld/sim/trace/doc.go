@@ -64,14 +64,14 @@
 // # history
 //
 // Our own accounting as rota hist -o json prints it, or the same jobs one after the other (JSON
-// Lines). The length of a job is that of its attempts together. Cores, memory and GPUs are divided
-// among its workers. Jobs that never ran or have not ended are left out. Array jobs and pipeline
-// jobs are left out too, because their tasks and group jobs are in the accounting themselves.
+// Lines). The length of a job is the sum of its attempts. Cores, memory and GPUs are divided among
+// its workers. Jobs that never ran or have not ended are left out. Array jobs and pipeline jobs are
+// left out too, because their tasks and group jobs are in the accounting themselves.
 //
 // # Further columns
 //
 // Every table may also have more columns, unless it has a like column: name, account, priority,
 // workers, min_workers, max_workers, workers_per_node, time_limit_s, grace_s, restart_s. So may
-// models (H100|A100), speed (see [ParseCurve]) and locality (see [ParseLocality]). Demands are
-// those of each worker then.
+// models (H100|A100), speed (see [ParseCurve]) and locality (see [ParseLocality]). Requests are
+// then those of each worker.
 package trace

@@ -206,8 +206,8 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	return nil
 }
 
-// job converts the record into a job. Its length is that of its attempts together, because a
-// preempted job keeps its work, also in a replay.
+// job converts the record into a job. Its length is the sum of its attempts, because a preempted
+// job keeps its work, also in a replay.
 func (r *record) job() (*Job, error) {
 	if r.ID < 1 {
 		return nil, errors.New("it has no id")

@@ -79,7 +79,7 @@ type Job struct {
 	Models     []string     // allowed GPU models; empty: any
 
 	Scaling  Scaling  // nil: in proportion to the number of workers
-	Locality Locality // what distance between the workers costs
+	Locality Locality // the cost of distance between the workers
 	// Saves is how much of its work the job keeps when it is preempted. Empty: not given.
 	Saves Saves
 	Every int64 // ms between checkpoints, with SavesEvery
@@ -107,12 +107,13 @@ const (
 // Elastic reports whether the number of workers may change.
 func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
 
-// Demand returns what the job holds with n workers, its servers included.
+// Demand returns the room of the job with n workers, its servers included.
 func (j *Job) Demand(n int) model.Vector {
 	return j.Request.Times(int64(n)).Plus(j.Server.Times(int64(j.Servers)))
 }
 
-// Fill sets what the trace left open. Call it after all columns are read and before [Job.Check].
+// Fill sets the fields that the trace left open. Call it after all columns are read and before
+// [Job.Check].
 func (j *Job) Fill() {
 	j.Workers = cmp.Or(j.Workers, 1)
 	j.MinWorkers = cmp.Or(j.MinWorkers, j.Workers)
@@ -122,8 +123,8 @@ func (j *Job) Fill() {
 	j.Request.Memory = max(j.Request.Memory, minMemory)
 }
 
-// Check returns what is wrong with a job, or nil: a number that is negative, absurd, or zero where
-// that means nothing.
+// Check returns the fault of a job, or nil. Faults are numbers that are negative or absurd, or zero
+// where that means nothing.
 func (j *Job) Check() error {
 	for _, err := range []error{
 		j.checkTexts(), j.checkTimes(), j.checkWorkers(), j.checkSearch(),

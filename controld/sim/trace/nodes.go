@@ -18,7 +18,7 @@ const (
 	RackLabel     = "rack" // key of the label that @ sets
 )
 
-// SpecError says what is wrong with a description of nodes, and where.
+// SpecError is a fault in a description of nodes, with its position.
 type SpecError struct {
 	Line    int // of a file, from 1; 0 if the text is not a file
 	Column  int // byte from 1; 0: the whole line
@@ -215,7 +215,7 @@ func isWord(text string) bool {
 
 var errNoNodes = errors.New("no node in the list")
 
-// Capacity is what healthy nodes have together.
+// Capacity is the sum of the healthy nodes.
 func Capacity(nodes []model.Node) model.Vector {
 	var v model.Vector
 	for i := range nodes {

@@ -50,8 +50,8 @@ func (l Layout) Workers() int {
 	return n
 }
 
-// Scaling is the speed of a job by its workers. Only the simulator knows it; a policy sees what a
-// job has reported.
+// Scaling is the speed of a job by its workers. Only the simulator knows it; a policy sees the
+// reports of a job.
 type Scaling interface {
 	// Rate returns the progress per ms in millionths of a ms of Job.Work; 0 without workers.
 	Rate(Layout) int64
@@ -99,7 +99,7 @@ func (j *Job) Alone() int64 {
 }
 
 // Diminishing is a job whose n workers are n/(1 + c(n-1)) times as fast as one: each further worker
-// slows all others by c. Its Work is that of one worker.
+// slows all others by c. Its Work is the work of one worker.
 type Diminishing struct {
 	Loss int64 // c in millionths
 }

@@ -25,13 +25,13 @@ type Search struct {
 type Learning struct {
 	Final int64 // thousandths of accuracy once all work is done
 	Half  int64 // ms of work
-	Error int64 // thousandths by which what the job reports at its search's step is too high
+	Error int64 // thousandths by which the job's report at its search's step is too high
 }
 
 // maxSearchWork bounds the work of a job that learns, so that products of two times fit.
 const maxSearchWork = 10 * 24 * hour
 
-// Accuracy returns the thousandths of accuracy after so many ms of a job's work.
+// Accuracy returns the thousandths of accuracy after some ms of a job's work.
 func (c *Learning) Accuracy(work, done int64) int64 {
 	done = min(max(0, done), work)
 	return c.Final * ((work + c.Half) * done / work) / (done + c.Half)
@@ -54,7 +54,7 @@ func (c *Learning) Reaches(work, accuracy int64) (int64, bool) {
 	return hi, true
 }
 
-// checkSearch says what is wrong with a job's search and with how it learns.
+// checkSearch returns the fault of a job's search or learning curve.
 func (j *Job) checkSearch() error {
 	switch {
 	case (j.Search == nil) != (j.Learning == nil):

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// NewJob returns a job of which only the id is known.
+// NewJob returns a job with an id and nothing else.
 func NewJob(id string) *Job {
 	return &Job{ID: id, Class: jobspec.BE, Priority: MidPriority, Grace: Unknown, Restart: Unknown}
 }
@@ -20,8 +20,8 @@ var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "r
 // FitGppAccount is the account above the users of a fitgpp workload.
 const FitGppAccount = "paper"
 
-// jobs reads a table with a job on each line. read returns the job of a line, and notes what is
-// wrong with it in the row.
+// jobs reads a table with a job on each line. read returns the job of a line, and notes faults in
+// the row.
 func (s *sink) jobs(l *lines, required, optional []string, read func(*row) *Job) error {
 	return table(l, s.trace, required, optional, func(r *row) error {
 		j := read(r)
@@ -130,7 +130,7 @@ func readOpenB(s *sink, l *lines) error {
 	})
 }
 
-// podRequest returns what a pod needs. Parts of a core are rounded up.
+// podRequest returns the request of a pod. Parts of a core are rounded up.
 func podRequest(r *row) model.Vector {
 	v := model.Vector{
 		Cores:  max(1, (r.whole("cpu_milli", 0, MaxCores*1000)+999)/1000),

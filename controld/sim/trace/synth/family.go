@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// familyWidths are the numbers of GPUs of jobs in a [Family]. Those of more than a node's are gangs
-// of whole nodes.
+// familyWidths are the numbers of GPUs of jobs in a [Family]. Larger ones than a node are gangs of
+// whole nodes.
 var familyWidths = [...]int{1, 2, 4, 8, 16}
 
 const (
@@ -49,7 +49,7 @@ type Family struct {
 	Saves   int64 // share of jobs that save all their work when they are stopped; the others save nothing
 }
 
-// SimilarFamily has jobs of nearly one length, of which policies that guess lengths learn nothing.
+// SimilarFamily has jobs of nearly one length, so that policies that guess lengths learn nothing.
 func SimilarFamily() Family {
 	return Family{
 		Nodes: 8, NodeGPUs: 8, Users: 6, Accounts: 1, Mean: 12 * hour, Sigma: 150, Load: 1050,
@@ -122,7 +122,7 @@ func (f *Family) job(seed uint64, index int) trace.Job {
 		j.Workers = max(1, gpus/f.NodeGPUs)
 		j.Request = withGPUs(gpus / j.Workers)
 	}
-	if f.Saves < 1000 { // otherwise the command line may say what is saved
+	if f.Saves < 1000 { // otherwise the command line may choose
 		j.Saves = trace.SavesNone
 		if saves {
 			j.Saves = trace.SavesSignal

@@ -76,7 +76,7 @@ func (s *fitgppSource) Next() (trace.Job, bool) {
 	return j, true
 }
 
-// job draws the job with a number. The order of the draws is part of what a seed means.
+// job draws the job with a number. The order of the draws is part of the meaning of a seed.
 func (m *FitGppModel) job(seed uint64, index int) trace.Job {
 	r := source(seed, streamJob, uint64(index))
 	j := trace.NewJob(strconv.Itoa(index))

@@ -18,7 +18,7 @@ const KubeflowNodes = "3x8c/30g"
 // a minute apart. Each has one parameter server, and a range of workers that differs between the
 // experiments. A job has 60 minutes of work for one worker, n workers are n/(1+0.05(n-1)) times as
 // fast, and a resize takes 10 s. In the third experiment the second job has a high priority. The
-// jobs request as many workers as they can use, which is what they get where workers are fixed.
+// jobs request the most workers that they can use, and get them where workers are fixed.
 func Kubeflow(experiment int) (*trace.Trace, error) {
 	worker := []model.Vector{
 		{Cores: 1, Memory: 2 * jobspec.GiB}, {Cores: 2, Memory: 6 * jobspec.GiB}, {Cores: 4, Memory: 12 * jobspec.GiB},

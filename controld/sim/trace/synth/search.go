@@ -14,11 +14,11 @@ type Search struct {
 	Keep    int   // configurations that go on after the step at which they are compared; 0: all
 	AtStep  int64 // mini-batches after which that is
 	GPUs    int   // of the cluster, four on a node
-	Noise   int64 // thousandths of accuracy: the standard deviation of what they report then
+	Noise   int64 // thousandths of accuracy: the standard deviation of their reports
 }
 
-// DefaultSearch is the search of which Gandiva (Xiao et al., OSDI 2018) says how much faster it is.
-// The paper publishes neither its configurations nor their curves.
+// DefaultSearch is the search for which Gandiva (Xiao et al., OSDI 2018) reports a speedup. The
+// paper publishes neither its configurations nor their curves.
 func DefaultSearch() Search { return Search{Configs: 46, AtStep: 60, GPUs: 16} }
 
 // Cluster describes the nodes of the search, for [trace.ParseNodes].

@@ -138,8 +138,8 @@ func DrawSaves(t *trace.Trace, mix []MixPart, seed uint64) {
 	}
 }
 
-// DrawPauses lets so many thousandths of the best-effort jobs pause, all equally likely. Elastic jobs
-// give up workers instead.
+// DrawPauses lets the given thousandths of the best-effort jobs pause, all equally likely. Elastic
+// jobs give up workers instead.
 func DrawPauses(t *trace.Trace, share int64, seed uint64) {
 	for i := range t.Jobs {
 		if j := &t.Jobs[i]; j.Class != jobspec.TE && !j.Elastic() {
@@ -152,7 +152,7 @@ func DrawPauses(t *trace.Trace, share int64, seed uint64) {
 // thousandths, all equally likely. At 1000 estimates are exact.
 func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 	if worst < 1000 || worst > 1_000_000 {
-		return fmt.Errorf("estimates up to %d thousandths of the length: 1000 to a million", worst)
+		return fmt.Errorf("estimates up to %d thousandths of the length; it must be 1000 to a million", worst)
 	}
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
@@ -166,7 +166,7 @@ func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 
 // Inflate returns a trace that fills a cluster. Jobs are drawn from t at random until together they
 // request factor thousandths of capacity GPUs (in thousandths of a GPU). They arrive a second apart
-// and never end, so that what cannot be placed shows how well the cluster was packed.
+// and never end, so that the jobs without a place show how well the cluster was packed.
 func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace, error) {
 	if factor < 1 || factor > 100_000 {
 		return nil, fmt.Errorf("inflation to %d thousandths: 1 to 100000", factor)
