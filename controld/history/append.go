@@ -111,7 +111,7 @@ func insert(ctx context.Context, tx *sql.Tx, jobs []*model.Job) (bad refusals, e
 	return bad, closeGaps(ctx, tx, lowest, highest)
 }
 
-// errRow is what is wrong with a job itself, whatever the file is like.
+// errRow is a fault of the job itself, whatever the state of the file.
 var errRow = errors.New("it has no form in the history")
 
 // ofRow reports whether an error would come again with the same job in any file.
@@ -218,7 +218,7 @@ func (s *Store) RollBack(ctx context.Context, lastSeq int64) (moved int64, err e
 	return moved, nil
 }
 
-// forgetAfter forgets what is noted of numbers that the log has not given.
+// forgetAfter forgets notes about numbers that the log has not given.
 func forgetAfter(ctx context.Context, tx *sql.Tx, lastSeq int64) error {
 	for _, q := range []string{
 		"DELETE FROM gap WHERE first > ?1",

@@ -16,7 +16,7 @@ const (
 	Damaged
 )
 
-// CheckState returns what the last check of this store found.
+// CheckState returns the result of the last check of this store.
 func (s *Store) CheckState() CheckState { return CheckState(s.check.Load()) }
 
 // Check reads the whole file and returns an error that wraps ErrCorrupt if it is damaged. That takes

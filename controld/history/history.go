@@ -90,7 +90,7 @@ type Store struct {
 // one of them is the reason.
 func Open(path string) (*Store, error) {
 	// SQLite makes a file with the mode of the umask, and those beside it with the mode of that file.
-	if f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err == nil { // SQLite says better what is wrong
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err == nil { // SQLite explains the fault better
 		f.Close()
 	}
 	// Every connection of the pool needs its pragmas, so they go into the name.
@@ -129,7 +129,7 @@ func (s *Store) prepare() error {
 	return s.change(context.Background(), func(*sql.Tx) error { return nil })
 }
 
-// change runs f in one transaction, and brings what the store knows of its file up to date.
+// change runs f in one transaction, and updates the store's notes about its file.
 func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
 	return nil
 }
 
-// advice says what to do with a damaged file.
+// advice is the way out for a damaged file.
 const advice = "stop the controller and move the file away, with its companions that end in -wal and -shm. " +
 	"The controller then runs without that history, and fetches it from other controllers"
 

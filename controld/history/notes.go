@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// Names of what the file notes of itself.
+// Names of the notes in the file.
 const (
 	noteLast    = "last"    // where [Store.Last] was
 	notePruned  = "pruned"  // numbers up to this are pruned
@@ -14,7 +14,7 @@ const (
 	noteChecked = "checked" // wall clock, ms, of the last whole check that found nothing
 )
 
-// notes are what a store knows of its file.
+// notes are a store's notes about its file.
 type notes struct{ last, pruned, kept, absent, absentUntil, moved int64 }
 
 // readNotes returns the contents of the file at the end of a transaction. It also notes how far the

@@ -153,15 +153,15 @@ func (s *Store) Get(ctx context.Context, id model.JobID) (*model.Job, error) {
 	return j, nil
 }
 
-// page is what a query has found.
+// page is the result of a query.
 type page struct {
 	jobs []*model.Job
 	rows int   // damaged ones counted
 	last int64 // number of the last row
 }
 
-// page runs a query for numbers and bodies, and stops once it has read so many bytes. A body that
-// is damaged is left out, counted and said once: the others are answered.
+// page runs a query for numbers and bodies, and stops once it has read enough bytes. A body that is
+// damaged is left out, counted and said once: the others are answered.
 func (s *Store) page(ctx context.Context, bytes int, query string, args ...any) (p page, err error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // gossipKeyPhase is how long each phase of a gossip key change lasts. Members that are up ask for
-// the keys every 15 seconds. One that was down asks when it returns, by mutual TLS.
+// the keys every 15 seconds. A member that was down asks when it returns, by mutual TLS.
 const gossipKeyPhase = time.Minute
 
 // gossipKeyLook is how often a leader looks whether a phase is over.

@@ -62,7 +62,7 @@ func (l *Leader) storedByMajority(ctx context.Context) int64 {
 		}
 		s, err := l.Peers.StateOf(ctx, p)
 		if err != nil {
-			l.Log.Debug("history of a controller not known", "controller", m.Name, "error", err)
+			l.Log.Debug("cannot read the history of a controller", "controller", m.Name, "error", err)
 			continue
 		}
 		stored = append(stored, s.Records)

@@ -28,7 +28,7 @@ import (
 	"github.com/rota-hpc/rota/controld/telemetry"
 )
 
-// Config is what a leader works with.
+// Config is the surroundings of a leader.
 type Config struct {
 	Name     string // of this controller
 	Cluster  string // its id
@@ -41,7 +41,7 @@ type Config struct {
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 
-	Wanted      *cluster.Config // the replicated configuration to propose; nil leaves what is there
+	Wanted      *cluster.Config // the replicated configuration to propose; nil keeps the present one
 	KeepRecords int             // finished jobs that stay in the state even when the history has them
 	KeepFor     time.Duration   // and for how long at most
 
@@ -162,7 +162,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// metrics are those of the scheduling cycle.
+// metrics are the metrics of the scheduling cycle.
 type metrics struct {
 	cycles  prometheus.Histogram
 	actions *prometheus.CounterVec

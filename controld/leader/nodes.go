@@ -28,7 +28,7 @@ func (l *Leader) watchNodes(ctx context.Context) error {
 	}
 }
 
-// checkNodes proposes what has changed, and returns after how long to check again.
+// checkNodes proposes the changes of nodes, and returns the time until the next check.
 func (l *Leader) checkNodes(ctx context.Context, now time.Time) (time.Duration, error) {
 	v := l.Replica.View()
 	silence := time.Duration(v.Config().NodeDownMS) * time.Millisecond
@@ -37,7 +37,7 @@ func (l *Leader) checkNodes(ctx context.Context, now time.Time) (time.Duration, 
 		quiet := now.Sub(l.Contacts.Last(n.Name))
 		want := n.State
 		switch {
-		case n.State != model.NodeDown && quiet > silence: // a drained one too: what it runs may have to run elsewhere
+		case n.State != model.NodeDown && quiet > silence: // a drained one too: its jobs may have to run elsewhere
 			want = model.NodeDown
 		case n.State == model.NodeDown && quiet <= silence && !l.Contacts.Seen(n.Name).IsZero():
 			want = model.NodeUp

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// observed are the metrics of what becomes of jobs. Only the leader counts, so that a sum over all
+// observed are the metrics of the fates of jobs. Only the leader counts, so that a sum over all
 // controllers counts each event once. A log that is read again after a restart counts nothing.
 type observed struct {
 	displaced *prometheus.CounterVec
@@ -45,7 +45,7 @@ func newObserved(r *prometheus.Registry) observed {
 var costly = []model.Cause{model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow,
 	model.CauseMigrate, model.CauseDrain, model.CauseRequeue, model.CauseNodeLost, model.CauseLease}
 
-// observe counts what happens from now on.
+// observe counts events from now on.
 func (l *Leader) observe(ctx context.Context) error {
 	counted := l.Replica.View().Index()
 	for {
@@ -104,7 +104,7 @@ func (o *observed) countWait(v *state.View, e *model.Event) {
 	o.waits.WithLabelValues(string(j.Class), start).Observe(float64(waited) / 1000)
 }
 
-// countRestart adds what the start of an attempt took to the cost of the end of the one before.
+// countRestart adds the start-up time of an attempt to the cost of the end before it.
 func (o *observed) countRestart(v *state.View, e *model.Event) {
 	j, i := attemptOf(v, e)
 	if i < 1 || !j.Attempts[i-1].Cause.LosesWork() {

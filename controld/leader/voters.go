@@ -15,14 +15,14 @@ import (
 
 // Pauses between rounds of addControllers.
 const (
-	addEvery   = 5 * time.Second        // one that could not be added is tried again
+	addEvery   = 5 * time.Second        // a controller that could not be added is tried again
 	learnEvery = 200 * time.Millisecond // while one catches up
 )
 
 // addControllers makes controllers voters that gossip knows and the log does not. A voter that
 // cannot do its part is worse than none, since a majority then needs one more of the others. So
-// each is met before it is added, and gets its vote when it has what the leader has. A voter that
-// has lost its log begins again in the same way.
+// each is contacted before it is added, and gets its vote once it has the leader's log. A voter
+// that has lost its log begins again in the same way.
 func (l *Leader) addControllers(ctx context.Context) error {
 	for {
 		l.addOnce(ctx)
@@ -42,7 +42,7 @@ func (l *Leader) addControllers(ctx context.Context) error {
 func (l *Leader) addOnce(ctx context.Context) {
 	if voters, self := l.Replica.Members(), l.Replica.Self(); len(voters) == 1 && voters[0].Name == self.Name &&
 		voters[0].Log == self.Log && voters[0].Addr != self.Addr {
-		if err := l.Replica.AddVoter(ctx, self); err != nil && ctx.Err() == nil { // a cluster of one that was made elsewhere
+		if err := l.Replica.AddVoter(ctx, self); err != nil && ctx.Err() == nil { // a cluster of one controller that was made elsewhere
 			l.Log.Warn("this controller's address is not in the log", "raft", self.Addr, "error", err)
 		}
 	}

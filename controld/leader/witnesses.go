@@ -48,8 +48,8 @@ func (l *Leader) keepWitnesses(ctx context.Context) error {
 	}
 }
 
-// proposeQuietly proposes what the next round proposes again if it is refused. Its error says that this
-// controller leads no more.
+// proposeQuietly makes a proposal that the next round repeats if it is refused. Its error says that
+// this controller leads no more.
 func (l *Leader) proposeQuietly(ctx context.Context, c fsm.Command) error {
 	_, err := l.Replica.Propose(ctx, c)
 	if err != nil && (lostLead(err) || ctx.Err() != nil) {
@@ -65,7 +65,8 @@ func (l *Leader) proposeQuietly(ctx context.Context, c fsm.Command) error {
 // register one after the other.
 const settleWitnesses = 10 * time.Second
 
-// domainLabel names what fails as a whole, in the labels of nodes.
+// domainLabel is the node label of the failure domain: the part of the cluster that fails as a
+// whole.
 const domainLabel = "rack"
 
 // witnessesOver returns the choice of witnesses that is to replace the present one, nil if that stays. since is
@@ -101,7 +102,7 @@ func longDown(v *state.View, n *model.Node) bool {
 	return n.State == model.NodeDown && v.At()-n.Since.At > replaceAfter*model.Instant(v.Config().LeaseMS)
 }
 
-// storedOver returns what the log does not have of the sets that nodes have stored.
+// storedOver returns the witness sets stored by nodes that the log lacks.
 func storedOver(v *state.View, stored map[string]uint64) fsm.NoteWitnesses {
 	var note fsm.NoteWitnesses
 	for _, n := range v.Nodes() {

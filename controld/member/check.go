@@ -84,7 +84,7 @@ func checkCompound(b []byte) error {
 	for i := range n {
 		length := int(binary.BigEndian.Uint16(lengths[2*i:]))
 		if length > len(rest) {
-			return nil // the library drops what is cut off
+			return nil // the library drops the cut-off rest
 		}
 		if err := checkMessage(rest[:length], false); err != nil {
 			return err
@@ -94,7 +94,7 @@ func checkCompound(b []byte) error {
 	return nil
 }
 
-// memberState is what messages say of a member: the name is Node in one kind, and Name in the other.
+// memberState is a member in a message: the name is Node in one kind, and Name in the other.
 type memberState struct {
 	Node, Name string
 	Addr       []byte

@@ -37,7 +37,7 @@ func (l *List) NotifyLeave(n *memberlist.Node) { l.note(n, false, "member left o
 // NotifyUpdate implements memberlist.EventDelegate.
 func (l *List) NotifyUpdate(n *memberlist.Node) { l.note(n, true, "member changed") }
 
-// note keeps what is to be known about n, and delivers on Changed.
+// note stores the record of n, and delivers on Changed.
 func (l *List) note(n *memberlist.Node, alive bool, what string) {
 	if n.Name == l.gossipName() {
 		return
@@ -79,8 +79,8 @@ func (l *List) NotifyConflict(existing, other *memberlist.Node) {
 	}
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: members without an identity, and those of another
-// cluster, are not joined.
+// NotifyMerge implements memberlist.MergeDelegate: it refuses members without an identity, and
+// those of another cluster.
 func (l *List) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
 		if _, err := l.decodePeer(n); err != nil {

@@ -68,7 +68,7 @@ func (r keyring) seal(cluster string, plain []byte) []byte {
 
 var errSealed = errors.New("the packet is not sealed with a key of this cluster's gossip")
 
-// open returns what a member of the cluster has sealed.
+// open returns the plain text of a packet that a member of the cluster has sealed.
 func (r keyring) open(cluster string, packet []byte) ([]byte, error) {
 	if len(packet) < 1+keyIDSize || packet[0] != sealVersion {
 		return nil, errSealed

@@ -33,7 +33,7 @@ var (
 	ErrNameTaken   = errors.New("another machine with this name and role is in the cluster")
 )
 
-// Role is what a member does.
+// Role is the role of a member.
 type Role string
 
 // Roles.
@@ -42,7 +42,7 @@ const (
 	Noded    Role = "noded"
 )
 
-// Meta is what a member says about itself.
+// Meta is a member's record of itself.
 type Meta struct {
 	Role    Role   `json:"r"`
 	HTTP    string `json:"h,omitempty"` // host:port of its HTTP listener
@@ -169,7 +169,7 @@ func (l *List) settings() (*memberlist.Config, error) {
 		c.GossipToTheDeadTime = 2 * time.Second
 	}
 	c.Name = l.gossipName()
-	c.EnableCompression = false // what others compress is refused
+	c.EnableCompression = false // compressed messages of others are refused
 	c.Logger = newBridge(l.log)
 	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = l, l, l, l, l
 	c.DeadNodeReclaimTime = time.Second // a machine that comes back with another address takes its name over
@@ -188,8 +188,8 @@ func (l *List) settings() (*memberlist.Config, error) {
 	return c, nil
 }
 
-// secure fixes the address that others know this member by, signs its identity, and has the credential
-// protect what is sent.
+// secure fixes the address of this member, signs its identity, and has the credential protect its
+// packets.
 func (l *List) secure(c *memberlist.Config, listening *memberlist.NetTransport) error {
 	ip, port, err := listening.FinalAdvertiseAddr("", c.BindPort)
 	if err != nil {
@@ -326,7 +326,7 @@ func (l *List) checkTwin(addr string) error {
 	own := l.wire.self
 	switch {
 	case err != nil:
-		l.log.Warn("gossip says that another machine has this one's name, and none answers with it", "addr", addr,
+		l.log.Warn("gossip reports another machine with this one's name, but no machine with that name answers", "addr", addr,
 			"error", err)
 		return nil
 	case other.ID == own.ID:

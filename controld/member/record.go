@@ -55,7 +55,7 @@ func (l *List) encodeMeta(addr string) ([]byte, error) {
 // resignTimeout is how long the others may take to hear of a new signature.
 const resignTimeout = 5 * time.Second
 
-// Resign signs what this member says of itself again: the authority has been replaced.
+// Resign signs this member's record again, after a change of the authority.
 func (l *List) Resign() error {
 	meta, err := l.encodeMeta(l.addr)
 	if err != nil {
@@ -65,12 +65,12 @@ func (l *List) Resign() error {
 	return l.list.UpdateNode(resignTimeout)
 }
 
-// signedText is what a controller signs.
+// signedText is the text that a controller signs.
 func signedText(name, addr string, meta []byte) []byte {
 	return fmt.Appendf(nil, "%s\n%s\n%s", name, addr, meta)
 }
 
-// decodePeer reads what n says about itself, and verifies it where it may be used.
+// decodePeer reads the record of n, and verifies it where it may be used.
 func (l *List) decodePeer(n *memberlist.Node) (Peer, error) {
 	meta, signature, _ := bytes.Cut(n.Meta, []byte{0})
 	role, name, ok := strings.Cut(n.Name, "/")
@@ -96,7 +96,7 @@ func (l *List) decodePeer(n *memberlist.Node) (Peer, error) {
 	return p, nil
 }
 
-// errOlder refuses what a controller said before it said something else.
+// errOlder refuses a record of a controller that is older than a known one.
 var errOlder = errors.New("the controller has said something newer")
 
 // noteController keeps the newest record of a controller.
@@ -117,8 +117,8 @@ func (l *List) noteController(p Peer) error {
 	return nil
 }
 
-// Controllers returns what the other controllers have said of themselves in the last day, by name. Some
-// of them may be down.
+// Controllers returns the records that the other controllers have sent in the last day, by name.
+// Some of them may be down.
 func (l *List) Controllers() []Peer {
 	l.mu.Lock()
 	defer l.mu.Unlock()

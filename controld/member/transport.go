@@ -380,7 +380,7 @@ func (f *framed) Read(b []byte) (int, error) {
 		if n > frameMax {
 			return 0, fmt.Errorf("%w: %d bytes", errRefused, n)
 		}
-		message, err := io.ReadAll(io.LimitReader(f.Conn, int64(n))) // grows with what really comes
+		message, err := io.ReadAll(io.LimitReader(f.Conn, int64(n))) // grows with the bytes that really come
 		if err == nil && len(message) < int(n) {
 			err = io.ErrUnexpectedEOF
 		}

@@ -7,10 +7,10 @@ import (
 )
 
 // prepared keeps the submissions that this controller has proposed and not yet applied, as they
-// were before they were encoded. So Apply need not decode what this process has just encoded, which
-// is half of what a submission costs. The log hands back the very bytes that it was given, and they
-// do not change meanwhile: their place in memory identifies an entry. The kept command was itself
-// decoded from JSON, so both forms mean the same.
+// were before they were encoded. So Apply need not decode an entry that this process has just
+// encoded, which is half the cost of a submission. The log hands back the very bytes that it was
+// given, and they do not change meanwhile: their place in memory identifies an entry. The kept
+// command was itself decoded from JSON, so both forms mean the same.
 type prepared struct {
 	mu      sync.Mutex
 	entries map[*byte]fsm.Entry // by the first byte of the data

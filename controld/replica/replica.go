@@ -48,7 +48,7 @@ func Open(cfg consensus.Config, metrics *prometheus.Registry) (*Replica, error) 
 	return r, nil
 }
 
-// Buckets are those of every histogram of times: 0.1 ms to 13 s.
+// Buckets are the buckets of every histogram of times: 0.1 ms to 13 s.
 func Buckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 18) }
 
 // View returns the newest state on this controller.

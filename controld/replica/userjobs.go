@@ -10,8 +10,8 @@ import (
 )
 
 // userJobs has the jobs of each user, and which of them have changed lately. So the list of one
-// user's jobs costs what that user has, not what the cluster has. It is derived from the state, on
-// every controller.
+// user's jobs costs by the number of that user's jobs, not of all jobs. It is derived from the
+// state, on every controller.
 type userJobs struct {
 	mu     sync.RWMutex
 	byUser map[string]*jobList
@@ -36,7 +36,7 @@ type change struct {
 // the whole list.
 const maxChanges = 1024
 
-// rebuild replaces all lists by those of a view.
+// rebuild replaces all lists by the jobs of a view.
 func (f *userJobs) rebuild(v *state.View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func (u *jobList) reset(index uint64) {
 	u.last.Store(index)
 }
 
-// update adds what has changed between two views.
+// update adds the changes between two views.
 func (f *userJobs) update(before, after *state.View, changed []model.JobID) {
 	if len(changed) == 0 {
 		return

@@ -66,8 +66,8 @@ func (r *Replica) Watch(ctx context.Context) error {
 	}
 }
 
-// Until waits until ready holds of the state, and returns the view of which it does. It returns the
-// newest view and false if end was closed first. It is an error if ctx ended first.
+// Until waits until ready holds for the state, and returns that view. It returns the newest view
+// and false if end was closed first. It is an error if ctx ended first.
 func (r *Replica) Until(ctx context.Context, ready func(*state.View) bool, end <-chan struct{}) (*state.View,
 	bool, error) {
 	v := r.View()
