@@ -23,7 +23,8 @@ import (
 	"github.com/rota-hpc/rota/noded/workers"
 )
 
-// Controller is what an agent needs from the control plane. *controllers.Controllers implements it.
+// Controller is the part of the control plane that an agent uses. *controllers.Controllers
+// implements it.
 type Controller interface {
 	follow.Controller
 	report.Controller
@@ -37,20 +38,20 @@ type Checkpoints interface {
 	checkpoints.Folders
 }
 
-// Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
+// Bundles makes and removes the files of a container. *bundle.Store implements it.
 type Bundles interface {
 	run.Bundles
 	measure.Bundles
 }
 
-// Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
+// Journal is the part of the node's journal that an agent uses. *journal.Journal implements it.
 type Journal interface {
 	run.Journal
-	// Entries returns what the journal says of all containers.
+	// Entries returns the journal's records of all containers.
 	Entries() []journal.Entry
 }
 
-// Parts is what an agent works with.
+// Parts is the surroundings of an agent.
 type Parts struct {
 	Node        model.Node // is registered with the controllers; its GPUs come from GPUs
 	Control     Controller
@@ -66,8 +67,8 @@ type Parts struct {
 	Log         *slog.Logger
 	// Used returns how much a container has used by now; nil: unknown.
 	Used func(id container.ID) (container.Used, error)
-	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those
-	// of MPS do; nil: none does.
+	// Serves reports whether a process outside of containers computes on GPUs for jobs, as MPS
+	// does; nil: none does.
 	Serves func(pid int) bool
 	// Sockets lets the processes of containers ask the controllers; nil: they cannot.
 	Sockets workers.Sockets
@@ -78,7 +79,7 @@ type Parts struct {
 	// AskWitness asks the daemon of a node for how long it has heard of no leader, in milliseconds.
 	// If it is nil, no other node is asked.
 	AskWitness func(ctx context.Context, node, addr string) (int64, error)
-	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
+	// Boot is CLOCK_BOOTTIME in milliseconds, the clock of witnesses; nil: this machine's.
 	Boot func() int64
 	// KeptFile remembers the checkpoint folders that the controllers do not know; "": memory alone
 	// does.
@@ -91,13 +92,13 @@ type Parts struct {
 // their states. It only wires the rooms; each has a lock of its own or none.
 type Agent struct {
 	Parts
-	workers  *workers.Table      // compares what should exist with what exists
+	workers  *workers.Table      // compares the wanted containers with the existing ones
 	run      *run.Runner         // carries out actions
-	places   *place.Places       // clears what workers leave on the disk
+	places   *place.Places       // removes the files of workers from the disk
 	follow   *follow.Follower    // hears the leader
 	measure  *measure.Meter      // measures the workers
 	gpus     *gpus.Set           // knows the GPUs and their health
-	out      *report.Outbox      // has what the controllers have not confirmed yet
+	out      *report.Outbox      // keeps reports that the controllers have not confirmed yet
 	sender   *report.Sender      // sends it
 	keeper   *checkpoints.Keeper // decides which checkpoint folders stay
 	jobSteps jobSteps            // the srun steps of jobs
@@ -139,7 +140,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.keeper.Kept.Open(a.KeptFile); err != nil {
 		return err
 	}
-	// 1. Learn what an earlier daemon has left. Only then is it known what may be created or stopped.
+	// 1. Learn the state that an earlier daemon has left. Only then is it known which containers
+	//    may be created or stopped.
 	if err := a.workers.Recover(); err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (a *Agent) folders() (list []container.ID) {
 	return list
 }
 
-// notices returns what rota nodes says of the parts of this node.
+// notices returns the notices of this node's parts for rota nodes.
 func (a *Agent) notices() []string {
 	return []string{a.workers.SilentShims(), a.keeper.Kept.Notice()}
 }

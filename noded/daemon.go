@@ -42,7 +42,7 @@ const bodyTimeout = 2 * time.Minute
 // shutdownTime is how long requests in progress may take when the daemon stops.
 const shutdownTime = 3 * time.Second
 
-// daemon is what Run has opened, in this order.
+// daemon holds the parts that Run has opened, in this order.
 type daemon struct {
 	cfg         Config
 	credential  *pki.Credential
@@ -55,7 +55,7 @@ type daemon struct {
 	shims       *container.Shims
 	gpus        gpu.Source
 	mps         *mps.Service
-	simDir      string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
+	simDir      string // where jobs declare their use of simulated GPUs, "" if the GPUs are real
 	logs        *logs.Store
 	checkpoints *checkpoint.Store
 	criu        container.Criu // without a path: this node saves no processes
@@ -94,7 +94,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return d.run(ctx)
 }
 
-// loadCredential reads what makes this machine a member of its cluster.
+// loadCredential reads this machine's credential of its cluster.
 func (d *daemon) loadCredential() (err error) {
 	role, flag := pki.Node, ""
 	if d.cfg.Login {
@@ -148,7 +148,7 @@ func (d *daemon) gossipTurns(context.Context) error {
 	return nil
 }
 
-// runAsMember runs what every node does, one with containers or without.
+// runAsMember runs the duties of every node, with containers or without.
 func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	group.Go(func() error { return d.list.Run(running) })
 	group.Go(func() error { return d.control.WatchGossip(running, d.list) })
@@ -159,7 +159,7 @@ func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	}
 }
 
-// supervise runs what the settings have for it beside the daemon.
+// supervise runs the programs that the settings place beside the daemon.
 func (d *daemon) supervise(
 	group *errgroup.Group, running context.Context, alive func(context.Context) error, status func() string,
 ) {
@@ -376,7 +376,7 @@ func endDeadline(h http.Handler) http.Handler {
 	})
 }
 
-// close closes what was opened, in reverse order.
+// close closes the opened parts, in reverse order.
 func (d *daemon) close() error {
 	var errs []error
 	if d.jobs != nil {

@@ -58,7 +58,8 @@ func checkDataDir(dir string, log *slog.Logger) error {
 	return checkContainers(filepath.Join(root, "containers"))
 }
 
-// checkContainers checks what containers are made from, and what their shims have left.
+// checkContainers checks the files that containers are made from, and the files that their shims
+// have left.
 func checkContainers(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -75,13 +76,13 @@ func checkContainers(dir string) error {
 	})
 }
 
-// ownedHere refuses what belongs to another account, or what others may write to.
+// ownedHere refuses a file of another account, or one that others may write to.
 func ownedHere(path string) error {
 	_, err := permissionsOf(path)
 	return err
 }
 
-// closeToOthers is like ownedHere, and takes what others may read away from them.
+// closeToOthers is like ownedHere, and also withdraws read rights of others.
 func closeToOthers(path string, log *slog.Logger, level slog.Level) error {
 	mode, err := permissionsOf(path)
 	if err != nil || mode&0o077 == 0 {
@@ -96,7 +97,7 @@ func closeToOthers(path string, log *slog.Logger, level slog.Level) error {
 }
 
 // permissionsOf returns the mode of a file that belongs to this daemon. A link may lead to another
-// disk: the mode is that of its target. A file that has just gone has no mode.
+// disk, so its target's mode counts. A file that has just gone has no mode.
 func permissionsOf(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -91,8 +91,7 @@ func (d *daemon) commands() string {
 	return d.cfg.RotaPath
 }
 
-// writeModule writes the Python module that jobs import, of this version. Jobs that run keep the one
-// that they have.
+// writeModule writes the Python module that jobs import, of this version. Running jobs keep theirs.
 func writeModule(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -104,7 +103,7 @@ func writeModule(dir string) error {
 	return os.Rename(tmp, filepath.Join(dir, python.Name))
 }
 
-// makeSimDir makes the directory in which jobs declare what they use of simulated GPUs. Every job may
+// makeSimDir makes the directory in which jobs declare their use of simulated GPUs. Every job may
 // write there, as to /tmp.
 func makeSimDir(data string) (string, error) {
 	dir := filepath.Join(data, "simulated-gpus", "declared") // others cannot enter the outer one

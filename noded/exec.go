@@ -17,8 +17,8 @@ import (
 // maxExecBytes bounds the body of a request to start a process.
 const maxExecBytes = 1 << 20
 
-// execWorker answers POST /v1/exec/{job}.{attempt}.{worker} for controllers: a process is started beside
-// those of a worker.
+// execWorker answers POST /v1/exec/{job}.{attempt}.{worker} for controllers: it starts a process
+// beside a worker's processes.
 func (d *daemon) execWorker(w http.ResponseWriter, r *http.Request) {
 	var req api.ExecRequest
 	d.streamFromShim(w, r, &req, func() container.IORequest {

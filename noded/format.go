@@ -34,7 +34,7 @@ func checkFormat(dir string) error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text, &v); err != nil || v.Format < 1 {
-		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version. Check the disk for errors; if no "+
+		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version: check the disk for errors; if no "+
 			"job runs on this node, remove the file",
 			dir, bytes.TrimSpace(text), formatFile)
 	}

@@ -26,7 +26,7 @@ const systemHosts = "/etc/hosts"
 type hosts struct {
 	system   string // the machine's own file
 	node     string // this one's name
-	hostname string // of the machine, which is that of the containers too
+	hostname string // the machine's, which containers share
 }
 
 // text returns the hosts file of a container whose job runs on these nodes.

@@ -23,7 +23,7 @@ type jobSteps struct {
 	*jobsteps.Manager
 }
 
-// StepParts is what an agent runs the steps of jobs with.
+// StepParts is the agent's surroundings for the steps of jobs.
 type StepParts struct {
 	// Build writes the bundle of a part of a step.
 	Build func(ctx context.Context, w jobsteps.Worker, id container.ID, cores []int, gpus []model.GPU, s oci.Step,

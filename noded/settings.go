@@ -28,9 +28,9 @@ type Config struct {
 	Join        []string // gossip addresses of any daemons in the cluster
 	Controllers []string // addresses of controllers, in addition to those found by gossip
 	Socket      string   // unix socket through which local users reach the controllers; "" for none
-	// 0: those of the machine; more than it has: shares of processor time, not cores by number
+	// 0: all cores of the machine; more: shares of processor time, not cores by number
 	Cores       int
-	Memory      jobspec.Bytes     // bytes; 0: those of the machine less what the system needs
+	Memory      jobspec.Bytes     // bytes; 0: the machine's memory less the system's needs
 	GPUs        int               // number that the node must have when it starts; fewer are refused
 	SimGPUs     int               // number of simulated GPUs that replace the real ones
 	MPS         bool              // workers with parts of GPUs use NVIDIA's Multi-Process Service

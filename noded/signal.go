@@ -17,9 +17,9 @@ import (
 // maxSignalBytes bounds the body of a request to send a signal.
 const maxSignalBytes = 4096
 
-// passSignal answers POST /v1/signal/{job}.{attempt}.{worker} for controllers: it sends a signal to what
-// runs in a container, once. It writes nothing down, and a daemon that is killed meanwhile does not
-// send it later.
+// passSignal answers POST /v1/signal/{job}.{attempt}.{worker} for controllers: it sends a signal to
+// the processes of a container, once. It writes nothing down, and a daemon that is killed meanwhile
+// does not send it later.
 func (a *Agent) passSignal(w http.ResponseWriter, r *http.Request) {
 	if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
 		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may send signals here: use rota signal")

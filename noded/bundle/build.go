@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// rootsDir is the directory, below that of a container, with the roots of tasks with images.
+// rootsDir is a directory below the container's with the roots of tasks with images.
 const rootsDir = "root"
 
 // Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a node
@@ -89,7 +89,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	return in, err
 }
 
-// workerBundle returns what the worker's containers are made from, one for each task.
+// workerBundle returns the bundles of a worker's containers, one for each task.
 func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
 	tasks, err := oci.Tasks(in)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	return b, nil
 }
 
-// taskBundle returns what one task's container is made from, and what its shim must know.
+// taskBundle returns the bundle of one task's container, and the settings of its shim.
 func (s *Store) taskBundle(
 	dir string, id container.ID, in oci.Input, task *jobspec.Task,
 ) (container.TaskBundle, container.Task, error) {
@@ -209,7 +209,7 @@ func mountGuards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []conta
 	return list
 }
 
-// taskSettings returns what the shim must know of a task.
+// taskSettings returns the settings of a task's shim.
 func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	s := container.Task{
 		Name: task.Name, Leader: task.Leader != nil && *task.Leader,

@@ -44,7 +44,7 @@ type owners struct {
 	known map[uint32]ownerGroups
 }
 
-// ownerGroups is what this machine knew of a user.
+// ownerGroups is a cached answer of the user database about a user.
 type ownerGroups struct {
 	gids  []uint32 // the primary group first; none for an unknown user
 	until time.Time

@@ -11,11 +11,11 @@ import (
 // Seccomp returns the filter of system calls that every job gets: the default profile of container
 // engines, for a process without capabilities. Without userNamespaces a job cannot make any, so
 // that it does not reach code of the kernel that expects root. NUMA policies are allowed: numactl
-// and collective libraries set them, and the kernel checks what they may do. Programs of the x32
-// ABI are not allowed. Few kernels are started with it, and the filter of each container would take
-// 10 ms more of processor time.
+// and collective libraries set them, and the kernel checks them. Programs of the x32 ABI are not
+// allowed. Few kernels are started with it, and the filter of each container would take 10 ms more
+// of processor time.
 func Seccomp(userNamespaces bool) (*specs.LinuxSeccomp, error) {
-	const numa = "CAP_SYS_NICE" // what the profile ties the calls for NUMA policies to
+	const numa = "CAP_SYS_NICE" // the capability that the profile demands for NUMA policies
 	filter, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{
 		Capabilities: &specs.LinuxCapabilities{Bounding: []string{numa}}}})
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // MPS says where the Multi-Process Service of a node is reached.
 type MPS = oci.MPS
 
-// Config says where bundles lie, and what they have in common on this node.
+// Config says where bundles lie, and holds their common settings on this node.
 type Config struct {
 	Node        string              // the node's name
 	Hostname    string              // of the machine
@@ -41,14 +41,14 @@ type Config struct {
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
 	MaxPids     int64               // processes and threads of a worker; 0: by its cores
 	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
-	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
+	SimGPUs     string              // directory for the declared use of simulated GPUs; "": the GPUs are real
 	Folders     Folders             // of checkpoints on this node
 	Criu        container.Criu      // restores processes; without a path: none are restored here
 	MPS         MPS                 // how workers with parts of GPUs reach MPS; the zero value: there is none
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
-	// Hosts returns the hosts file of containers whose job runs on these nodes; nil: they have that of
-	// their root
+	// Hosts returns the hosts file for a job on these nodes; nil: containers keep the file of their
+	// root
 	Hosts func([]api.AllocNode) ([]byte, error)
 }
 
@@ -65,7 +65,7 @@ type Folders interface {
 type Store struct {
 	logs       *logs.Store
 	cgroupRoot string
-	node       oci.Node // what is the same for every container
+	node       oci.Node // settings common to all containers
 	folders    Folders
 	criu       container.Criu
 	hosts      func([]api.AllocNode) ([]byte, error)
@@ -142,7 +142,7 @@ func (s *Store) Notice(id container.ID, n container.Notice) error {
 	return container.WriteNotice(s.dir(id), n)
 }
 
-// Withdraw takes back what Notice told a container for a reason. A notice for another one stays.
+// Withdraw removes the notice of a reason from a container. A notice for another one stays.
 func (s *Store) Withdraw(id container.ID, reason string) error {
 	return container.RemoveNotice(s.dir(id), reason)
 }
@@ -184,7 +184,7 @@ func (s *Store) Progress(id container.ID) *progress.Source {
 // job.
 const findingsLimit = 1 << 20
 
-// Findings returns what log policies have found in the output of a worker, oldest first.
+// Findings returns the findings of log policies in the output of a worker, oldest first.
 func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
 	f, err := os.Open(container.FindingsPath(s.dir(id)))
 	if errors.Is(err, os.ErrNotExist) {

@@ -41,7 +41,7 @@ const (
 
 const (
 	partialSuffix = ".partial" // of a folder that is not whole
-	goneSuffix    = ".gone"    // of one that is being removed
+	goneSuffix    = ".gone"    // of a folder that is being removed
 )
 
 const (
@@ -55,8 +55,8 @@ const (
 // Worker is a worker of an attempt that is to have a folder.
 type Worker struct {
 	ID        container.ID
-	User      container.User // owns what is in it
-	Submitted model.UnixMS   // of its job; it tells the job from another one that had its id
+	User      container.User // owner of the files in it
+	Submitted model.UnixMS   // of its job; tells the job from an earlier one with the same id
 }
 
 // Stream is a folder on its way from another node.
@@ -113,7 +113,7 @@ func (s *Store) Files(id container.ID) string { return filepath.Join(s.path(id),
 
 // NewImage returns the directory to which the processes of a running worker are to be saved. It
 // does not exist yet, and lies in a directory that is root's alone. An image is named after the
-// attempt that it is of, so that no later attempt but the next one goes on from it. Those of
+// attempt that it is of, so that no later attempt but the next one goes on from it. Folders of
 // earlier attempts are removed.
 func (s *Store) NewImage(id container.ID) (string, error) {
 	s.dropImages(id, id.Attempt)
@@ -144,8 +144,8 @@ func (s *Store) Image(id container.ID) string {
 }
 
 // Prepare makes the folder of a worker that has not run yet. from is where the worker of that
-// number ran last, nil to begin anew. It may be called again. When it fails or ctx ends, what it
-// has copied is removed.
+// number ran last, nil to begin anew. It may be called again. When it fails or ctx ends, it removes
+// its partial copy.
 func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSource) error {
 	err := s.prepare(ctx, w, from)
 	if err == nil && from != nil {
@@ -161,7 +161,7 @@ func (s *Store) dropImages(id container.ID, last int) {
 	for _, e := range entries {
 		n, err := strconv.Atoi(strings.TrimSuffix(e.Name(), container.PartOfImage("")))
 		part := strings.HasSuffix(e.Name(), container.PartOfImage(""))
-		if err != nil || n < last || part && n < id.Attempt { // what is being written now stays
+		if err != nil || n < last || part && n < id.Attempt { // files that are being written now stay
 			s.discard(filepath.Join(id.String(), imageDir, e.Name()))
 		}
 	}
@@ -264,7 +264,7 @@ func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // what was written is on the disk already
+	defer func() { _ = root.Close() }() // earlier files are on the disk already
 	if fill != nil {
 		err = fill(root)
 	}
@@ -285,7 +285,7 @@ func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 	return container.SyncPath(s.dir)
 }
 
-// completeFolder adds what every folder has: the job's directory, and the marker.
+// completeFolder adds the common parts of a folder: the job's directory, and the marker.
 func completeFolder(root *os.Root, w Worker) error {
 	err := root.Mkdir(filesDir, 0o700)
 	if err == nil || errors.Is(err, fs.ErrExist) { // a copy has it already
@@ -371,7 +371,7 @@ const (
 	reserveMax  = 10 << 30
 )
 
-// checkRoom refuses a copy that takes so many bytes more, if too little would be left.
+// checkRoom refuses a copy of need bytes if it would leave too little free.
 func (s *Store) checkRoom(need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.dir, &st); err != nil {
@@ -384,8 +384,8 @@ func (s *Store) checkRoom(need int64) error {
 func (s *Store) leaves(need, free, all int64) error {
 	reserve := min(all/reservePart, reserveMax)
 	if need > free-reserve {
-		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, and %v are reserved for the "+
-			"node: make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
+		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, %v reserved for the node: "+
+			"make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
 	}
 	return nil
 }

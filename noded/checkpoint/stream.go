@@ -54,13 +54,13 @@ func (s *sums) add(h *tar.Header, content []byte) {
 		h.ModTime.Nanosecond(), h.Linkname, content)
 }
 
-// text returns what the last entry of the stream says.
+// text returns the text of the stream's last entry.
 func (s *sums) text() []byte {
 	return fmt.Appendf(nil, "%d %s\n", s.n, hex.EncodeToString(s.all.Sum(nil)))
 }
 
-// walk visits what is carried of a folder, directories before their content. Links are not followed.
-// It skips what is neither file nor directory nor link.
+// walk visits the carried files of a folder, directories before their content. Links are not
+// followed. It skips everything but files, directories and links.
 func walk(root *os.Root, visit func(name string, info fs.FileInfo) error) error {
 	for _, top := range []string{filesDir, imageDir} {
 		info, err := root.Lstat(top)
@@ -119,7 +119,7 @@ func walkDir(
 	}
 }
 
-// openSame opens a file or a directory, and makes sure that it is the one that was looked at. A link is
+// openSame opens a file or a directory, and checks that it is still the inspected one. A link is
 // followed below root, and the pipe that has taken the place of a file is not waited for.
 func openSame(root *os.Root, name string, seen fs.FileInfo) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -157,7 +157,7 @@ func measure(ctx context.Context, root *os.Root) (int64, error) {
 	return taken, err
 }
 
-// send writes a folder to out. Before the end it asks whether the folder is still what it was.
+// send writes a folder to out. Before the end it checks that the folder is still the same.
 func send(ctx context.Context, root *os.Root, out io.Writer, still func() error) error {
 	tw, sum := tar.NewWriter(out), newSums()
 	err := walk(root, func(name string, info fs.FileInfo) error {
@@ -308,7 +308,7 @@ func shortName(s string) string {
 	return s
 }
 
-// checkSums compares what has come with what the source says that it has sent.
+// checkSums compares the received files with the sums that the source has sent.
 func checkSums(tr *tar.Reader, h *tar.Header, sum *sums) error {
 	want := sum.text()
 	if h.Typeflag != tar.TypeReg || h.Size > 1000 {
@@ -352,8 +352,9 @@ func (r *receiver) entry(ctx context.Context, h *tar.Header, in io.Reader) ([]by
 	return nil, fmt.Errorf("an entry of type %q is not carried", h.Typeflag)
 }
 
-// place makes sure that an entry lies in a directory that has come in this stream, and completes those
-// that nothing more can come into. Such a directory is no link, since nothing replaces what is there.
+// place makes sure that an entry lies in a directory that has come in this stream, and completes
+// those that nothing more can come into. Such a directory is no link, since nothing replaces an
+// existing file.
 func (r *receiver) place(h *tar.Header) error {
 	dir := path.Dir(h.Name)
 	if !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Mode&^0o777 != 0 ||

@@ -8,9 +8,10 @@
 //   - outage.go and witnessclient.go ask the witnesses.
 //   - notice.go says in rota nodes what is unusual about this node.
 //
-// The package knows no container. It tells [Node] what the leader wants, and how long leases last.
-// A [Follower] has a lock of its own. It calls Node while it holds that lock, so that answers and
-// extensions reach the node in order. The node never calls a Follower while it holds its own lock.
+// The package knows no container. It passes the leader's wishes and the duration of leases to
+// [Node]. A [Follower] has a lock of its own. It calls Node while it holds that lock, so that
+// answers and extensions reach the node in order. The node never calls a Follower while it holds
+// its own lock.
 package follow
 
 import (
@@ -31,13 +32,14 @@ import (
 type Controller interface {
 	// Register puts the inventory of the node into the log.
 	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
-	// Allocs returns what should run on the node. It waits up to wait for a state newer than after.
+	// Allocs returns the allocations that should run on the node. It waits up to wait for a state
+	// newer than after.
 	Allocs(
 		ctx context.Context, node, bootID string, after uint64, wait time.Duration, echo api.Echo,
 	) (*api.NodeAllocs, error)
 	// Generation returns the generation of the cluster that the controllers have.
 	Generation(ctx context.Context, node, bootID string) (*api.Generation, error)
-	// AcceptGeneration says that the node follows it, and what the node knows of attempts.
+	// AcceptGeneration says that the node follows it, and reports the attempts that the node knows.
 	AcceptGeneration(ctx context.Context, node string, req api.AcceptGeneration) (*api.Generation, error)
 }
 
@@ -85,9 +87,9 @@ type Config struct {
 	// AskWitness asks the daemon of a node for how long it has heard of no leader, in milliseconds.
 	// If it is nil, no other node is asked.
 	AskWitness func(ctx context.Context, node, addr string) (int64, error)
-	// Boot is CLOCK_BOOTTIME in milliseconds, by which witnesses count; nil: that of this machine.
+	// Boot is CLOCK_BOOTTIME in milliseconds, the clock of witnesses; nil: this machine's.
 	Boot func() int64
-	// Notices returns what other parts of the daemon have to say in rota nodes.
+	// Notices returns the notices of other parts of the daemon for rota nodes.
 	Notices func() []string
 	Log     *slog.Logger
 }

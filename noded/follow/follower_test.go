@@ -173,7 +173,7 @@ func TestTheGenerationIsKeptOverARestart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, generationFile), []byte("{\"num"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenLineage(dir, "a"); err == nil || !strings.Contains(err.Error(), "is no generation") {
+	if _, err := OpenLineage(dir, "a"); err == nil || !strings.Contains(err.Error(), "is not a cluster generation") {
 		t.Errorf("a file that was cut off: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func OpenLineage(dir, cluster string) (*Lineage, error) {
 	}
 	var r lineageRecord
 	if err := json.Unmarshal(text, &r); err != nil || !r.Generation.Valid() {
-		return nil, fmt.Errorf("--data-dir %s: %q in the file %s is not a cluster generation. Check the disk for errors; "+
+		return nil, fmt.Errorf("--data-dir %s: %q in the file %s is not a cluster generation: check the disk for errors; "+
 			"rota cluster shows the generation of the controllers", dir, bytes.TrimSpace(text), generationFile)
 	}
 	if r.Cluster == cluster {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// noticeFor is how long at least rota nodes says that a node has met another state.
+// noticeFor is the least time for which rota nodes shows that a node met another cluster state.
 const noticeFor = 10 * time.Minute
 
 // KeepAll has all containers go on until their leases end, because they belong to controllers that

@@ -25,8 +25,8 @@ import (
 // controllers.
 const WitnessFile = "witnesses"
 
-// Outage is what a node knows for an outage of the controllers: its witnesses, and what it says as a
-// witness itself. The witnesses are on disk before anything is done that an answer says. The lock of
+// Outage is a node's knowledge for an outage of the controllers: its witnesses, and its own answer
+// as a witness. The witnesses are on disk before anything is done that an answer says. The lock of
 // the Follower guards it. The zero value keeps it in memory only.
 type Outage struct {
 	path   string // "": nothing is kept
@@ -213,7 +213,7 @@ func (f *Follower) dueWitnesses() (due *api.Witnesses, pause time.Duration) {
 	return due, min(pause, time.Duration(w.AskEvery())*time.Millisecond/4)
 }
 
-// askWitnesses asks all members of a set at once, and notes what they say.
+// askWitnesses asks all members of a set at once, and notes their answers.
 func (f *Follower) askWitnesses(ctx context.Context, of *api.Witnesses) {
 	ctx, cancel := context.WithTimeout(ctx, min(askWitnessMost,
 		time.Duration(of.Hold)*time.Millisecond/askWitnessPart))
@@ -269,7 +269,7 @@ func (f *Follower) extendLeases(of *api.Witnesses) {
 		l.Log.Warn("no leader answers, and a majority of the witnesses hears of none either: jobs go on beyond their "+
 			"leases", "witnesses", of.Number, "until", time.Duration(until-now)*time.Millisecond)
 	}
-	// 2. It is a lease like that of an answer, and the shims get it.
+	// 2. It is a lease like the lease of an answer, and the shims get it.
 	l.lease = heldFrom(until-of.Hold, now, time.Duration(of.Hold)*time.Millisecond)
 	l.Node.Extend(l.lease, o.runOut)
 }

@@ -106,16 +106,15 @@ func (f *Follower) pollOnce(ctx context.Context) error {
 	return f.apply(answer, sent, time.Now())
 }
 
-// position returns the index of the last answer that was applied, and what the leader is to hear of
-// that answer.
+// position returns the index of the last applied answer, and the message about it for the leader.
 func (f *Follower) position() (uint64, api.Echo) {
 	l, unlock := f.lock()
 	defer unlock()
 	return f.index, api.Echo{Sent: f.Outage.echo, Witnesses: l.witnesses().Key()}
 }
 
-// errWentBack says that the controllers' state is older than one that they have confirmed before: it
-// was restored, or is that of a new cluster.
+// errWentBack says that the controllers' state is older than one that they confirmed before. It was
+// restored, or belongs to a new cluster.
 var errWentBack = errors.New("the state of the controllers went back")
 
 // apply applies an answer that a quorum of the controllers confirmed.

@@ -18,7 +18,7 @@ const (
 	staleAfter      = time.Minute // the file of a process that has ended is removed
 )
 
-// readDeclarations returns the processes that declare in a directory what they use, by GPU.
+// readDeclarations returns the processes that declare their use in a directory, by GPU.
 //
 // A declaration is of a GPU that is not there: a simulated one, or one of the library that stands
 // in for NVML. It is a file in a directory that both sides see. Its lines "UUID MIB PERCENT" name
@@ -51,8 +51,8 @@ func readDeclarations(dir string) (map[string][]Process, error) {
 	return byGPU, nil
 }
 
-// readDeclaration returns what a file declares, by GPU. Any other line counts for nothing: users
-// make the file.
+// readDeclaration returns the declared use in a file, by GPU. Any other line counts for nothing:
+// users make the file.
 func readDeclaration(path string) map[string]Process {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -43,23 +43,23 @@ type Source interface {
 	Inventory(ctx context.Context) (Inventory, error)
 	// Processes returns the ids of the processes on this machine that use a GPU.
 	Processes(ctx context.Context, uuid string) ([]int, error)
-	// Usage returns what certain GPUs do now, in the order asked for. A GPU that cannot be asked has
-	// [Usage.Problem] and does not keep the others from answering.
+	// Usage returns the present use of certain GPUs, in the order asked for. A GPU that cannot be
+	// asked has [Usage.Problem] and does not keep the others from answering.
 	Usage(ctx context.Context, uuids ...string) ([]Usage, error)
-	// Close ends what the source runs.
+	// Close ends the programs that the source runs.
 	Close() error
 }
 
 // Unknown is a quantity of [Usage] that the driver does not report.
 const Unknown = -1
 
-// Usage is what a GPU does now.
+// Usage is the present use of a GPU.
 type Usage struct {
 	// Utilisation is the part of the driver's last sampling period in which something ran on the
 	// GPU, in thousandths. The period is a sixth of a second to a second. [Unknown] if the driver
 	// does not say.
 	Utilisation int64 `json:"utilisation"`
-	// Memory is how many bytes are in use, those of the driver included. [Unknown] if it does not say.
+	// Memory is the bytes in use, including the driver's. [Unknown] if the driver does not say.
 	Memory    int64     `json:"memory"`
 	Processes []Process `json:"processes,omitempty"` // in the order of their ids
 	Problem   string    `json:"problem,omitempty"`   // why nothing is known; then the rest is empty

@@ -163,7 +163,7 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 		h.killChild()
 		return response{}, &HungError{Call: q.Call, After: h.cfg.Timeout}
 	case <-ctx.Done():
-		h.killChild() // its answer would be taken for that of the next call
+		h.killChild() // its answer would be mistaken for the answer to the next call
 		return response{}, context.Cause(ctx)
 	}
 }
@@ -214,8 +214,8 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// killChild kills the child. It is reaped in the background, because one that hangs within the
-// driver may not end before the driver lets it.
+// killChild kills the child. It is reaped in the background, because a process that hangs within
+// the driver may not end before the driver lets it.
 func (h *Helper) killChild() {
 	c := h.child
 	if c == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Sim is a source of simulated GPUs, which cannot compute. Processes say what they use of them in
+// Sim is a source of simulated GPUs, which cannot compute. Processes declare their use of them in
 // files: see docs/gpu.md, "Simulated GPUs".
 type Sim struct {
 	Node     string

@@ -179,7 +179,7 @@ func (r *orderedReader) send(w io.Writer) error {
 	}
 }
 
-// copyTo sends the log to w. With follow it then sends what is added, until live returns false.
+// copyTo sends the log to w. With follow it then sends added lines, until live returns false.
 func (r *orderedReader) copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error {
 	for {
 		more := live() // checked before reading, so that the last output is still read

@@ -19,7 +19,7 @@ const (
 )
 
 // logReader reads a log that may be rotated meanwhile: first the existing files, oldest first, then
-// what is added.
+// added lines.
 type logReader struct {
 	path        string
 	user        *container.User
@@ -74,7 +74,7 @@ func (r *logReader) close() {
 	}
 }
 
-// seek skips what was not asked for.
+// seek skips the part before the requested range.
 func (r *logReader) seek(q query) error {
 	if q.tail >= 0 {
 		return r.seekTail(q.tail)
@@ -159,7 +159,7 @@ func tailStart(f io.ReaderAt, size int64, n int, last bool) (at int64, left int,
 	return 0, n, nil
 }
 
-// copyTo sends the log to w. With follow it then sends what is added, until live returns false.
+// copyTo sends the log to w. With follow it then sends added lines, until live returns false.
 func (r *logReader) copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error {
 	buf := make([]byte, 64<<10)
 	for {
@@ -202,8 +202,8 @@ func (r *logReader) sendAvailable(w io.Writer, buf []byte) error {
 	}
 }
 
-// openNewer opens the files that were started after the one that is read. It reports whether there
-// are any.
+// openNewer opens the files that were started after the current one. It reports whether there are
+// any.
 func (r *logReader) openNewer() (bool, error) {
 	if r.readsNewest() {
 		return false, nil
@@ -229,7 +229,7 @@ func (r *logReader) openNewer() (bool, error) {
 			return len(newer) > 0, nil
 		}
 	}
-	// So much was written that the file is gone: continue with the oldest one.
+	// The file is gone because so much was written: continue with the oldest file.
 	r.files = append(r.files, now.files...)
 	return true, nil
 }

@@ -50,8 +50,8 @@ func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// tooMuch reports whether the logs take more than they may, without counting those of ended
-// containers again.
+// tooMuch reports whether the logs exceed their bound, without measuring those of ended containers
+// again.
 func (s *Store) tooMuch() bool {
 	if s.Max <= 0 {
 		return false
@@ -63,21 +63,21 @@ func (s *Store) tooMuch() bool {
 	return total > s.Max
 }
 
-// storedLog is what lies on disk of the log of one container.
+// storedLog is the files of one container's log.
 type storedLog struct {
 	id   container.ID
 	path string
 	size
 }
 
-// size is what a directory takes.
+// size is the disk use of a directory.
 type size struct {
 	bytes int64
 	last  time.Time // of the last change
 }
 
-// measure returns what a directory takes. A file that is being written or removed counts as it is
-// found.
+// measure returns the disk use of a directory. A file that is being written or removed counts as it
+// is found.
 func measure(dir string) size {
 	var out size
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
@@ -98,7 +98,7 @@ func measure(dir string) size {
 // logsOf lists the logs of the containers in dir, oldest first; at says where a container's
 // directory has its log. Other names are no containers, and are left alone.
 func logsOf(dir string, at func(string) string) []storedLog {
-	entries, _ := os.ReadDir(dir) // what could be read of it counts
+	entries, _ := os.ReadDir(dir) // the readable part counts
 	var list []storedLog
 	for _, e := range entries {
 		if id, ok := container.ParseID(e.Name()); ok && e.IsDir() {
@@ -149,7 +149,7 @@ func (s *Store) sweep(now time.Time, log *slog.Logger) (int64, error) {
 		total, kept = total-l.bytes, kept-l.bytes
 		removed[why] = append(removed[why], l)
 	}
-	s.kept.Add(kept - before) // what came meanwhile stays counted, or counts twice until the next time
+	s.kept.Add(kept - before) // bytes written meanwhile stay counted, or count twice until the next time
 	errs = append(errs, s.noteRemovals(now, removed))
 	for _, why := range []reason{reasonAge, reasonMax} {
 		logRemoval(log, "removed the oldest logs of ended containers", s.because(why), removed[why])
@@ -163,7 +163,7 @@ func (s *Store) sweep(now time.Time, log *slog.Logger) (int64, error) {
 }
 
 // removeRotated removes the rotated files of running containers, oldest first, until all logs take
-// at most limit bytes. It returns what was removed, and what all logs take then.
+// at most limit bytes. It returns the removed logs, and the disk use of all remaining ones.
 func removeRotated(running []storedLog, total, limit int64) ([]storedLog, int64) {
 	var files []storedLog
 	for _, l := range running {

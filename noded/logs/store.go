@@ -47,7 +47,7 @@ func (s *Store) Keep(id container.ID) error {
 
 // List returns the workers whose logs are kept.
 func (s *Store) List() []container.ID {
-	entries, _ := os.ReadDir(s.Dir) // what could be read of it counts
+	entries, _ := os.ReadDir(s.Dir) // the readable part counts
 	var ids []container.ID
 	for _, e := range entries {
 		if id, ok := container.ParseID(e.Name()); ok {

@@ -36,18 +36,19 @@ type Node interface {
 	Workers() []reconcile.Worker
 	// Worker returns a copy of the facts of one worker; false if the node does not know it.
 	Worker(id container.ID) (reconcile.Worker, bool)
-	// SetExcess stores how far a worker exceeds its share of GPU memory, and decides anew about it.
+	// SetExcess stores by how much a worker exceeds its share of GPU memory, and decides again
+	// about the worker.
 	SetExcess(id container.ID, e reconcile.Excess)
 	// SetMeasures stores measures that the journal has. It returns false if they must not be reported:
 	// the worker is gone, has a result, or is kept for other controllers.
 	SetMeasures(id container.ID, m *journal.Measures) bool
 }
 
-// Bundles knows what lies on disk for a container. *bundle.Store implements it.
+// Bundles knows the files of a container. *bundle.Store implements it.
 type Bundles interface {
 	// Progress returns where the progress of a worker is read, nil when that is not known.
 	Progress(id container.ID) *progress.Source
-	// Findings returns what log policies have found in the output of a worker, oldest first.
+	// Findings returns the findings of log policies in the output of a worker, oldest first.
 	Findings(id container.ID) ([]container.Finding, error)
 }
 
@@ -105,7 +106,7 @@ type Meter struct {
 	origins progress.Origins // of the metrics of jobs
 }
 
-// worker is what has been measured of one worker. The lock of the Meter guards it.
+// worker holds the measurements of one worker. The lock of the Meter guards it.
 type worker struct {
 	tail     progress.Tail    // where the next reading of its progress begins
 	step     int64            // the highest that it has reported, as far as this daemon has read

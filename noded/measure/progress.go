@@ -44,8 +44,8 @@ func (m *Meter) readProgress() (samples []api.Sample) {
 	return samples
 }
 
-// NewProgress returns the newest progress that a worker has written since the last call, or what was
-// wrong with it; nil if there is none.
+// NewProgress returns a worker's newest progress since the last call, or the fault of its file; nil
+// if there is none.
 func (m *Meter) NewProgress(id container.ID) []api.Sample {
 	facts, known := m.Node.Worker(id)
 	if !known {
@@ -67,7 +67,7 @@ func (m *Meter) NewProgress(id container.ID) []api.Sample {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		m.logOf(id).Debug("progress file cannot be read", "err", err)
 	}
-	// 2. Note the step, and what follows from it: rates and the class of progress.
+	// 2. Note the step, and derive rates and the class of progress from it.
 	m.mu.Lock()
 	w.tail = next
 	if desired != nil { // the allocation may add to the source, so that it is not kept without one
@@ -81,7 +81,7 @@ func (m *Meter) NewProgress(id container.ID) []api.Sample {
 	}
 	m.mu.Unlock()
 	if next.Problem != tail.Problem && next.Problem != "" {
-		m.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
+		m.logOf(id).Warn("the job's progress file has bad lines, which are ignored", "problem", next.Problem)
 	}
 	// 3. Return it as a sample.
 	if line == nil && (next.Problem == "" || next == tail) {

@@ -162,7 +162,7 @@ func (m *Meter) recordMeasures() {
 		if w.Actual != container.Running || !w.MayShare() {
 			continue
 		}
-		// 1. Go on with the measurement, or begin anew if another job has come or left.
+		// 1. Continue the measurement, or begin again if another job has come or left.
 		workers, unlock := m.lock()
 		rates := &workers.of(w.ID).rates
 		rates.begin(sharingOf(w, all), time.Now())

@@ -78,7 +78,7 @@ func (m *Meter) sampleGPUs(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return again
 	}
-	// 3. Add the sample to what it is a sample of.
+	// 3. Add the sample to its worker.
 	if err == nil {
 		m.addUsage(all, targets, usage, time.Now())
 	}

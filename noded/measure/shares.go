@@ -37,10 +37,10 @@ func memoryOfShare(d *api.Alloc, inventory []model.GPU) jobspec.Bytes {
 	return sum
 }
 
-// checkGPUMemory compares what each worker with a part of a GPU uses of its memory with what it
-// declared. usage is the sample; it is empty if err is set. A worker that uses more is told, and
-// killed if that goes on. It returns err, or a problem with the GPU of such a worker, and whether the
-// sample has all of their GPUs.
+// checkGPUMemory compares each sharing worker's use of GPU memory with its declared share. usage is
+// the sample; it is empty if err is set. A worker that uses more is told, and killed if that goes
+// on. It returns err, or a problem with the GPU of such a worker, and whether the sample has all of
+// their GPUs.
 func (m *Meter) checkGPUMemory(all []reconcile.Worker, usage map[string]*gpu.Usage, err error) (
 	problem error, whole bool,
 ) {
@@ -117,5 +117,5 @@ func (m *Meter) deferEviction(l gpuLimit) {
 	}
 }
 
-// sizeText writes a size in MiB, rounded up, so that what is too much looks like it.
+// sizeText writes a size in MiB, rounded up, so that an excess is visible.
 func sizeText(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }

@@ -30,7 +30,7 @@ func (m *Meter) UsageOf(id container.ID, f *reconcile.Facts) (u model.Usage) {
 	return u
 }
 
-// addExtern adds what processes beside the ranks have used, which is a part of the whole. The samples
+// addExtern adds the use of processes beside the ranks, which is a part of the whole. The samples
 // of a whole may be older, and times may be rounded up or down.
 func addExtern(u *model.Usage, extern container.Spent) {
 	u.ExternCPUMS, u.ExternSystemMS = extern.UserMS+extern.SystemMS, extern.SystemMS
@@ -40,7 +40,7 @@ func addExtern(u *model.Usage, extern container.Spent) {
 	u.SystemMS = u.ExternSystemMS + own
 }
 
-// sampled is what samples say of a worker.
+// sampled is the summary of a worker's samples.
 func sampled(t profile.Usage) model.Usage {
 	return model.Usage{CPUMS: t.CPU, SystemMS: t.System, PeakCores: t.PeakCores, GPU: t.Utilisation,
 		PeakGPU: t.PeakUtilisation, GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
@@ -77,7 +77,7 @@ func (m *Meter) UsageNow(id container.ID) (u api.NodeUsage, runs bool) {
 	return u, true
 }
 
-// addCgroup adds what a cgroup tells.
+// addCgroup adds the counters of a cgroup.
 func addCgroup(u *model.Usage, of container.Used) {
 	u.CPUMS, u.PeakMemory = of.CPU.Milliseconds(), jobspec.Bytes(max(of.PeakMemory, of.Memory))
 	u.SystemMS = min(of.System.Milliseconds(), u.CPUMS)

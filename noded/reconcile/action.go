@@ -4,14 +4,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Kind says what an action does. Logs show it.
+// Kind is the kind of an action. Logs show it.
 type Kind string
 
 // The actions. Each is idempotent: repeated after a crash it changes nothing, or continues where it
 // was.
 const (
 	None   Kind = ""
-	Leave  Kind = "leave" // end a worker that has held room for steps, of which none runs any more
+	Leave  Kind = "leave" // end a worker that held room for steps, none of which runs any more
 	Tell   Kind = "tell"  // ask the steps of a worker that has ended to end too
 	Fetch  Kind = "fetch" // make the folder of its checkpoint
 	Create Kind = "create"
@@ -29,7 +29,7 @@ const (
 	Forget Kind = "forget" // remove an intent whose container never ran
 )
 
-// Action is what is due for a container.
+// Action is the due action of a container.
 type Action struct {
 	Kind   Kind
 	Result model.WorkerReport // of Finish, without its ids

@@ -15,7 +15,7 @@ import (
 
 // Facts is all that a decision about one container depends on.
 type Facts struct {
-	DesiredUnknown bool                // no controller has said, since this daemon started, what is wanted
+	DesiredUnknown bool                // no controller has named the wanted containers since this daemon started
 	Desired        *api.Alloc          // nil: the controllers do not want it, unless DesiredUnknown
 	KillAt         time.Time           // when the grace of Desired.Stop ends, on this machine's clock
 	LimitAt        time.Time           // when the time limit of Desired.Early is over, on this machine's clock
@@ -29,7 +29,7 @@ type Facts struct {
 	Journaled      bool                // the journal has Entry
 	Confirmed      bool                // the controllers have confirmed Entry.Final
 	Switch         container.Switching // of a running container
-	Blocked        bool                // an earlier attempt of the job, or what was kept, still runs here
+	Blocked        bool                // an earlier attempt of the job, or a kept container, still runs here
 	Kept           bool                // controllers that are no more ordered it: it runs until its lease ends
 	Tries          int                 // how often the action that is due has failed
 	Excess         Excess              // of a running container
@@ -44,7 +44,7 @@ type Facts struct {
 	NotSaved       string              // why its processes cannot be saved, so that it gets its signal
 }
 
-// Worker is what is known of one container.
+// Worker holds the facts about one container.
 type Worker struct {
 	ID container.ID
 	Facts

@@ -1,6 +1,6 @@
-// Package reconcile decides what is due for a container: it compares what the controllers want with
-// what is there. [Next] is a pure function of the present facts; past decisions do not matter. So the
-// same decision follows after a crash, and a test needs no node.
+// Package reconcile decides the next action for a container: it compares the controllers' wishes
+// with the container's state. [Next] is a pure function of the present facts; past decisions do not
+// matter. So the same decision follows after a crash, and a test needs no node.
 //
 // Package run carries the actions out.
 package reconcile
@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// Next returns what is due for one container, and when to ask again if nothing else happens
+// Next returns the next action for one container, and when to ask again if nothing else happens
 // (zero: never). It is a pure function of the present facts; past decisions do not matter.
 func Next(f *Facts, now time.Time) (Action, time.Time) {
 	switch {
@@ -118,7 +118,7 @@ func whenWanted(f *Facts) Action {
 	case f.Actual == container.Running && f.Desired.Switch != nil && switchAction(f).Kind != None:
 		return switchAction(f)
 	case f.Actual == container.Running && f.Desired.Early != nil && !f.Entry.Early && f.Switch.Ordered%2 == 0:
-		return Action{Kind: Early} // what has paused is told when it goes on
+		return Action{Kind: Early} // a paused container gets its notice when it resumes
 	}
 	return Action{}
 }

@@ -21,8 +21,8 @@ func recordLost(f *Facts) Action {
 		Message: message}}
 }
 
-// exitReport is the report of an exited container. One whose processes were saved counts as one that
-// has saved by itself.
+// exitReport is the report of an exited container. A job whose processes were saved counts as one
+// that has saved by itself.
 func (f *Facts) exitReport() model.WorkerReport {
 	r := exitReport(f.Exit, f.Entry.Started)
 	if f.Exit != nil && f.Exit.Saved {

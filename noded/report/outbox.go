@@ -1,6 +1,6 @@
 // Package report brings the states of workers, rows of steps and samples of progress to the
-// controllers. An [Outbox] keeps them until they are confirmed, and a [Sender] sends one batch at a time.
-// Each has a lock of its own or none. Neither knows what a worker is about.
+// controllers. An [Outbox] keeps them until they are confirmed, and a [Sender] sends one batch at a
+// time. Each has a lock of its own or none. Neither interprets the reports.
 package report
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// Most is how many workers one report has, well below what the controllers accept in one log entry.
+// Most is the maximum number of workers in one report, well below the limit of one log entry.
 const Most = 512
 
-// Outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
-// message of each kind.
+// Outbox holds reports that the controllers have not confirmed yet. Of each worker it holds only
+// the newest message of each kind.
 type Outbox struct {
 	mu      sync.Mutex
 	states  map[rowKey]model.WorkerReport
@@ -87,7 +87,7 @@ func (o *Outbox) notify() {
 	}
 }
 
-// batch is what is sent at once.
+// batch is the content of one request.
 type batch struct {
 	workers []model.WorkerReport
 	keys    []rowKey // of workers, in the same order; a part of a batch has none
@@ -108,7 +108,7 @@ func (b *batch) states() (list []model.WorkerReport) {
 	return list
 }
 
-// nextBatch returns what is to be sent next. Workers and steps stay in the outbox until they are
+// nextBatch returns the next batch to send. Workers and steps stay in the outbox until they are
 // confirmed.
 func (o *Outbox) nextBatch() batch {
 	o.mu.Lock()
@@ -147,7 +147,7 @@ func (o *Outbox) Pending() []model.WorkerReport {
 	return slices.AppendSeq(slices.Collect(maps.Values(o.others)), maps.Values(o.states))
 }
 
-// dropConfirmed drops what was sent, unless there is something newer.
+// dropConfirmed drops confirmed reports, unless a newer one has replaced them.
 func (o *Outbox) dropConfirmed(b batch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/noded/retry"
 )
 
-// timeout is that of one request with a report; a healthy controller answers in milliseconds.
+// timeout is the timeout of one request with a report; a healthy controller answers in
+// milliseconds.
 const timeout = 15 * time.Second
 
 // Controller takes reports.
@@ -36,8 +37,7 @@ type Sender struct {
 	Confirmed      func([]model.WorkerReport)
 }
 
-// Run sends what is in the outbox, one batch at a time, so that the reports of a worker
-// arrive in order.
+// Run sends the outbox, one batch at a time, so that the reports of a worker arrive in order.
 func (s *Sender) Run(ctx context.Context) error {
 	var wait retry.Backoff // of samples alone
 	for {

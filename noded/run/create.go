@@ -90,8 +90,8 @@ func takenPort(d *api.Alloc) (int, error) {
 	return 0, nil
 }
 
-// cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the
-// next inspection finds it, and it is killed and removed.
+// cleanUpFailed removes the files of a failed launch. If a container exists after all, the next
+// inspection finds it, and it is killed and removed.
 func (r *Runner) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := r.Places.Clear(ctx, id)
 	if err != nil && !errors.Is(err, container.ErrLive) && !r.Stopping() {

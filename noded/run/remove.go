@@ -16,7 +16,7 @@ func (r *Runner) remove(ctx context.Context, id container.ID) (Change, error) {
 	return func(w *reconcile.Facts) { w.Actual = "" }, nil
 }
 
-// forget removes an intent whose container was never created, or what is left of a kept one.
+// forget removes an intent whose container was never created, or the remains of a kept one.
 func (r *Runner) forget(ctx context.Context, id container.ID, f *reconcile.Facts) (Change, error) {
 	if err := r.Places.Clear(ctx, id); err != nil {
 		return nil, err

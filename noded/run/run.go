@@ -27,14 +27,14 @@ const (
 	// Parallel is how many actions for different containers run at once; more would only queue for the
 	// disk and the cores.
 	Parallel = 16
-	// Timeout is that of one action; creating a container takes about 20 ms.
+	// Timeout is the timeout of one action; creating a container takes about 20 ms.
 	Timeout = 60 * time.Second
 )
 
 // Change applies the outcome of an action to the facts about its container. It may be nil.
 type Change func(*reconcile.Facts)
 
-// Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
+// Bundles makes and removes the files of a container. *bundle.Store implements it.
 type Bundles interface {
 	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
 	// node with these GPUs. It returns the bundle's directory.
@@ -43,28 +43,28 @@ type Bundles interface {
 	Owner(a *api.Alloc) (model.Identity, error)
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
-	// Withdraw takes back what Notice told.
+	// Withdraw removes a notice.
 	Withdraw(id container.ID, reason string) error
 	place.Bundles
 }
 
 // Checkpoints makes the folders to which jobs save on this node. *checkpoint.Store implements it.
 type Checkpoints interface {
-	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil: anew.
+	// Prepare makes the folder of a worker from the folder of its last attempt; nil: an empty one.
 	Prepare(ctx context.Context, w checkpoint.Worker, from *api.CheckpointSource) error
 	// NewImage returns where the processes of a worker are to be saved.
 	NewImage(id container.ID) (string, error)
 }
 
-// Journal is what actions need from the journal of the node. *journal.Journal implements it.
+// Journal is the part of the node's journal that actions use. *journal.Journal implements it.
 type Journal interface {
 	// Append returns when the records are on disk.
 	Append(records ...journal.Record) error
-	// Entry returns what the journal says of one container.
+	// Entry returns the journal's record of one container.
 	Entry(id string) (journal.Entry, bool)
 }
 
-// Runner carries out actions. Its functions are what it needs from the rest of the node.
+// Runner carries out actions. Its functions come from the rest of the node.
 type Runner struct {
 	Runtime     container.Runtime
 	Bundles     Bundles

@@ -67,9 +67,9 @@ func NoticeReason(c model.Cause) string {
 	return string(c)
 }
 
-// stopSignal returns the signal with which a worker is asked to stop. One that has to save and leave
-// has only its shell signalled if it says so. It is not left to the programs of a script alone: its
-// shell would go on behind them, and seem to complete the job.
+// stopSignal returns the signal with which a worker is asked to stop. If the job says so, only the
+// shell of a job that must save and leave gets the signal. It is not left to the programs of a
+// script alone: its shell would go on behind them, and seem to complete the job.
 func stopSignal(d *api.Alloc) container.Signal {
 	s := container.Signal{Number: container.SignalNumber(d.Stop.Signal)}
 	if to := signalTo(d.Spec); to == jobspec.SignalScript && savesBefore(d.Stop.Cause) {

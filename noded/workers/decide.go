@@ -16,7 +16,7 @@ import (
 func (h held) reconcile(w *worker) {
 	// 1. One action at a time: the end of the running one calls reconcile again.
 	if w.busy && w.cancel != nil && (w.Desired == nil || w.Desired.Stop != nil) {
-		w.cancel() // it must not hold up what is due now
+		w.cancel() // it must not delay the next action
 	}
 	if w.busy || h.ctx == nil || h.ctx.Err() != nil {
 		return
@@ -154,7 +154,7 @@ func (t *Table) finishAction(w *worker, s reconcile.Action, done run.Change, err
 	if done != nil {
 		done(&w.Facts)
 	}
-	// 3. Slow down what must be repeated, and decide again.
+	// 3. Slow down repeated actions, and decide again.
 	w.delayRepeat(s.Kind, err)
 	if err != nil && !errors.Is(err, run.ErrNoCores) && h.ctx.Err() == nil {
 		h.logOf(w.ID).Warn("an action failed and will be tried again", "action", string(s.Kind), "in", w.delay, "err", err)

@@ -146,7 +146,7 @@ func (t *Table) OpenSocket(id container.ID) {
 	}
 }
 
-// CloseSocket ends what OpenSocket began.
+// CloseSocket closes the socket of OpenSocket.
 func (t *Table) CloseSocket(id container.ID) {
 	if t.Sockets != nil {
 		t.Sockets.Close(id)

@@ -29,8 +29,8 @@ const renewPart = 10
 // renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
 // own lease is old. The leases of containers that the answer did not list are left to run out.
 //
-// Containers of a job that waits for its lost nodes have no lease. Their shims are told so as often:
-// the answers say what processes beside the ranks use.
+// Containers of a job that waits for its lost nodes have no lease. Their shims are told as often,
+// because the answers carry the use of processes beside the ranks.
 func (h held) renewLeases() {
 	end := h.lease.End()
 	for _, w := range h.workers {
@@ -82,7 +82,7 @@ func (h held) passLease(
 	h.actions.Go(func() { t.sendLease(ctx, w, ids, end, pass) })
 }
 
-// sendLease does what passLease says. Each call has its own timeout: a shim that hangs must not delay
+// sendLease carries out passLease. Each call has its own timeout: a shim that hangs must not delay
 // the others.
 func (t *Table) sendLease(ctx context.Context, w *worker, ids []container.ID, end time.Time,
 	pass func(context.Context, container.ID, time.Time) error,

@@ -60,7 +60,7 @@ func (t *Table) SetMeasures(id container.ID, m *journal.Measures) bool {
 	return !w.Kept
 }
 
-// Desired returns what the controllers want for a worker, nil if that is not known.
+// Desired returns the controllers' wish for a worker, nil if unknown.
 func (t *Table) Desired(id container.ID) *api.Alloc {
 	w, _ := t.Worker(id)
 	return w.Desired
@@ -91,8 +91,8 @@ func (t *Table) RunsHere(pid int) bool {
 	return known && w.Exists() && w.Entry.Final == nil
 }
 
-// NeedsFolder reports whether a checkpoint folder is that of a worker here, or one that such a worker
-// may begin with.
+// NeedsFolder reports whether a checkpoint folder belongs to a worker here, or is one that such a
+// worker may start with.
 func (t *Table) NeedsFolder(id container.ID) bool {
 	h, unlock := t.lock()
 	defer unlock()
@@ -149,7 +149,7 @@ func (t *Table) SilentShims() string {
 	return h.silentShims
 }
 
-// Status says in one line what this node does.
+// Status describes this node's work in one line.
 func (t *Table) Status() string {
 	h, unlock := t.lock()
 	defer unlock()

@@ -30,11 +30,11 @@ import (
 	"github.com/rota-hpc/rota/noded/run"
 )
 
-// Journal says what earlier daemons have done. *journal.Journal implements it.
+// Journal is the record of earlier daemons. *journal.Journal implements it.
 type Journal interface {
-	// Entry returns what the journal says of one container.
+	// Entry returns the journal's record of one container.
 	Entry(id string) (journal.Entry, bool)
-	// Entries returns what the journal says of all containers.
+	// Entries returns the journal's records of all containers.
 	Entries() []journal.Entry
 }
 
@@ -63,8 +63,8 @@ type Config struct {
 	Outbox  *report.Outbox
 	Sockets Sockets        // nil: processes in containers cannot ask the controllers
 	Cores   *machine.Cores // nil: jobs get shares of processor time, not cores by number
-	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those
-	// of MPS do; nil: none does.
+	// Serves reports whether a process outside of containers computes on GPUs for jobs, as MPS
+	// does; nil: none does.
 	Serves func(pid int) bool
 	// Folders returns the workers that have a checkpoint folder or a log here; nil: none has.
 	Folders func() []container.ID
@@ -85,21 +85,21 @@ type Table struct {
 	// names
 	createSlots chan struct{}
 	actions     sync.WaitGroup     // those that run
-	questions   chan chan struct{} // whether the loop turns: it closes what it is given
+	questions   chan chan struct{} // tells whether the loop turns: it closes each channel that it gets
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
 	workers      map[container.ID]*worker
 	changes      uint64       // grows with every change of a worker, so that older inspections are recognised
 	desiredKnown bool         // a controller has answered since this daemon started
-	lease        follow.Lease // the last one that Apply or Extend was given
+	lease        follow.Lease // the last lease that Apply or Extend got
 	silentShims  string       // which shims do not answer
 }
 
 // worker is one container: wanted, existing, or both. The lock of the table guards it.
 type worker struct {
 	reconcile.Worker
-	keptUnseen bool // it is kept, and this daemon does not know what ordered it
+	keptUnseen bool // it is kept, and this daemon does not know its order
 	recovered  bool // the last daemon has started it
 	stepsKnown bool // its steps of an earlier daemon go on
 	judged     bool // its excess has been looked at

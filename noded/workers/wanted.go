@@ -48,9 +48,9 @@ func (t *Table) Apply(n *api.NodeAllocs, received time.Time, l follow.Lease) {
 	h.renewLeases()
 }
 
-// cannotRead notes that what the controllers say of a worker cannot be read, and returns the worker's
-// id. A container that exists goes on by what was read of it before, and obeys a stop that can be
-// read. A missing container is not made.
+// cannotRead notes an unreadable wish of the controllers for a worker, and returns the worker's id.
+// An existing container follows the last wish that could be read, and obeys a readable stop. A
+// missing container is not made.
 func (h held) cannotRead(u *api.UnreadAlloc, received time.Time, now int64) container.ID {
 	id := container.ID{Job: int64(u.Job), Attempt: u.Attempt, Worker: u.Worker}
 	w := h.of(id)
@@ -67,9 +67,9 @@ func (h held) cannotRead(u *api.UnreadAlloc, received time.Time, now int64) cont
 	return id
 }
 
-// setDesired stores what the controllers want for one worker. The deadline of a stop is converted
-// from the log's clock to this machine's. It only ever moves forward: a stronger stop may shorten
-// the grace period, and nothing lengthens it.
+// setDesired stores the controllers' wish for one worker. The deadline of a stop is converted from
+// the log's clock to this machine's. It only ever moves forward: a stronger stop may shorten the
+// grace period, and nothing lengthens it.
 func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
 	w.Desired = d
 	if d.Early != nil {
@@ -98,7 +98,7 @@ func (t *Table) KeepAll(unseen bool) {
 	}
 }
 
-// keep reports whether a worker is kept, in spite of what the controllers say under its id. A kept
+// keep reports whether a worker is kept, in spite of the controllers' wish under its id. A kept
 // worker that they ordered at the same instant for the same user is the same one, and is kept no
 // more. The result of any other is of no interest to them.
 func (w *worker) keep(d *api.Alloc) bool {

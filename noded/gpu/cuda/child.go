@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// call is what the child does for one process.
+// call is the child's function for one process.
 type call string
 
 const (
@@ -132,7 +132,7 @@ func (c *child) call(ctx context.Context, q request, patience time.Duration) (r 
 	}
 }
 
-// kill ends a child. One that hangs within the driver does not end before the driver lets it.
+// kill ends a child. A child that hangs within the driver does not end before the driver lets it.
 func (d *Driver) kill(c *child) {
 	d.killed = c
 	_ = c.cmd.Process.Kill() // it may have ended

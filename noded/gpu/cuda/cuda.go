@@ -48,8 +48,8 @@ var errNothing = errors.New("the driver knows no CUDA state of its processes")
 // Suspend moves the state of these processes to host memory, and returns when all of it is there.
 // Processes without CUDA state are left alone; if all are without, that is an error. All or
 // nothing: if one process cannot be moved, those that were are restored, and the error says why. If
-// that fails too it is a [StuckError]. When ctx ends, what is in progress is abandoned, and nothing
-// is restored.
+// that fails too it is a [StuckError]. When ctx ends, work in progress is abandoned, and nothing is
+// restored.
 //
 // The processes must run: each one moves its own state, in a thread of the driver.
 func (d *Driver) Suspend(ctx context.Context, pids []int) error {
@@ -92,10 +92,10 @@ func (d *Driver) Resume(ctx context.Context, pids []int) error {
 const (
 	stateRunning      = 0
 	stateLocked       = 1 // its CUDA calls wait
-	stateCheckpointed = 2 // its memory is on the host; what follows are states of a failure, and on the way
+	stateCheckpointed = 2 // its memory is on the host; the following states occur after a failure, and on the way
 )
 
-// process is one that the driver knows.
+// process is a process that the driver knows.
 type process struct{ pid, state int }
 
 // find returns those that have CUDA state.
@@ -140,8 +140,8 @@ var after = map[call]int{
 	callLock: stateLocked, callCheckpoint: stateCheckpointed, callRestore: stateLocked, callUnlock: stateRunning,
 }
 
-// restore has all processes run that were moved or locked. One that cannot does not keep the
-// others.
+// restore has all processes run that were moved or locked. A process that cannot does not hold up
+// the others.
 func (s *session) restore(pids []int) error {
 	var errs []error
 	for _, pid := range pids {

@@ -83,7 +83,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// functions are those of the library.
+// functions are the library's functions.
 type functions map[call]unsafe.Pointer
 
 // load loads and starts the library.
@@ -134,7 +134,7 @@ func (lib functions) carryOut(q request) (response, error) {
 	return response{State: int(state)}, nil
 }
 
-// failure says what a result means, in the driver's words.
+// failure explains a result in the driver's words.
 func (lib functions) failure(r C.int) error {
 	name, text := C.rota_text(lib["name"], r), C.rota_text(lib["text"], r)
 	if name == nil || text == nil {

@@ -19,8 +19,8 @@ var source []byte
 // are explained in testdata/nvml.c.
 const EnvWorld = "ROTA_FAKE_NVML"
 
-// Build compiles the library and returns its path. With old it lacks what old drivers lack. The
-// test is skipped where there is no C compiler.
+// Build compiles the library and returns its path. With old it lacks the functions that old drivers
+// lack. The test is skipped where there is no C compiler.
 func Build(t testing.TB, old bool) string {
 	t.Helper()
 	cc, err := exec.LookPath("gcc")

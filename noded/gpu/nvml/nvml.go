@@ -37,7 +37,7 @@ type driver struct {
 	ready bool
 
 	mu       sync.Mutex
-	problems map[string]string // by UUID: what events have reported
+	problems map[string]string // by UUID: the faults that events have reported
 }
 
 // open loads the library if that has not been done. none means that there is no library or no
@@ -60,8 +60,8 @@ func (n *driver) open() (absent string, err error) {
 	return "", nil
 }
 
-// hasFunction reports whether the library has a function. Calling one that an older driver lacks
-// would end the process.
+// hasFunction reports whether the library has a function. A call of a function that an older driver
+// lacks would end the process.
 func (n *driver) hasFunction(symbol string) bool {
 	return n.lib.Extensions().LookupSymbol(symbol) == nil
 }

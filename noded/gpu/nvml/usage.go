@@ -50,7 +50,7 @@ func (n *driver) openDriver() error {
 	return err
 }
 
-// usage returns what one GPU does.
+// usage returns the present use of one GPU.
 func (n *driver) usage(uuid string) gpu.Usage {
 	u := gpu.Usage{Utilisation: gpu.Unknown, Memory: gpu.Unknown}
 	h, list, err := n.processes(uuid)

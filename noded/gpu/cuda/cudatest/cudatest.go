@@ -33,7 +33,8 @@ type World struct {
 }
 
 // Install builds the library and has programs that are started from now on find it. With old it
-// lacks what drivers before 570 lack. The test is skipped where there is no C compiler.
+// lacks the functions that drivers before 570 lack. The test is skipped where there is no C
+// compiler.
 func Install(t *testing.T, old bool) *World {
 	t.Helper()
 	cc, err := exec.LookPath("gcc")
@@ -53,7 +54,7 @@ func Install(t *testing.T, old bool) *World {
 	}
 	t.Setenv("LD_LIBRARY_PATH", lib)
 	t.Setenv("ROTA_FAKE_CUDA", w.dir)
-	t.Setenv("CUDA_VISIBLE_DEVICES", "") // what the environment of a daemon may have
+	t.Setenv("CUDA_VISIBLE_DEVICES", "") // the variables that a daemon's environment may have
 	return w
 }
 
