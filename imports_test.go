@@ -407,8 +407,11 @@ var rules = map[string]rule{
 		why: "it describes the API and serves nothing",
 	},
 	"controld/server/present": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm/state", "controld/fsm/lifecycle", "controld/api",
-			"controld/telemetry", "controld/model/cluster", "controld/model/ranges"},
+		ours: []string{
+			"controld/api", "controld/fsm/lifecycle", "controld/fsm/state", "controld/fsm/steering",
+			"controld/model", "controld/model/cluster", "controld/model/generation", "controld/model/ranges",
+			"controld/sched/fairshare", "controld/telemetry", "jobspec",
+		},
 		why: "what users see is a function of the state",
 	},
 	"controld/server/submission": {
@@ -425,23 +428,140 @@ var rules = map[string]rule{
 		},
 		why: "names of jobs are resolved in one place",
 	},
-	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
+	"controld/server/access": {
+		ours: []string{
+			"controld/model/cluster",
+		},
+		why: "what a rule allows follows from roles, whatever the request is",
+	},
+	"controld/server/audit": {
+		ours: []string{
+			"controld/history", "controld/model", "controld/replica",
+		},
+		why: "the audit log waits here for the disk, and knows no request",
+	},
+	"controld/server/servertest": {
+		ours: []string{
+			"consensus", "controld/api", "controld/api/identity", "controld/api/pki", "controld/api/stream",
+			"controld/fsm", "controld/history", "controld/member", "controld/model", "controld/model/cluster",
+			"controld/peers", "controld/replica", "controld/server/problem", "jobspec",
+		},
+		third: []string{"github.com/prometheus"},
+		why:   "tests of the rooms need it, and nothing else does",
+	},
+	"controld/server/exchange": {
+		ours: []string{
+			"consensus", "controld/api", "controld/api/identity", "controld/api/pki", "controld/fsm",
+			"controld/fsm/state", "controld/history", "controld/model", "controld/model/cluster",
+			"controld/model/generation", "controld/model/ranges", "controld/model/trust", "controld/peers",
+			"controld/replica", "controld/server/access", "controld/server/audit", "controld/server/jobref",
+			"controld/server/openapi", "controld/server/problem", "jobspec/duration",
+		},
+		third: []string{"github.com/prometheus", "golang.org/x/sys", "golang.org/x/time"},
+		why:   "what requests share: callers, rules, bodies, limits, and the way to the leader; it knows no room",
+	},
+	"controld/server/exchange/exchangetest": {
+		ours: []string{
+			"controld/api/identity", "controld/fsm", "controld/peers", "controld/replica",
+			"controld/server/access", "controld/server/audit", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/servertest",
+		},
+		third: []string{"github.com/prometheus"},
+		why:   "tests of the rooms need it, and nothing else does",
+	},
+	"controld/server/jobs": {
+		ours: []string{
+			"controld/api", "controld/api/identity", "controld/earlystop/judge", "controld/fsm",
+			"controld/fsm/state", "controld/history", "controld/model", "controld/model/ranges",
+			"controld/model/trust", "controld/replica", "controld/sched", "controld/sched/explain",
+			"controld/sched/fairshare", "controld/server/access", "controld/server/exchange",
+			"controld/server/jobref", "controld/server/openapi", "controld/server/present",
+			"controld/server/problem", "controld/server/submission", "controld/telemetry", "jobspec",
+		},
+		why: "a room of the API; rooms do not know each other",
+	},
+	"controld/server/relay": {
+		ours: []string{
+			"controld/api", "controld/api/identity", "controld/api/pki", "controld/model",
+			"controld/model/trust", "controld/replica", "controld/server/access", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/present", "controld/server/problem", "jobspec",
+		},
+		why: "a room of the API; it passes requests on to nodes",
+	},
+	"controld/server/nodes": {
+		ours: []string{
+			"controld/api", "controld/api/clock", "controld/earlystop", "controld/fsm", "controld/fsm/state",
+			"controld/history", "controld/member", "controld/model", "controld/model/generation",
+			"controld/replica", "controld/server/access", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/present", "controld/server/problem",
+			"controld/telemetry",
+		},
+		third: []string{"github.com/prometheus"},
+		why:   "a room of the API; rooms do not know each other",
+	},
+	"controld/server/accounts": {
+		ours: []string{
+			"controld/api", "controld/fsm/state", "controld/replica", "controld/sched",
+			"controld/sched/fairshare", "controld/server/access", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/present", "controld/server/problem",
+		},
+		why: "a room of the API; rooms do not know each other",
+	},
+	"controld/server/settings": {
+		ours: []string{
+			"controld/api", "controld/config", "controld/fsm", "controld/fsm/state", "controld/fsm/steering",
+			"controld/fsm/versions", "controld/model/cluster", "controld/server/access",
+			"controld/server/exchange", "controld/server/present", "controld/server/problem",
+		},
+		why: "a room of the API; rooms do not know each other",
+	},
+	"controld/server/members": {
+		ours: []string{
+			"consensus", "controld/api", "controld/api/clock", "controld/api/pki", "controld/api/serve",
+			"controld/fsm", "controld/fsm/state", "controld/history", "controld/member", "controld/model",
+			"controld/model/trust", "controld/peers", "controld/replica", "controld/server/access",
+			"controld/server/exchange", "controld/server/openapi", "controld/server/present",
+			"controld/server/problem", "controld/telemetry",
+		},
+		third: []string{"golang.org/x/time"},
+		why:   "a room of the API; rooms do not know each other",
+	},
+	"controld/server/tokens": {
+		ours: []string{
+			"controld/api", "controld/api/identity", "controld/fsm", "controld/model", "controld/model/trust",
+			"controld/replica", "controld/server/access", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/problem", "jobspec",
+		},
+		why: "a room of the API; rooms do not know each other",
+	},
+	"controld/server/system": {
+		ours: []string{
+			"controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
+			"controld/backup", "controld/fsm/state", "controld/history", "controld/model", "controld/peers",
+			"controld/replica", "controld/server/access", "controld/server/audit", "controld/server/exchange",
+			"controld/server/openapi", "controld/server/present", "controld/server/problem",
+		},
+		why: "a room of the API; rooms do not know each other",
+	},
+	"controld/server/figures": {
+		ours: []string{
+			"controld/fsm/state", "controld/fsm/steering", "controld/model", "controld/model/cluster",
+			"controld/replica", "controld/sched", "controld/sched/fairshare", "controld/server/access",
+			"controld/server/exchange", "controld/server/present",
+		},
+		third: []string{"github.com/prometheus"},
+		why:   "a room of the API; rooms do not know each other",
+	},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "jobspec/duration", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering",
-			"controld/config", "controld/fsm/versions", "controld/fsm/state", "controld/sched",
-			"controld/sched/explain", "controld/sched/fairshare",
-			"controld/backup", "controld/api/clock", "controld/member", "controld/api",
-			"controld/api/pki", "controld/api/identity", "controld/api/serve",
-			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
-			"controld/earlystop/judge",
-			"controld/server/problem", "controld/server/openapi", "controld/server/present",
-			"controld/server/submission",
-			"controld/server/jobref", "controld/server/access", "controld/model/cluster",
-			"controld/model/generation", "controld/model/ranges", "controld/model/trust",
+			"controld/earlystop", "controld/fsm/state", "controld/server/access", "controld/server/accounts",
+			"controld/server/exchange", "controld/server/figures", "controld/server/jobs",
+			"controld/server/members", "controld/server/nodes", "controld/server/openapi",
+			"controld/server/relay", "controld/server/settings", "controld/server/system",
+			"controld/server/tokens", "controld/telemetry",
 		},
-		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sys", "golang.org/x/time"},
-		why:   "it answers requests; what the leader does by itself is elsewhere",
+		third: []string{"github.com/danielgtaylor/huma/v2"},
+		why:   "it wires the rooms; what the leader does by itself is elsewhere",
 	},
 	"controld": {
 		ours: []string{
@@ -452,7 +572,8 @@ var rules = map[string]rule{
 			"controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/leader", "controld/recovery",
-			"controld/server", "controld/model/cluster", "controld/model/trust",
+			"controld/server", "controld/server/audit", "controld/server/exchange", "controld/model/cluster",
+			"controld/model/trust",
 		},
 		third: []string{"github.com/prometheus", "golang.org/x/sync"},
 		why:   "it wires the control plane; job files and the simulator are for the command",

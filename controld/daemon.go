@@ -33,6 +33,8 @@ import (
 	"github.com/rota-hpc/rota/controld/recovery"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server"
+	"github.com/rota-hpc/rota/controld/server/audit"
+	"github.com/rota-hpc/rota/controld/server/exchange"
 	"github.com/rota-hpc/rota/controld/telemetry"
 )
 
@@ -292,24 +294,26 @@ func (d *daemon) gossipKeysFor(pki.Member) ([][]byte, error) { return d.credenti
 func (d *daemon) run(ctx context.Context) error {
 	stopped := ctx
 	g, ctx := errgroup.WithContext(ctx)
+	auditLog := &audit.Log{History: d.records, For: d.cfg.AuditFor, Most: d.cfg.AuditMost, Logger: d.log}
 	srv := server.New(ctx, server.Config{
-		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Gossip: d.addrs.Gossip, Knows: d.cfg.latestVersion(),
-		AllowRootJobs: d.cfg.AllowRootJobs,
-		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
-		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
-		History: d.records, Fetching: d.fetchesRecords, Contacts: &d.contacts, Touch: &d.touch, Samples: &d.samples,
-		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
-		DataDir: d.cfg.DataDir, Lacking: d.lacking, AuthorityState: d.authorityState,
-		NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },
+		Common: exchange.Config{
+			Name: d.cfg.Name, HTTP: d.addrs.HTTP, RootJobsAs: d.cfg.RootJobsAs, Loopback: d.cfg.Loopback != "",
+			Credential: d.credential, Users: &d.users, Replica: d.replica, Peers: d.peers, Client: d.client,
+			History: d.records, Fetching: d.fetchesRecords, Audit: auditLog, Metrics: d.metrics, Log: d.log,
+			NoteGeneration: func(number int64) error { return recovery.NoteSeen(d.cfg.DataDir, number) },
+		},
+		Raft: d.addrs.Raft, Gossip: d.addrs.Gossip, Knows: d.cfg.latestVersion(), AllowRootJobs: d.cfg.AllowRootJobs,
+		Lacking: d.lacking, AuthorityState: d.authorityState, Nodes: d.nodes, Contacts: &d.contacts, Touch: &d.touch,
+		Samples: &d.samples, Arrays: &d.arrays, DataDir: d.cfg.DataDir,
 	})
 	for _, l := range d.listeners {
 		web := serve.NewServer(identity.Fresh(d.credential, srv.Handler()), d.log)
-		web.ReadTimeout = server.BodyTimeout
+		web.ReadTimeout = exchange.BodyTimeout
 		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
 	for _, part := range []func(context.Context) error{
 		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.reload, d.watchCluster,
-		d.renew, d.followGossipKeys, d.followAuthority, srv.RunAudit, d.fillRecords, d.pruneRecords, d.checkRecords,
+		d.renew, d.followGossipKeys, d.followAuthority, auditLog.Run, d.fillRecords, d.pruneRecords, d.checkRecords,
 		func(ctx context.Context) error { return d.storeRecords(ctx, srv.CaughtUp()) },
 	} {
 		g.Go(func() error { return part(ctx) })
@@ -327,7 +331,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	err := g.Wait()
-	if err := srv.StoreAudit(context.Background()); err != nil { // requests that ended while it stopped
+	if err := auditLog.Store(context.Background()); err != nil { // requests that ended while it stopped
 		d.log.Error("the last requests are not in the audit log", "error", err)
 	}
 	if cause := context.Cause(stopped); cause != nil &&

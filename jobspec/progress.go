@@ -102,3 +102,17 @@ func (j *Job) Watched(group int) (p Progress) {
 	}
 	return p
 }
+
+// MainProgress says which metric of a job matters most, and how it is read. The first group that names
+// a metric decides, or else the first group that reports progress.
+func (j *Job) MainProgress() (first Progress) {
+	for g := range j.Groups {
+		switch p := j.Watched(g); {
+		case p.Metric != "":
+			return p
+		case first == (Progress{}):
+			first = p
+		}
+	}
+	return first
+}

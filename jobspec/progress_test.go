@@ -32,3 +32,20 @@ func TestWatchedMetric(t *testing.T) {
 		}
 	}
 }
+
+// TestTheMetricThatMattersMost is of the first group that names one.
+func TestTheMetricThatMattersMost(t *testing.T) {
+	group := func(metric string, total int64) Group {
+		return Group{Tasks: []Task{{Progress: &Progress{Metric: metric, Total: total}}}}
+	}
+	for i, c := range []struct {
+		groups []Group
+		metric string
+		total  int64
+	}{{[]Group{group("", 5), group("loss", 7)}, "loss", 7}, {[]Group{group("", 5), group("", 7)}, "", 5},
+		{[]Group{group("a", 5), group("b", 7)}, "a", 5}, {[]Group{{}, group("", 7)}, "", 7}, {nil, "", 0}} {
+		if p := (&Job{Groups: c.groups}).MainProgress(); p.Metric != c.metric || p.Total != c.total {
+			t.Errorf("case %d: %+v", i, p)
+		}
+	}
+}

@@ -4,20 +4,20 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/model/trust"
 	"github.com/rota-hpc/rota/controld/server/access"
+	"github.com/rota-hpc/rota/controld/server/exchange"
 )
 
 var updatePages = flag.Bool("update", false, "write docs/permissions.md anew")
 
-// Cell is one square of the table of permissions: whether a caller in a role may use a route, or a
-// part of it, while something is private.
+// Cell is one square of the table of permissions. It says whether a caller in a role may use a route,
+// or a part of it, while something is private.
 type Cell struct {
 	Method, Path string
 	Params       []string // of the query
@@ -49,7 +49,7 @@ var Columns = []Column{
 // Cells returns every square of the table, with nothing private and with each word that matters to
 // it.
 func Cells() (cells []Cell) {
-	for _, row := range rows(routes()) {
+	for _, row := range rows(described()) {
 		for _, word := range append([]string{""}, row.words()...) {
 			for _, c := range Columns {
 				if !row.rule().About.Has(c.Role) {
@@ -57,7 +57,7 @@ func Cells() (cells []Cell) {
 				}
 				cell := Cell{Method: row.route.Method, Path: row.route.Path, Rule: row.rule(), Part: row.part,
 					Role: c.Role, Private: word, Allowed: row.allows(c.Has, word),
-					InJob: row.route.inJobText()}
+					InJob: inJobText(row.route)}
 				for _, p := range row.route.Query() {
 					cell.Params = append(cell.Params, p.Name)
 				}
@@ -70,21 +70,21 @@ func Cells() (cells []Cell) {
 
 // row is a route, or a part of it.
 type row struct {
-	route *route
+	route *exchange.Route
 	part  *access.Part
 }
 
-func rows(all []route) (rows []row) {
+func rows(all []exchange.Route) (rows []row) {
 	for i := range all {
 		rows = append(rows, row{route: &all[i]})
-		for _, p := range all[i].rule.Parts {
+		for _, p := range all[i].Rule.Parts {
 			rows = append(rows, row{&all[i], p})
 		}
 	}
 	return rows
 }
 
-func (w row) rule() *access.Rule { return &w.route.rule }
+func (w row) rule() *access.Rule { return &w.route.Rule }
 
 func (w row) allows(has access.Role, private ...string) bool {
 	return w.rule().Allows(has, private) && (w.part == nil || w.rule().AllowsPart(w.part, has, private))
@@ -158,8 +158,8 @@ func permissionsPage() []byte {
 	var b bytes.Buffer
 	b.WriteString(permissionsHead + "| route | part | parameters | token | in a job | roles |\n" +
 		"| --- | --- | --- | --- | --- | --- |\n")
-	for _, row := range rows(routes()) {
-		part, params, token, inJob := "", []string{}, string(row.route.tokenScope()), row.route.inJobText()
+	for _, row := range rows(described()) {
+		part, params, token, inJob := "", []string{}, string(row.route.TokenScope()), inJobText(row.route)
 		if row.part != nil {
 			part, token, inJob = row.part.Name, "", ""
 		} else {
@@ -173,7 +173,7 @@ func permissionsPage() []byte {
 	return b.Bytes()
 }
 
-// roles lists the roles that may use a row.
+// Roles lists the roles that may use a row.
 func (w row) roles() string {
 	var names []string
 	for _, c := range Columns {
@@ -191,14 +191,14 @@ func (w row) roles() string {
 }
 
 // inJobText is what the page has of processes of jobs.
-func (rt *route) inJobText() string {
+func inJobText(rt *exchange.Route) string {
 	switch {
-	case rt.rule.Roles&access.Anyone != 0: // such a caller is not identified
-		return string(readOnly)
-	case rt.insideJob() == notInJob, rt.rule.Roles&(access.User|access.Owner) == 0:
+	case rt.Rule.Roles&access.Anyone != 0: // such a caller is not identified
+		return string(exchange.ReadOnly)
+	case rt.InsideJob() == exchange.NotInJob, rt.Rule.Roles&(access.User|access.Owner) == 0:
 		return ""
 	}
-	return string(rt.insideJob())
+	return string(rt.InsideJob())
 }
 
 // text says whether a role may use a row: "" for no, "–" where the role has no meaning.
@@ -217,13 +217,13 @@ func (w row) text(c Column) string {
 }
 
 // TestRulesThatMustNotChange holds what no change of the table may widen. It notices a route that
-// is registered with a rule for more callers, such as requeue for any user, even if the page of
-// permissions is written anew.
+// is registered with a rule for more callers, such as requeue for any user. It does so even if the page
+// of permissions is written anew.
 func TestRulesThatMustNotChange(t *testing.T) {
 	open := []string{}
-	for _, rt := range routes() {
+	for _, rt := range described() {
 		name := rt.Method + " " + rt.Path
-		switch rule := &rt.rule; {
+		switch rule := &rt.Rule; {
 		case rt.Method == "POST" && strings.Contains(rt.Path, "/steps") && !strings.HasSuffix(rt.Path, "/signal"),
 			strings.HasSuffix(rt.Path, "/exec"), strings.HasSuffix(rt.Path, "/attach"):
 			if rule.Roles != access.Owner || rule.About != access.OneJob { // it runs in the name of the job's user
@@ -243,10 +243,10 @@ func TestRulesThatMustNotChange(t *testing.T) {
 				ofNode = access.Operator
 			}
 			if strings.HasSuffix(rt.Path, "/kept/drop") {
-				ofNode = forAdmins.Roles
+				ofNode = access.ForAdmins.Roles
 			}
 			if strings.HasSuffix(rt.Path, "/kept") {
-				ofNode = operators
+				ofNode = access.Operator
 			}
 			if rule.Roles != ofNode || ofNode == access.Node && rule.About != access.OneNode {
 				t.Errorf("%s is for %s", name, rule.Roles)
@@ -254,8 +254,8 @@ func TestRulesThatMustNotChange(t *testing.T) {
 		case rule.Roles&access.Anyone != 0:
 			open = append(open, rt.Path)
 		}
-		for _, p := range rt.rule.Parts {
-			private := p == partDetails || p == partAct || p == partBeyond || p == partDepend
+		for _, p := range rt.Rule.Parts {
+			private := p == access.PartDetails || p == access.PartAct || p == access.PartBeyond || p == access.PartDepend
 			if private && p.Roles&(access.User|access.Members|access.Local|access.Anyone) != 0 {
 				t.Errorf("%s: %s is for %s", name, p.Name, p.Roles)
 			}
@@ -268,7 +268,7 @@ func TestRulesThatMustNotChange(t *testing.T) {
 
 // TestARouteWithoutARuleDoesNotStart: a route is added and its rule forgotten.
 func TestARouteWithoutARuleDoesNotStart(t *testing.T) {
-	if err := checkRules(routes()); err != nil {
+	if err := exchange.CheckRules(described()); err != nil {
 		t.Fatal(err)
 	}
 	for what, rule := range map[string]access.Rule{
@@ -277,23 +277,28 @@ func TestARouteWithoutARuleDoesNotStart(t *testing.T) {
 		"a coordinator of nothing": {Roles: access.Coordinator, About: access.OneNode},
 		"a part without a rule":    {Roles: access.User, Parts: []*access.Part{{Name: "all"}}},
 	} {
-		all := append(routes(), route{Operation: get("/v1/new", "New"), rule: rule})
-		if err := checkRules(all); err == nil || !strings.Contains(err.Error(), "/v1/new") {
+		all := append(described(), exchange.Route{Operation: exchange.Get("/v1/new", "New"), Rule: rule})
+		if err := exchange.CheckRules(all); err == nil || !strings.Contains(err.Error(), "/v1/new") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
 
-// TestMetricsAreForMembers: another machine, or an ordinary user of one, reads the metrics.
-func TestMetricsAreForMembers(t *testing.T) {
-	rt := routes()[slices.IndexFunc(routes(), func(rt route) bool { return rt.Path == "/metrics" })]
-	for from, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
-		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "": false, "localhost:1": false} {
-		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-		r.RemoteAddr = from
-		x := &exchange{s: &Server{}, rt: &rt, w: httptest.NewRecorder(), r: r}
-		if err := x.identify(); (err == nil) != want {
-			t.Errorf("from %q: %v", from, err)
+// TestScopesOfRoutes: a route without a word on tokens is for reading, or for scope all; one that
+// makes tokens or ends them is for none. No POST route is for scope read.
+func TestScopesOfRoutes(t *testing.T) {
+	all := described()
+	for i := range all {
+		rt := &all[i]
+		needs := rt.TokenScope()
+		path := strings.TrimPrefix(rt.Path, "/v1/")
+		switch {
+		case rt.Method == "GET" && needs != trust.ScopeRead,
+			rt.Method == "POST" && strings.HasPrefix(path, "tokens") && needs != exchange.ScopeNever,
+			rt.Method == "POST" && (strings.HasPrefix(path, "jobs") || path == "plan") && needs != trust.ScopeSubmit,
+			rt.Method == "POST" && needs == trust.ScopeRead,
+			rt.Method == "POST" && strings.HasPrefix(path, "nodes") && needs != trust.ScopeAll:
+			t.Errorf("%s %s needs scope %s", rt.Method, rt.Path, needs)
 		}
 	}
 }

@@ -37,6 +37,12 @@ type Part struct {
 	Private []string // as in Rule
 }
 
+// With returns the rule with more parts.
+func (r Rule) With(parts ...*Part) Rule {
+	r.Parts = append(slices.Clone(r.Parts), parts...)
+	return r
+}
+
 // Check returns why a rule cannot be right, or nil.
 func (r *Rule) Check() error {
 	if r.Roles == 0 {

@@ -1,0 +1,23 @@
+package tokens
+
+import (
+	"github.com/rota-hpc/rota/controld/server/access"
+	"github.com/rota-hpc/rota/controld/server/exchange"
+	"github.com/rota-hpc/rota/controld/server/openapi"
+)
+
+// Routes are the routes about API tokens.
+func (h *Handlers) Routes() []exchange.Route {
+	return []exchange.Route{
+		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/tokens", "API tokens, without their secrets",
+			exchange.InQuery(openapi.String, "user")), Rule: access.ForUsers.With(access.PartTokens), InJob: exchange.NotInJob},
+			h.listTokens),
+		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/tokens",
+			"Make an API token, whose text is shown this one time"),
+			Rule: access.ForUsers.With(access.PartTokens), Place: exchange.OnLeader, Token: exchange.ScopeNever}, h.createToken),
+		exchange.Returning(exchange.Route{Operation: exchange.Post("/v1/tokens/{id}/revoke",
+			"Refuse an API token from now on",
+			exchange.InPath("id", "id of the token")), Rule: access.ForUsers.With(access.PartTokens), Place: exchange.OnLeader,
+			Token: exchange.ScopeNever}, h.revokeToken),
+	}
+}
