@@ -21,28 +21,28 @@ type controlOptions struct {
 	clusters            string
 }
 
-// flagsOfScontrol defines the options of scontrol.
+// flagsOfScontrol defines the flags of scontrol.
 func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 	o := &controlOptions{}
 	f.SetInterspersed(true)
 	f.BoolVarP(&o.OneLine, "oneliner", "o", false, "")
-	f.BoolVarP(&o.quiet, "quiet", "Q", false, "")     // nothing is said of what went well
-	f.BoolVarP(&o.all, "all", "a", false, "")         // no partition is hidden
-	f.BoolVarP(&o.details, "details", "d", false, "") // nothing is left out without it
+	f.BoolVarP(&o.quiet, "quiet", "Q", false, "")     // scontrol prints nothing about success anyway
+	f.BoolVarP(&o.all, "all", "a", false, "")         // no partition is hidden anyway
+	f.BoolVarP(&o.details, "details", "d", false, "") // details are always shown
 	f.BoolVar(&o.JSON, "json", false, "")
 	f.StringVarP(&o.clusters, "clusters", "M", "", "")
 	tool.Aliased(f, "clusters", "cluster")
 	return o
 }
 
-// scontrolHelp says in a line what scontrol knows.
+// scontrolHelp is the help line of scontrol.
 const scontrolHelp = "show job|step|node|partition|config|hostnames|hostlist, ping, requeue, hold, release, " +
 	"update JobId=ID Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT"
 
-// control has scontrol alone, which shows and changes.
+// control has only scontrol, which both shows and changes things.
 var control = tool.Commands{"scontrol": {Does: scontrol, Help: scontrolHelp}}
 
-// scontrol carries out one command of scontrol.
+// scontrol runs one command of scontrol.
 func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfScontrol(f)

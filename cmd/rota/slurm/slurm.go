@@ -1,6 +1,6 @@
-// Package slurm has commands under Slurm's names: the one program is called by a link of that name.
-// Their options, output, messages and exit codes are those of Slurm. Missing commands are refused
-// by name. The commands themselves are in the packages below: queries, actions and steps.
+// Package slurm has the commands with Slurm's names; a link with such a name runs this program.
+// Their options, output, messages and exit codes are those of Slurm. Slurm commands that Rota does
+// not have are refused by name. The packages queries, actions and steps implement the commands.
 package slurm
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 )
 
-// tools are the commands by their names.
+// tools maps each name to its command.
 var tools = func() tool.Commands {
 	all := tool.Commands{}
 	for _, some := range []tool.Commands{actions.Commands, control, queries.Commands, steps.Commands} {
@@ -25,16 +25,16 @@ var tools = func() tool.Commands {
 	return all
 }()
 
-// Submitter does what commands of rota do with jobs that they have submitted.
+// Submitter lets these commands submit jobs in the way of rota's own commands.
 type Submitter = tool.Submitter
 
-// Has reports whether a program that is called by this path has one of Slurm's names.
+// Has reports whether the path of a program ends in one of Slurm's names.
 func Has(path string) bool { return tools[filepath.Base(path)].Does != nil }
 
-// Names returns the names under which this program is a command of Slurm, in order.
+// Names returns the Slurm names of this program, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(tools)) }
 
-// Run carries out a command line, whose first word is the name, and returns the exit code.
+// Run runs a command line, whose first word is the command's name, and returns the exit code.
 func Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
 	return tools.Run(ctx, args, env, does)
 }

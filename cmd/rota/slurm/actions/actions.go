@@ -1,4 +1,5 @@
-// Package actions has the commands under Slurm's names that submit, change and end jobs.
+// Package actions has the Slurm commands that submit, change and end jobs: sbatch, scancel and
+// parts of scontrol.
 package actions
 
 import "github.com/rota-hpc/rota/cmd/rota/slurm/tool"

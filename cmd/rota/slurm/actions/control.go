@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Control applies a verb of scontrol to lists of jobs. It goes on after a refusal.
+// Control applies a verb of scontrol to lists of jobs. If the controller refuses one job, Control
+// continues with the next.
 func Control(ctx context.Context, t *tool.Tool, verb model.Verb, words []string) error {
 	if len(words) == 0 {
 		return fmt.Errorf("too few arguments for keyword: %s", verb)
@@ -30,7 +31,8 @@ func Control(ctx context.Context, t *tool.Tool, verb model.Verb, words []string)
 	return each(t, "job", refs, func(ref string) (*api.ControlResponse, error) { return s.Control(ctx, ref, verb, "") })
 }
 
-// each does something to each job or node. It goes on after a refusal, unless no controller answers.
+// each calls a function for each job or node of a list. If the controller refuses one of them, each
+// continues; it stops if no controller answers.
 func each(t *tool.Tool, what string, refs []string, do func(ref string) (*api.ControlResponse, error)) error {
 	var failure error
 	for _, ref := range refs {
@@ -109,7 +111,7 @@ func Update(ctx context.Context, t *tool.Tool, words []string) error {
 	return each(t, "job", refs, func(ref string) (*api.ControlResponse, error) { return s.Update(ctx, ref, change) })
 }
 
-// updateNodes drains nodes, or takes them back.
+// updateNodes drains nodes or resumes them.
 func updateNodes(ctx context.Context, t *tool.Tool, words []string) error {
 	var names []string
 	var verb, reason string
@@ -152,7 +154,7 @@ func updateNodes(ctx context.Context, t *tool.Tool, words []string) error {
 	})
 }
 
-// readLimit reads a time limit, or by how much to change it.
+// readLimit reads a time limit, or a change of the limit such as +10.
 func readLimit(change *api.UpdateRequest, sign, value string) error {
 	if sign == "" && strings.ContainsAny(value[:1], "+-") {
 		sign, value = value[:1], value[1:]

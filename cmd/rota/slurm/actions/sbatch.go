@@ -65,8 +65,8 @@ func sbatch(ctx context.Context, t *tool.Tool, args []string) error {
 	return nil
 }
 
-// batchScript returns the script that sbatch is to submit, with its name and arguments. The script
-// comes from a file or standard input, or wraps a command.
+// batchScript returns the script to submit, with its name and arguments. The script comes from a
+// file or standard input, or wraps a command.
 func batchScript(t *tool.Tool, flags []script.Flag, rest []string) (name string, src []byte, args []string, err error) {
 	i := slices.IndexFunc(flags, func(f script.Flag) bool { return f.Name == "wrap" })
 	switch {
@@ -96,7 +96,7 @@ func batchScript(t *tool.Tool, flags []script.Flag, rest []string) (name string,
 	return name, src, rest[1:], nil
 }
 
-// printID prints the id of a job that is submitted, as programs read it.
+// printID prints the id of a submitted job in the form that scripts parse.
 func printID(t *tool.Tool, id model.JobID, cluster string, r *script.Result) error {
 	text := ""
 	switch {
@@ -114,7 +114,7 @@ func printID(t *tool.Tool, id model.JobID, cluster string, r *script.Result) err
 	return err
 }
 
-// testOnly says where a job would start, or why it would wait.
+// testOnly prints when and where a job would start, or why it would wait.
 func testOnly(ctx context.Context, t *tool.Tool, session *command.Session, req *input.Submission) error {
 	var plan *api.PlanResponse
 	err := req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
@@ -136,7 +136,7 @@ func testOnly(ctx context.Context, t *tool.Tool, session *command.Session, req *
 	return nil
 }
 
-// submitError is the error of a submission, in Slurm's words.
+// submitError puts the error of a submission into Slurm's words.
 func submitError(err error) error {
 	return tool.SubmitError("Batch job submission failed", err)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// cancelling is what a command line of scancel asks for.
+// cancelling holds the options of one scancel command.
 type cancelling struct {
 	*tool.Tool
 	account, name, user, partition, qos, nodes, clusters, signal string
@@ -36,10 +36,10 @@ type cancelling struct {
 	session *command.Session
 }
 
-// stillPending is why Slurm does not signal a job that waits.
+// stillPending is Slurm's message when a user signals a pending job.
 const stillPending = "Job is pending execution"
 
-// scancel cancels jobs, or signals what runs of them.
+// scancel cancels jobs, or sends a signal to their processes.
 func scancel(ctx context.Context, t *tool.Tool, args []string) error {
 	c := &cancelling{Tool: t}
 	f := t.Flags()
@@ -60,8 +60,8 @@ func scancel(ctx context.Context, t *tool.Tool, args []string) error {
 	f.BoolVarP(&c.quiet, "quiet", "Q", false, "")
 	f.CountVarP(&c.verbose, "verbose", "v", "")
 	f.StringVarP(&c.clusters, "clusters", "M", "", "")
-	f.Bool("ctld", false, "")        // it is always so
-	f.BoolP("hurry", "H", false, "") // there are no burst buffers
+	f.Bool("ctld", false, "")        // scancel always goes through the controller
+	f.BoolP("hurry", "H", false, "") // burst buffers do not exist here
 	if err := variables(t, f, "SCANCEL_"); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func scancel(ctx context.Context, t *tool.Tool, args []string) error {
 	return c.named(ctx)
 }
 
-// variables sets the flags that the environment has under a prefix and the name of the flag.
+// variables sets flags from environment variables, which are named prefix + FLAG.
 func variables(t *tool.Tool, f *pflag.FlagSet, prefix string) (err error) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
@@ -96,12 +96,12 @@ func variables(t *tool.Tool, f *pflag.FlagSet, prefix string) (err error) {
 	return err
 }
 
-// check reads the ids, and refuses what makes no sense.
+// check parses the job ids and refuses flags that contradict each other.
 func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 	for _, name := range []string{"account", "name", "jobname", "user", "partition", "qos", "nodelist", "state", "states",
 		"signal"} {
 		if flag := f.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), " ,[]") == "" {
-			return fmt.Errorf("--%s is empty", name) // of a script's empty variable: it would select all jobs
+			return fmt.Errorf("--%s is empty", name) // an empty shell variable would otherwise select all jobs
 		}
 	}
 	if c.user, err = c.whose(); err != nil {
@@ -126,7 +126,7 @@ func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 	}
 	if name := command.SignalName(c.signal); c.signal != "" {
 		if c.signal = name; name == "SIGKILL" {
-			c.signal = "" // a job is ended by cancelling it
+			c.signal = "" // KILL for a whole job means: cancel it
 		}
 	}
 	switch {
@@ -138,12 +138,12 @@ func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 	return nil
 }
 
-// selects reports whether jobs are to be found by what they are.
+// selects reports whether the command selects jobs by filters, not only by id.
 func (c *cancelling) selects() bool {
 	return cmp.Or(c.account, c.name, c.user, c.partition, c.qos, c.nodes) != "" || len(c.states) > 0
 }
 
-// whose returns the name of the user whose jobs are meant, "" for none.
+// whose returns the user whose jobs the command selects; "" means all users.
 func (c *cancelling) whose() (string, error) {
 	uid := strconv.Itoa(os.Getuid())
 	switch {
@@ -164,7 +164,7 @@ func (c *cancelling) whose() (string, error) {
 	return u.Username, nil
 }
 
-// named cancels or signals the jobs that are named, and goes on after a refusal.
+// named cancels or signals the jobs with the given ids; it continues after a refusal.
 func (c *cancelling) named(ctx context.Context) error {
 	var failure error
 	for _, ref := range c.refs {
@@ -203,7 +203,8 @@ func (c *cancelling) one(ctx context.Context, ref string) error {
 	return err
 }
 
-// step ends or signals a step of a job. That of its script is only signalled.
+// step cancels or signals a step of a job. The batch step, which is the script itself, can only be
+// signalled.
 func (c *cancelling) step(ctx context.Context, ref, job, step string) error {
 	if c.signal == "" {
 		c.tell("Terminating step %s", ref)
@@ -215,13 +216,14 @@ func (c *cancelling) step(ctx context.Context, ref, job, step string) error {
 		return err
 	}
 	n, err := strconv.Atoi(step)
-	if err != nil { // extern or interactive, which jobs here do not have
+	if err != nil { // jobs here have no extern or interactive step
 		return &api.Problem{Code: api.CodeNotFound}
 	}
 	return c.session.SignalStep(ctx, job, n, cmp.Or(c.signal, "SIGKILL"))
 }
 
-// to is which processes get a signal. Without a flag it is what the script runs, and not its shell.
+// to returns which processes get a signal. By default these are the steps and the script's
+// children, but not the script's shell.
 func (c *cancelling) to() string {
 	switch {
 	case c.full:
@@ -238,8 +240,8 @@ func (c *cancelling) tell(format string, args ...any) {
 	}
 }
 
-// said prints why something was not done to a job. It reports whether the refusal is no failure, as
-// in Slurm: a job to be cancelled that has ended, or is unknown, needs no cancelling.
+// said prints why a job was not cancelled or signalled. It returns true if the refusal is no
+// failure in Slurm either: cancelling an ended or unknown job succeeds.
 func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 	what := "job"
 	job, step := tool.CutStep(ref)
@@ -271,7 +273,7 @@ func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) s
 	case api.CodeWrongState:
 		j, _, err := c.session.JobBy(ctx, ref, api.Read{})
 		switch {
-		case err != nil: // several tasks
+		case err != nil: // a list of tasks
 		case j.Code.Final():
 			return tool.AlreadyEnded
 		case j.Code == model.Pending:
@@ -281,15 +283,15 @@ func (c *cancelling) inSlurmsWords(ctx context.Context, ref string, err error) s
 	return tool.AsSlurm(err).Error()
 }
 
-// selection cancels or signals the jobs that match, one after another if it has to ask, and otherwise
-// all at once.
+// selection cancels or signals the jobs that match the filters: all at once, or one by one if it
+// asks the user about each.
 func (c *cancelling) selection(ctx context.Context) error {
 	refs, err := c.matching(ctx)
 	if err != nil {
 		return err
 	}
 	var failure error
-	for _, ref := range c.refs { // one that does not match is no mistake, but one that there is not is
+	for _, ref := range c.refs { // a job that does not match is skipped, but an unknown job is an error
 		if _, _, err := c.session.JobBy(ctx, ref, api.Read{}); exit.IsNotFound(err) && !c.said(ctx, ref, err) {
 			failure = tool.ErrSaid
 		}
@@ -308,7 +310,7 @@ func (c *cancelling) selection(ctx context.Context) error {
 		}
 		for _, item := range resp.Items {
 			if item.Error == nil || item.Error.Code == api.CodeWrongState || item.Error.Code == api.CodeNotFound {
-				continue // or it has ended since it was found
+				continue // the job has ended since the list was made
 			}
 			if !c.said(ctx, show.ID(item.ID), item.Error) {
 				failure = tool.ErrSaid
@@ -318,8 +320,8 @@ func (c *cancelling) selection(ctx context.Context) error {
 	return failure
 }
 
-// matching lists the jobs that have not ended and match. For a user, they are that user's own unless a
-// user is named, as in Slurm.
+// matching lists the unfinished jobs that match the filters. A caller other than root gets only its
+// own jobs unless it names a user or jobs, as in Slurm.
 func (c *cancelling) matching(ctx context.Context) ([]string, error) {
 	on, err := hostlist.Expand(c.nodes)
 	if c.nodes != "" && err != nil {
@@ -327,7 +329,7 @@ func (c *cancelling) matching(ctx context.Context) ([]string, error) {
 	}
 	filter := api.JobFilter{Refs: c.refs, User: c.user, Account: c.account, Queue: c.partition, Name: c.name, Class: c.qos,
 		States: c.states}
-	uid := uint32(os.Getuid()) //nolint:gosec // the kernel's numbers of users have 32 bits
+	uid := uint32(os.Getuid()) //nolint:gosec // user ids of the kernel have 32 bits
 	own := c.user == "" && uid != 0 && len(c.refs) == 0
 	answers := bufio.NewReader(c.Stdin)
 	var refs []string
@@ -339,7 +341,7 @@ func (c *cancelling) matching(ctx context.Context) ([]string, error) {
 		switch {
 		case j.Code.Final() || own && j.UID != uid || show.IsPipeline(j) || show.IsArray(j) && j.Array.Indices == "":
 		case c.nodes != "" && !slices.ContainsFunc(j.Nodes, func(n string) bool { return slices.Contains(on, n) }):
-		case c.signal != "" && (j.Code == model.Pending || j.Array.Indices != ""): // nothing of it runs
+		case c.signal != "" && (j.Code == model.Pending || j.Array.Indices != ""): // it has no processes
 		case c.ask && !c.confirmed(answers, j, ref):
 		default:
 			refs = append(refs, ref)
@@ -352,13 +354,13 @@ func (c *cancelling) matching(ctx context.Context) ([]string, error) {
 	return refs, nil
 }
 
-// confirmed asks about one job.
+// confirmed asks the user whether to cancel a job.
 func (c *cancelling) confirmed(in *bufio.Reader, j *api.Job, ref string) bool {
 	what := "Cancel"
 	if c.signal != "" {
 		what = "Signal"
 	}
 	fmt.Fprintf(c.Stdout, "%s job_id=%s name=%s partition=%s [y/n]? ", what, ref, show.Clean(j.Name), j.Queue)
-	line, _ := in.ReadString('\n') // the end of the input means no
+	line, _ := in.ReadString('\n') // the end of the input counts as no
 	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y")
 }

@@ -1,5 +1,5 @@
-// Package fields has the one table of the fields of jobs and nodes. It makes all lists under
-// Slurm's names: columns, KEY=VALUE, and JSON.
+// Package fields has one table with all fields of jobs and nodes that Slurm's commands print. Every
+// list is made from it: columns, KEY=VALUE records, and JSON.
 package fields
 
 import (
@@ -15,39 +15,39 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// Field is one thing that can be said of a row. It makes all forms: a letter of -o, a name of -O, a
-// field of sacct, a key of scontrol show and a member in JSON.
+// Field is one value of a row and its name in each output format. The formats are: a letter of -o,
+// a name of -O, a field of sacct, a key of scontrol show, and a member in JSON.
 type Field[T any] struct {
-	letter byte   // in -o; 0: it has none
-	long   string // in -O; "": it has none
-	title  string // above the column of either; "": the long name in capitals
-	acct   string // of sacct, which is its title there too; "": it is not there
-	width  int    // of its column in sacct; 0: 10; negative: on the left
-	key    string // in scontrol show; "": it is not there
-	json   string // path of the member in JSON, with dots; "": it is not there
-	past   string // the same for ended jobs, in the JSON of sacct
-	needs  string // members of the API's JSON that it is made of, separated by spaces
-	joins  bool   // rows that differ in it are one row, and it is made of all of them
+	letter byte   // in -o; 0: the field has no letter
+	long   string // in -O; "": the field has no name there
+	title  string // title of the column for -o and -O; "": the long name in capitals
+	acct   string // name and title in sacct; "": sacct does not know the field
+	width  int    // width of the column in sacct; 0: 10; negative: aligned left
+	key    string // key in scontrol show; "": not shown
+	json   string // path of the member in JSON, with dots; "": not in JSON
+	past   string // path in the JSON of sacct, for ended jobs
+	needs  string // members of the API's JSON that the value needs, separated by spaces
+	joins  bool   // nodes that differ in this field may share a row, whose value covers all of them
 	text   func(T) string
-	value  func(T) any // in JSON; nil: the text, and "" for what Slurm writes in place of none
+	value  func(T) any // value in JSON; nil: the text, with "" where Slurm prints a word for none
 }
 
-// Column is a field with its form in a line, or text between fields.
+// Column is a field with its width and alignment in a line, or literal text between fields.
 type Column[T any] struct {
 	*Field[T]
-	text   string // before it, or alone
+	text   string // text before the field, or the literal text
 	after  string
 	title  string
-	width  int  // 0: as wide as it is
-	right  bool // to the right of its width
-	even   bool // as wide as the widest value
-	marked bool // cut with a '+' at the end
+	width  int  // 0: the width of the value
+	right  bool // aligned right
+	even   bool // all rows get the width of the widest value
+	marked bool // a cut value ends with '+'
 }
 
-// maxWidth is the widest column that can be asked for.
+// maxWidth is the greatest width that a format may request.
 const maxWidth = 8192
 
-// readWidth reads a width.
+// readWidth parses the width of a column.
 func readWidth(text, format string) (n int, rest string, err error) {
 	width, rest, ok := command.LeadingInt(text)
 	switch {
@@ -92,7 +92,7 @@ func ParseLetters[T any](fields []Field[T], format string) ([]Column[T], error) 
 	return columns, nil
 }
 
-// letters names the fields that have one.
+// letters returns the fields that have a letter, by letter.
 func letters[T any](fields []Field[T]) string {
 	var all []string
 	for i := range fields {
@@ -104,11 +104,11 @@ func letters[T any](fields []Field[T]) string {
 	return strings.Join(all, " ")
 }
 
-// longWidth is the width of a column of -O that names none.
+// longWidth is the default width of a column of -O.
 const longWidth = 20
 
-// ParseNames reads a format of -O: names with commas, each with an optional ":[.]WIDTH" and what
-// follows the value.
+// ParseNames reads a format of -O: names separated by commas, each with an optional ":[.]WIDTH" and
+// a text that follows the value.
 func ParseNames[T any](fields []Field[T], format string) ([]Column[T], error) {
 	var columns []Column[T]
 	for _, word := range strings.Split(format, ",") {
@@ -154,7 +154,7 @@ func (f *Field[T]) header() string {
 	return strings.ToUpper(f.long)
 }
 
-// Members returns the members of the API's JSON that columns are made of.
+// Members returns the members of the API's JSON that columns need.
 func Members[T any](columns []Column[T]) []string {
 	var all []string
 	for i := range columns {
@@ -165,20 +165,20 @@ func Members[T any](columns []Column[T]) []string {
 	return all
 }
 
-// Shows reports whether a field is among columns, by its name in -O or in sacct.
+// Shows reports whether columns include a field, named as in -O or sacct.
 func Shows[T any](columns []Column[T], name string) bool {
 	return slices.ContainsFunc(columns, func(c Column[T]) bool {
 		return c.Field != nil && (c.long == name || c.acct == name)
 	})
 }
 
-// Lines writes rows in columns.
+// Lines prints rows as columns.
 type Lines[T any] struct {
 	Columns []Column[T]
 	Out     *bufio.Writer
 }
 
-// Header writes the titles. They are cut without a mark.
+// Header prints the titles. Titles that are too long are cut without the '+'.
 func (l *Lines[T]) Header() {
 	l.line(func(c *Column[T]) string {
 		if title := []rune(c.title); c.width > 0 && len(title) > c.width {
@@ -188,7 +188,7 @@ func (l *Lines[T]) Header() {
 	})
 }
 
-// Row writes the values of a row.
+// Row prints the values of a row.
 func (l *Lines[T]) Row(r T) {
 	l.line(func(c *Column[T]) string { return show.Clean(c.Field.text(r)) })
 }
@@ -196,7 +196,7 @@ func (l *Lines[T]) Row(r T) {
 func (l *Lines[T]) line(value func(*Column[T]) string) {
 	for i := range l.Columns {
 		c := &l.Columns[i]
-		_, _ = l.Out.WriteString(c.text) // Flush returns the error
+		_, _ = l.Out.WriteString(c.text) // Flush returns an error of the writer
 		if c.Field != nil {
 			c.write(l.Out, value(c))
 		}
@@ -204,7 +204,7 @@ func (l *Lines[T]) line(value func(*Column[T]) string) {
 	_ = l.Out.WriteByte('\n')
 }
 
-// write writes a value in its width, cut off if it is longer.
+// write writes a value padded or cut to the width of its column.
 func (c *Column[T]) write(out *bufio.Writer, value string) {
 	space := 0
 	if c.width > 0 {
@@ -233,13 +233,13 @@ func pad(out *bufio.Writer, n int) {
 	}
 }
 
-// Fits reports whether a column is to be as wide as its widest value: all rows must be there before the
-// first is written.
+// Fits reports whether a column takes the width of its widest value, so that all rows must be known
+// before the first is printed.
 func (l *Lines[T]) Fits() bool {
 	return slices.ContainsFunc(l.Columns, func(c Column[T]) bool { return c.even })
 }
 
-// Fit makes columns as wide as their widest value that are to be.
+// Fit sets the width of such columns to the widest value of the rows.
 func (l *Lines[T]) Fit(rows []T) {
 	for i := range l.Columns {
 		c := &l.Columns[i]
@@ -253,13 +253,13 @@ func (l *Lines[T]) Fit(rows []T) {
 	}
 }
 
-// SortKey is a field by which rows are sorted.
+// SortKey is a field to sort rows by, and the direction.
 type SortKey[T any] struct {
 	*Field[T]
 	down bool
 }
 
-// Members are the members of the API's JSON by which the key sorts.
+// Members returns the members of the API's JSON that the sort key needs.
 func (k SortKey[T]) Members() []string { return strings.Fields(k.needs) }
 
 // ParseSort reads the value of --sort: letters of -o with commas, each with an optional + or -.
@@ -276,7 +276,7 @@ func ParseSort[T any](fields []Field[T], text string) ([]SortKey[T], error) {
 	return keys, nil
 }
 
-// SortRows sorts rows by the first key that differs.
+// SortRows sorts rows by the keys, the first key first.
 func SortRows[T any](rows []T, keys []SortKey[T]) {
 	slices.SortStableFunc(rows, func(a, b T) int {
 		for _, k := range keys {
@@ -292,7 +292,7 @@ func SortRows[T any](rows []T, keys []SortKey[T]) {
 	})
 }
 
-// compare compares by number where both have one, else by text.
+// compare compares two values as numbers if both are numbers, otherwise as text.
 func (f *Field[T]) compare(a, b T) int {
 	if f.value != nil {
 		x, isX := asNumber(f.value(a))

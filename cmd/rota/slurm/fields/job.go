@@ -16,9 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/logpath"
 )
 
-// JobRow is a row of squeue, sacct or scontrol. It is about a job, about the pending tasks of an
-// array, or about the array's tasks that were cancelled before they began. With a step it is about
-// that step.
+// JobRow is a row of squeue, sacct or scontrol. It describes a job, the pending tasks of an array,
+// or array tasks that were cancelled before they started. With a step, the row describes that step.
 type JobRow struct {
 	*api.Job
 	*Source
@@ -26,9 +25,9 @@ type JobRow struct {
 	step    *step
 }
 
-// Jobs are all fields of a job. Several fields may have the same name: the first one counts. A
-// field names in needs the parts of the API's answer that its functions read, so that only those
-// are asked for.
+// Jobs is the table of all fields of a job. Several fields may have the same name: the first one
+// counts. A field lists in needs the members of the API's answer that its functions read; requests
+// ask only for those.
 var Jobs = []Field[*JobRow]{
 	{letter: 'i', long: "JobArrayID", title: "JOBID", acct: "JobID", width: -12, needs: "id array group",
 		text: (*JobRow).FullID},
@@ -386,8 +385,8 @@ var Jobs = []Field[*JobRow]{
 // failedCodes are states for which squeue shows a reason instead of nodes.
 var failedCodes = []model.JobState{model.Failed, model.TimedOut, model.OutOfMemory, model.PastDue}
 
-// stateBy returns the state as sacct prints it: for a cancelled job with the user that cancelled
-// it.
+// stateBy returns the state as sacct prints it; for a cancelled job it includes the cancelling
+// user.
 func (r *JobRow) stateBy() string {
 	if uid := r.cancelledBy(); uid != nil {
 		return fmt.Sprintf("%s by %d", r.State, *uid)
@@ -395,7 +394,7 @@ func (r *JobRow) stateBy() string {
 	return r.State
 }
 
-// cancelledBy returns the user that cancelled a job; nil: it was not cancelled, or not by a user.
+// cancelledBy returns the user that cancelled a job; nil if no user cancelled it.
 func (r *JobRow) cancelledBy() *uint32 {
 	if r.Code != model.Cancelled {
 		return nil
@@ -403,8 +402,7 @@ func (r *JobRow) cancelledBy() *uint32 {
 	return r.CancelledBy
 }
 
-// accounted returns the row with the exit code that sacct shows: 0:0 for a stopped job, see
-// stopped.
+// accounted returns the row with sacct's exit code: 0:0 for a stopped job, see stopped.
 func (r *JobRow) accounted() *JobRow {
 	if r.step != nil || !r.stopped() {
 		return r
@@ -414,7 +412,7 @@ func (r *JobRow) accounted() *JobRow {
 	return &row
 }
 
-// notOfSteps makes a field empty in sacct's rows of steps.
+// notOfSteps wraps a field so that it is empty in sacct's rows of steps.
 func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	return func(r *JobRow) string {
 		if r.step != nil && r.Past {
@@ -424,7 +422,7 @@ func notOfSteps(text func(*JobRow) string) func(*JobRow) string {
 	}
 }
 
-// Texts and values as Slurm writes them, for fields that Rota has nothing for, and for simple ones.
+// Constants for fields that Slurm prints and Rota has no data for, and helpers for simple fields.
 func none(r *JobRow) string     { return orNullUnlessPast(r, "") }
 func nothing(*JobRow) any       { return "" }
 func zero(*JobRow) string       { return "0" }
@@ -439,7 +437,8 @@ func ofArray(r *JobRow, text string) string {
 	return text
 }
 
-// orNullUnlessPast returns the text. If it is empty, squeue shows (null) and sacct an empty field.
+// orNullUnlessPast returns the text of a field. If it is empty, squeue shows (null) and sacct an
+// empty field.
 func orNullUnlessPast(r *JobRow, text string) string {
 	if r.Past {
 		return text
@@ -476,7 +475,7 @@ func (r *JobRow) arrayID() model.JobID {
 	return r.Array.Job
 }
 
-// tasks returns the array tasks that the row is about; "": the job is no array.
+// tasks returns the array task indices of the row, or "" if the job is no array.
 func (r *JobRow) tasks() string {
 	if r.Array.Index != nil {
 		return strconv.Itoa(*r.Array.Index)
@@ -511,7 +510,7 @@ func (r *JobRow) constraint() string {
 	return strings.Join(clauses, "&")
 }
 
-// nice returns the value of --nice: how far the priority is below the default.
+// nice returns the value of --nice: the distance of the priority below the default.
 func (r *JobRow) nice() int { return max(jobspec.DefaultPriority-r.Job.Priority, 0) }
 
 func (r *JobRow) exclusive() bool {
@@ -528,9 +527,9 @@ func (r *JobRow) command() string {
 	return ""
 }
 
-// output returns the path of the output, or of the errors, of the job's first worker. It is "" if
-// the job names no file, or the row is about several array tasks. The pattern is expanded as on the
-// node, with the facts that the row has.
+// output returns the path of the stdout or stderr file of the job's first worker. It is "" if the
+// job names no file, or if the row covers several array tasks. The pattern is expanded as the node
+// does it, from the values in the row.
 func (r *JobRow) output(errors bool) string {
 	spec := r.spec()
 	if len(spec.Groups) == 0 || len(spec.Groups[0].Tasks) == 0 || r.Array.Indices != "" {
@@ -578,7 +577,7 @@ func (r *JobRow) taskCount() int {
 
 func (r *JobRow) perWorker() int { return r.Cores / max(r.Workers, 1) }
 
-// allocated returns the cores that the job has or had; 0: it has not begun.
+// allocated returns the number of cores that the job has or had; 0 if the job has not started.
 func (r *JobRow) allocated() int {
 	if r.Started == nil {
 		return 0
@@ -593,7 +592,8 @@ func (r *JobRow) gpusPerNode() string {
 	return fmt.Sprintf("gres/gpu:%d", perNode(r.GPUs, r.Job))
 }
 
-// tres lists the requested resources: sorted as in sacct, or in the order of the other commands.
+// tres lists the requested resources: in sorted order for sacct, in Slurm's fixed order for other
+// commands.
 func (r *JobRow) tres(sorted bool) string {
 	all := []string{fmt.Sprintf("cpu=%d", r.Cores), "mem=" + memory(r.Memory), fmt.Sprintf("node=%d",
 		show.NodeCount(r.Job)),
@@ -626,8 +626,8 @@ func (r *JobRow) eligible() *api.Time {
 	return r.Submitted
 }
 
-// waited returns how long the job was eligible before it started, ended without a start, or until
-// now.
+// waited returns how long the job was eligible before it started or ended; for a pending job, how
+// long until now.
 func (r *JobRow) waited() string {
 	from, until := r.eligible(), &api.Time{Time: r.Now}
 	switch {
@@ -642,7 +642,7 @@ func (r *JobRow) waited() string {
 	return clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
 }
 
-// end returns when the job ended, or when a running job reaches its time limit.
+// end returns the time at which the job ended, or at which a running job reaches its time limit.
 func (r *JobRow) end() *api.Time {
 	if r.Ended == nil && r.Started != nil && r.TimeLimit > 0 {
 		return &api.Time{Time: r.Started.Add(time.Duration(r.TimeLimit) * time.Second)}
@@ -665,10 +665,10 @@ func limitMinutes(r *JobRow) any {
 	return numberOf(int64(r.TimeLimit+59) / 60)
 }
 
-// Unfold returns the rows of a job as Slurm has them. An array has no row of its own. It has one
-// row for its pending tasks and one for the tasks that were cancelled before they began. With each,
-// every such task has a row. Tasks that began are jobs of their own. A pipeline has no row; its
-// groups have. The rows may share memory with j.
+// Unfold splits a job into the rows that Slurm shows for it. The array itself has no row. Its
+// pending tasks share one row, and the tasks cancelled before their start share another. If each is
+// true, every such task has its own row. Started tasks are jobs of their own and have their own
+// rows. A pipeline job has no row; its groups have rows. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	// A pending job shows nothing of its earlier attempts.
 	j.Code, j.State = slurmState(j)
@@ -682,8 +682,8 @@ func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 		return []*JobRow{{Job: j, Source: s}}
 	}
 	var rows []*JobRow
-	// add makes the row of some tasks that never ran. The array's own times and nodes are those of
-	// other tasks, so the row drops them.
+	// add appends the row of tasks that never ran. The array's times and nodes belong to other
+	// tasks, so the row omits them.
 	add := func(indices string, code model.JobState, state string) {
 		if indices == "" {
 			return
@@ -710,7 +710,7 @@ func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
 	return rows
 }
 
-// slurmState returns the job's state by the names that Slurm knows.
+// slurmState returns Slurm's name for the job's state.
 func slurmState(j *api.Job) (model.JobState, string) {
 	if j.Code == model.Checkpointing {
 		return model.Completing, "COMPLETING"

@@ -8,16 +8,16 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Joining is how nodes become rows.
+// Joining controls which nodes share a row.
 type Joining struct {
-	JSON   bool // each row is of nodes that are alike
-	Apart  bool // each node has rows of its own
-	Exact  bool // nodes that differ in any amount are apart
-	Barren bool // partitions without a row get one
+	JSON   bool // rows join nodes as JSON output does
+	Apart  bool // each node has its own rows
+	Exact  bool // nodes with different amounts get different rows
+	Barren bool // partitions without nodes get a row
 	Wanted func(*api.Node) bool
 }
 
-// Join joins nodes that do not differ in what is shown.
+// Join puts nodes into one row if all shown fields are equal.
 func Join(src *Source, parts []*Partition, columns []Column[*NodeRow], o Joining) []*NodeRow {
 	var split []*Field[*NodeRow]
 	byPart := o.JSON
@@ -40,7 +40,7 @@ func Join(src *Source, parts []*Partition, columns []Column[*NodeRow], o Joining
 		}
 	}
 	if !byPart && len(parts) > 0 {
-		parts = parts[:1] // each has all nodes
+		parts = parts[:1] // each partition has all nodes, so one is enough
 	}
 	var rows []*NodeRow
 	at := map[string]*NodeRow{}
@@ -77,7 +77,7 @@ func Join(src *Source, parts []*Partition, columns []Column[*NodeRow], o Joining
 	return rows
 }
 
-// key is what rows must have in common to be joined.
+// key returns the values that nodes of one row must have in common.
 func (r *NodeRow) key(split []*Field[*NodeRow], byPart, each bool) string {
 	var key []string
 	if byPart {
@@ -92,7 +92,7 @@ func (r *NodeRow) key(split []*Field[*NodeRow], byPart, each bool) string {
 	return strings.Join(key, "\x00")
 }
 
-// stateRank orders states as sinfo does: what is out of use first, and what is idle last.
+// stateRank orders states as sinfo does: unusable nodes first, idle nodes last.
 func stateRank(r *NodeRow) int {
 	return slices.Index([]string{"n/a", "idle", "alloc", "mix", "drain", "drng", "down"}, r.first().State)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// number is a number of Slurm's JSON, which may be unknown or without end.
+// number is a number in Slurm's JSON, which has flags for "unknown" and "infinite".
 type number struct {
 	Set      bool  `json:"set"`
 	Infinite bool  `json:"infinite"`
@@ -23,7 +23,7 @@ type number struct {
 
 func numberOf[N ~int | ~int64](n N) number { return number{Set: true, Number: int64(n)} }
 
-// asNumber returns a member of JSON as a number.
+// asNumber converts a value to a JSON number with those flags.
 func asNumber(value any) (float64, bool) {
 	switch n := value.(type) {
 	case number:
@@ -40,15 +40,15 @@ func asNumber(value any) (float64, bool) {
 	return 0, false
 }
 
-// Member is a member of the JSON of a row: a field, or an object with members of its own.
+// Member is a node of the JSON tree of a row: a field, or an object with members of its own.
 type Member[T any] struct {
 	name  string
 	field *Field[T]
 	inner []Member[T]
 }
 
-// treeOf arranges fields by the paths that path returns, in order of their names. Fields without a
-// path are left out.
+// treeOf arranges fields by the JSON paths that path returns, sorted by name. Fields without a path
+// are left out.
 func treeOf[T any](fields []Field[T], path func(*Field[T]) string) []Member[T] {
 	var tree []Member[T]
 	for i := range fields {
@@ -84,7 +84,7 @@ func PastTree() []Member[*JobRow] {
 	return treeOf(Jobs, func(f *Field[*JobRow]) string { return f.past })
 }
 
-// NodeTree is the JSON of nodes in sinfo.
+// NodeTree is the JSON tree of a node row in sinfo.
 func NodeTree() []Member[*NodeRow] {
 	return treeOf(Nodes, func(f *Field[*NodeRow]) string { return f.json })
 }
@@ -140,12 +140,12 @@ func appendValue(b []byte, value any) ([]byte, error) {
 type Document struct {
 	out   *bufio.Writer
 	count int
-	buf   []byte // of the last row
+	buf   []byte // buffer of the last row
 }
 
-// NewDocument begins a document with a list of a name.
+// NewDocument starts a document whose list has the given name.
 func NewDocument(out *bufio.Writer, list string) *Document {
-	_, _ = out.WriteString("{\n  \"" + list + "\": [") // Flush returns the error
+	_, _ = out.WriteString("{\n  \"" + list + "\": [") // Flush returns an error of the writer
 	return &Document{out: out}
 }
 
@@ -176,7 +176,7 @@ func (d *Document) write(text []byte) {
 	_, _ = d.out.Write(text)
 }
 
-// End writes what follows the list: which call on which cluster it answers.
+// End writes the members after the list: the command line and the cluster that it asked.
 func (d *Document) End(t *tool.Tool, cluster string) error {
 	major, rest, _ := strings.Cut(tool.Release, ".")
 	minor, micro, _ := strings.Cut(rest, ".")
@@ -198,7 +198,7 @@ func (d *Document) End(t *tool.Tool, cluster string) error {
 	return d.out.Flush()
 }
 
-// exitCodeOf is an exit code in JSON.
+// exitCodeOf returns an exit code in the form of Slurm's JSON.
 func exitCodeOf(r *JobRow) any {
 	status := []string{"SUCCESS"}
 	signal := map[string]any{"id": number{}, "name": ""}
@@ -214,13 +214,13 @@ func exitCodeOf(r *JobRow) any {
 	return map[string]any{"status": status, "return_code": numberOf(r.ExitCode), "signal": signal}
 }
 
-// splitSeconds is a processor time in JSON.
+// splitSeconds is processor time in JSON, as seconds and microseconds.
 func splitSeconds(s float64) any {
 	micro := int64(math.Round(s * 1e6))
 	return map[string]any{"seconds": micro / 1e6, "microseconds": micro % 1e6}
 }
 
-// tresList is a list of resources in JSON, from cpu=8,mem=64G.
+// tresList converts a resource list such as cpu=8,mem=64G to JSON.
 func tresList(text string) any {
 	ids := map[string]int{"cpu": 1, "mem": 2, "node": 4, "billing": 5, "gres/gpu": 1001}
 	list := []any{}

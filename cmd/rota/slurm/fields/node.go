@@ -16,22 +16,22 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// Partition is a queue: Slurm's word for it. Every node belongs to each.
+// Partition is a queue of Rota under Slurm's name. Every node belongs to every partition.
 type Partition struct {
 	Name string
 	cluster.Queue
 	Nodes []*api.Node
 }
 
-// NodeRow is a row about nodes that are alike, in a partition.
+// NodeRow is a row for equal nodes of one partition.
 type NodeRow struct {
 	*Source
 	part  *Partition
-	nodes []*api.Node // at least one, but for a partition without nodes
+	nodes []*api.Node // empty only for a partition without nodes
 }
 
-// Nodes are all that can be said of nodes and partitions. Fields of single nodes split a row in
-// which they differ.
+// Nodes is the table of all fields of nodes and partitions. Nodes that differ in a node field get
+// separate rows.
 var Nodes = []Field[*NodeRow]{
 	{letter: 'P', long: "Partition", text: func(r *NodeRow) string { return r.part.marked() }},
 	{letter: 'R', long: "PartitionName", title: "PARTITION", json: "partition.name",
@@ -137,10 +137,10 @@ var Nodes = []Field[*NodeRow]{
 	{json: "partition.partition.state", joins: true, text: words(""), value: func(*NodeRow) any { return []string{"UP"} }},
 }
 
-// words is the same text in every row.
+// words returns a field function with the same text for every row.
 func words(text string) func(*NodeRow) string { return func(*NodeRow) string { return text } }
 
-// marked is the name of a partition, with a star if it is the default.
+// marked returns the partition's name; a star marks the default partition.
 func (p *Partition) marked() string {
 	if p.Name == model.DefaultQueue {
 		return p.Name + "*"
@@ -148,7 +148,7 @@ func (p *Partition) marked() string {
 	return p.Name
 }
 
-// first returns the node that stands for all of a row.
+// first returns the node that represents the row.
 func (r *NodeRow) first() *api.Node {
 	if len(r.nodes) == 0 {
 		return &api.Node{State: "n/a"}
@@ -156,7 +156,7 @@ func (r *NodeRow) first() *api.Node {
 	return r.nodes[0]
 }
 
-// NodeNames are the names of the nodes of a partition.
+// NodeNames returns the names of a partition's nodes.
 func (p *Partition) NodeNames() []string { return namesOf(p.Nodes) }
 
 func (r *NodeRow) names() []string { return namesOf(r.nodes) }
@@ -169,7 +169,7 @@ func namesOf(nodes []*api.Node) []string {
 	return names
 }
 
-// counts are nodes and cores by what they do.
+// counts holds the numbers of nodes and cores by use: allocated, idle, other, total.
 type counts struct {
 	allocated, idle, other       int
 	cores, idleCores, otherCores int64
@@ -194,13 +194,13 @@ func (r *NodeRow) count() (c counts) {
 	return c
 }
 
-// Amounts of a node; memory in MiB.
+// Amounts of a node, with memory in MiB.
 func coresOf(n *api.Node) int64      { return n.Cores }
 func memoryOf(n *api.Node) int64     { return int64(n.Memory / jobspec.MiB) }
 func usedMemoryOf(n *api.Node) int64 { return int64(n.MemoryUsed / jobspec.MiB) }
 func freeMemoryOf(n *api.Node) int64 { return memoryOf(n) - usedMemoryOf(n) }
 
-// span is the least and the most of an amount in JSON.
+// span is the minimum and the maximum of an amount in JSON.
 func span(r *NodeRow, amount func(*api.Node) int64) map[string]any {
 	var low, high int64
 	for i, n := range r.nodes {
@@ -223,7 +223,7 @@ func sum(r *NodeRow, amount func(*api.Node) int64) (all int64) {
 	return all
 }
 
-// least writes the least of an amount, with a + if some nodes have more.
+// least returns the minimum of an amount, with a + if some nodes have more.
 func (r *NodeRow) least(amount func(*api.Node) int64) string {
 	s := span(r, amount)
 	if s["minimum"] != s["maximum"] {
@@ -232,13 +232,13 @@ func (r *NodeRow) least(amount func(*api.Node) int64) string {
 	return fmt.Sprint(s["minimum"])
 }
 
-// longStates are the long names of states of nodes, by the short ones.
+// longStates maps the short names of node states to the long ones.
 var longStates = map[string]string{"idle": "idle", "mix": "mixed", "alloc": "allocated", "down": "down",
 	"drain": "drained", "drng": "draining"}
 
 func longNodeState(state string) string { return cmp.Or(longStates[state], state) }
 
-// nodeFlags is the state of a node as a list of Slurm's words.
+// nodeFlags returns the state of a node as a list of Slurm's words.
 func nodeFlags(state string) []string {
 	switch state {
 	case "drain":
@@ -249,7 +249,7 @@ func nodeFlags(state string) []string {
 	return []string{strings.ToUpper(longNodeState(state))}
 }
 
-// shortOrInfinite is a time limit of sinfo.
+// shortOrInfinite formats a time limit for sinfo.
 func shortOrInfinite(s jobspec.Seconds) string {
 	if s == 0 {
 		return "infinite"
@@ -274,7 +274,7 @@ func features(n *api.Node) string {
 	return strings.Join(all, ",")
 }
 
-// gpuName is a short name of a model of GPUs, which --gres=gpu:NAME:N takes: h100 of NVIDIA H100 80GB
+// gpuName returns the short name of a GPU model, as in --gres=gpu:NAME:N: h100 for NVIDIA H100 80GB
 // HBM3.
 func gpuName(full string) string {
 	parts := strings.FieldsFunc(full, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -286,10 +286,10 @@ func gpuName(full string) string {
 	return strings.ToLower(strings.Join(parts, "_"))
 }
 
-// gres writes the GPUs of a node: gpu:h100:8.
+// gres returns the GPUs of a node: gpu:h100:8.
 func gres(n *api.Node) string { return gresOf(n, func(*api.NodeGPU) bool { return true }, false) }
 
-// gresUsed writes those that jobs have: gpu:h100:2(IDX:0-1).
+// gresUsed returns the GPUs that jobs hold: gpu:h100:2(IDX:0-1).
 func gresUsed(n *api.Node) string {
 	return gresOf(n, func(g *api.NodeGPU) bool { return g.Job != 0 }, true)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// jobLines are the keys of scontrol show job, line by line. ArrayJobId and ArrayTaskId are for arrays
-// only, and BatchHost for jobs that have begun.
+// jobLines has the keys of scontrol show job, line by line. ArrayJobId and ArrayTaskId are shown
+// for arrays only, BatchHost for started jobs only.
 var jobLines = []string{
 	"JobId ArrayJobId ArrayTaskId JobName", "UserId GroupId", "Priority Nice Account QOS", "JobState Reason Dependency",
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
@@ -23,10 +23,10 @@ var jobLines = []string{
 	"TresPerNode",
 }
 
-// optionalKeys are left out where they have no value.
+// optionalKeys are omitted if their value is empty.
 var optionalKeys = []string{"ArrayJobId", "ArrayTaskId", "BatchHost", "Comment", "TresPerNode"}
 
-// Record returns the lines about a job in scontrol show, each with KEY=VALUE.
+// Record returns the KEY=VALUE lines of a job in scontrol show.
 func (r *JobRow) Record() []string {
 	var lines []string
 	for _, keys := range jobLines {
@@ -44,7 +44,8 @@ func (r *JobRow) Record() []string {
 	return lines
 }
 
-// NodeRecord returns the lines about a node in scontrol show. queues are the partitions that it is in.
+// NodeRecord returns the KEY=VALUE lines of a node in scontrol show. queues returns the partitions
+// of the node.
 func NodeRecord(n *api.Node, queues []string) []string {
 	lines := []string{
 		fmt.Sprintf("NodeName=%s CoresPerSocket=%d", n.Name, n.Cores),
@@ -67,7 +68,7 @@ func NodeRecord(n *api.Node, queues []string) []string {
 	return lines
 }
 
-// amounts writes resources as scontrol does.
+// amounts formats resources as scontrol does.
 func amounts(cores int64, mem jobspec.Bytes, nodes, gpus int) string {
 	text := fmt.Sprintf("cpu=%d,mem=%s", cores, memory(mem))
 	if nodes > 0 {
@@ -100,7 +101,7 @@ func NodeObject(n *api.Node, queues []string) any {
 
 func splitWords(text string) []string { return append([]string{}, command.SplitList(text)...) }
 
-// totals are what the nodes of a partition have together.
+// totals returns the summed resources of a partition's nodes.
 func (p *Partition) totals() (cores int64, mem jobspec.Bytes, gpus int) {
 	for _, n := range p.Nodes {
 		cores, mem, gpus = cores+n.Cores, mem+n.Memory, gpus+len(n.GPUs)
@@ -108,7 +109,8 @@ func (p *Partition) totals() (cores int64, mem jobspec.Bytes, gpus int) {
 	return cores, mem, gpus
 }
 
-// Record returns the lines about a partition in scontrol show. No value is empty, as clients expect.
+// Record returns the KEY=VALUE lines of a partition in scontrol show. Every key has a value,
+// because clients expect one.
 func (p *Partition) Record() []string {
 	cores, mem, gpus := p.totals()
 	isDefault := "NO"
@@ -138,7 +140,7 @@ func (p *Partition) Record() []string {
 	}
 }
 
-// Object is the JSON of a partition of a cluster in scontrol show.
+// Object returns the JSON of a partition in scontrol show.
 func (p *Partition) Object(cluster string) any {
 	cores, mem, gpus := p.totals()
 	return map[string]any{"name": p.Name, "cluster": cluster,

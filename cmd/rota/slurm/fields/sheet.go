@@ -15,31 +15,32 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
-// Sheet prints rows as sacct and the commands about accounts do. Tables have titles and dashes, and
-// cut values with a '+' at the width of their column. For programs, a text separates the values.
+// Sheet prints rows in the format of sacct, sacctmgr, sshare and sstat. A table has titles and
+// dashes, and a '+' ends a value that was cut at the width of its column. With -p or -P, a
+// delimiter separates the values instead.
 type Sheet[T any] struct {
 	Columns   []Column[T]
 	NoHeader  bool
 	Delimiter string // between values with -p and -P
-	ended     bool   // -p: behind the last one too
-	apart     bool   // -P
+	ended     bool   // -p: a delimiter ends each line
+	apart     bool   // -P: no delimiter at the end of a line
 }
 
-// Flags adds the flags for programs.
+// Flags adds the flags -n, -p, -P and --delimiter.
 func (s *Sheet[T]) Flags(f *pflag.FlagSet) {
 	s.Delimiter = "|"
 	f.BoolVarP(&s.ended, "parsable", "p", false, "")
 	f.BoolVarP(&s.apart, "parsable2", "P", false, "")
 }
 
-// Titled is a field of a sheet alone. A width below 0 is for what stands to the left of its column, and 0
-// is 10. Formats name it by its title without blanks.
+// Titled is a field that only sheets print. A negative width aligns the value left; width 0 means
+// 10. A format names the field by its title without blanks.
 func Titled[T any](title string, width int, text func(T) string) Field[T] {
 	return Field[T]{acct: title, width: width, text: text}
 }
 
 // Choose reads a format: names of fields with commas, each with an optional width, as State%20 or
-// NodeList%-256. The beginning of a name is enough, and ALL names all.
+// NodeList%-256. A prefix of a name is enough; ALL selects all fields.
 func (s *Sheet[T]) Choose(fields []Field[T], format string) error {
 	if strings.EqualFold(format, "all") {
 		format = strings.Join(Titles(fields), ",")
@@ -67,7 +68,7 @@ func (s *Sheet[T]) Choose(fields []Field[T], format string) error {
 	return nil
 }
 
-// titled returns the field of a name, or the first whose name begins with it.
+// titled returns the field with this name, or the first field whose name starts with it.
 func titled[T any](fields []Field[T], name string) *Field[T] {
 	var near *Field[T]
 	for i := range fields {
@@ -83,10 +84,10 @@ func titled[T any](fields []Field[T], name string) *Field[T] {
 	return near
 }
 
-// inFormats is how a format of a sheet names a field.
+// inFormats returns the name of a field as formats write it.
 func (f *Field[T]) inFormats() string { return strings.ReplaceAll(f.acct, " ", "") }
 
-// Titles are the names of fields in formats of a sheet.
+// Titles returns the names of fields as formats write them.
 func Titles[T any](fields []Field[T]) []string {
 	var all []string
 	for i := range fields {

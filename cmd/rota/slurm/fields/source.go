@@ -16,16 +16,16 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Source is what the rows of a command have in common.
+// Source holds the settings that all rows of a command share.
 type Source struct {
 	Cluster string
-	Past    bool   // it is sacct: ended jobs too
-	Never   string // what is written for a time that has not come
-	Exact   bool   // sizes stay in the unit in which Slurm keeps them
-	Unit    string // one of [Units]: sizes are in it; "": in the largest that leaves a whole number
+	Past    bool   // set for sacct, which also lists ended jobs
+	Never   string // text for an unset time
+	Exact   bool   // sizes stay in the unit that Slurm stores
+	Unit    string // one of [Units]; "": the largest unit that gives a whole number
 	Now     time.Time
-	format  string            // of times, as for strftime; "": as Slurm writes them
-	groups  map[uint32]string // names by their numbers
+	format  string            // of times, a strftime format; "": Slurm's format
+	groups  map[uint32]string // cached group names by group id
 }
 
 // NewSource returns a source for a command.
@@ -42,7 +42,7 @@ func NewSource(env *command.Env) (*Source, error) {
 	return s, nil
 }
 
-// when writes a time as Slurm does.
+// when formats a time as Slurm does.
 func (s *Source) when(t *api.Time) string {
 	switch {
 	case t == nil || t.IsZero():
@@ -53,7 +53,7 @@ func (s *Source) when(t *api.Time) string {
 	return show.Time(t, false)
 }
 
-// stamp is a time in JSON: seconds since 1970, 0 for none.
+// stamp returns a time for JSON: seconds since 1970, 0 for an unset time.
 func (s *Source) stamp(t *api.Time) any {
 	var at int64
 	if t != nil && !t.IsZero() {
@@ -65,7 +65,7 @@ func (s *Source) stamp(t *api.Time) any {
 	return number{Set: true, Number: at}
 }
 
-// groupName returns the name of a Unix group, its number if this machine does not know it.
+// groupName returns the name of a Unix group, or its number if this machine does not know it.
 func (s *Source) groupName(gid uint32) string {
 	name, known := s.groups[gid]
 	if !known {
@@ -78,7 +78,7 @@ func (s *Source) groupName(gid uint32) string {
 	return name
 }
 
-// size writes a size in the unit that was asked for.
+// size formats a size in the requested unit.
 func (s *Source) size(b jobspec.Bytes) string {
 	switch {
 	case s.Unit != "":
@@ -89,7 +89,7 @@ func (s *Source) size(b jobspec.Bytes) string {
 	return memory(b)
 }
 
-// peak writes what memory was used, which sacct counts in KiB.
+// peak formats peak memory; sacct counts it in KiB.
 func (s *Source) peak(b jobspec.Bytes) string {
 	if s.Unit != "" {
 		return inUnit(b, s.Unit)
@@ -100,7 +100,7 @@ func (s *Source) peak(b jobspec.Bytes) string {
 	return memory(b)
 }
 
-// PeakOrNone is peak, and "" of what is not known.
+// PeakOrNone is peak, or "" if the value is unknown.
 func (s *Source) PeakOrNone(b jobspec.Bytes) string {
 	if b == 0 {
 		return ""
@@ -108,10 +108,10 @@ func (s *Source) PeakOrNone(b jobspec.Bytes) string {
 	return s.peak(b)
 }
 
-// Units are the letters of sizes, by powers of 1024.
+// Units are the unit letters of sizes, by powers of 1024.
 const Units = "KMGTP"
 
-// inUnit writes a size in a unit, with two decimals if it is no whole number of it.
+// inUnit formats a size in a unit, with two decimals if it is no whole number.
 func inUnit(b jobspec.Bytes, unit string) string {
 	one := jobspec.Bytes(1) << (10 * (strings.Index(Units, unit) + 1))
 	if b%one == 0 {

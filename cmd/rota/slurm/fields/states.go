@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// slurmStates are the states of jobs in Slurm, by their letters. Jobs of Rota are in some of them.
+// slurmStates maps the letters of Slurm's job states to their names. Rota's jobs use only some of
+// them.
 var slurmStates = map[model.JobState]string{
 	model.Pending: "PENDING", model.Configuring: "CONFIGURING", model.Running: "RUNNING", model.Suspended: "SUSPENDED",
 	model.Completing: "COMPLETING", model.Completed: "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
@@ -22,7 +23,7 @@ var slurmStates = map[model.JobState]string{
 	"ST": "STOPPED", "UF": "UPDATE_DB", "EX": "EXPEDITING",
 }
 
-// ReadStates reads states by letters or long names. all: every state is asked for.
+// ReadStates parses a list of states, given as letters or long names. "all" selects every state
 func ReadStates(text string) (states []model.JobState, all bool, err error) {
 next:
 	for _, word := range command.SplitList(text) {

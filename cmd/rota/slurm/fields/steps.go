@@ -15,17 +15,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// step is a step of a job in a row.
+// step is the step that a row describes.
 type step struct {
-	id    string // behind the job's: batch, extern, 0
+	id    string // part of the id behind the job: batch, extern, 0
 	tasks int
-	used  *api.Usage      // nil: nothing is known
-	limit jobspec.Seconds // of its time, 0: that of its job
+	used  *api.Usage      // nil: unknown
+	limit jobspec.Seconds // time limit of the step; 0: the job's limit
 }
 
-// Steps returns the rows of the steps of a job that has begun, of its last attempt. The first is that of
-// its script, with all that was used outside of steps, and the second its extern step. An allocation of salloc
-// or srun has no script.
+// Steps returns the rows for the steps of a started job's last attempt. The first row is the batch
+// step, with everything used outside of steps; the second is the extern step. An allocation made by
+// salloc or srun has no batch step.
 func (r *JobRow) Steps() []*JobRow {
 	if r.Started == nil {
 		return nil
@@ -37,7 +37,7 @@ func (r *JobRow) Steps() []*JobRow {
 	}
 	for i := range r.Running {
 		id := strconv.Itoa(r.Running[i].Step)
-		if !slices.ContainsFunc(rows, func(o *JobRow) bool { return o.step.id == id }) { // else it has ended since
+		if !slices.ContainsFunc(rows, func(o *JobRow) bool { return o.step.id == id }) { // it has ended since
 			rows = append(rows, r.live(&r.Running[i]))
 		}
 	}
@@ -50,10 +50,11 @@ func (r *JobRow) Steps() []*JobRow {
 	return rows
 }
 
-// isAllocation reports whether a job holds nodes for salloc or srun, and runs no script.
+// isAllocation reports whether a job only holds nodes for salloc or srun and has no script.
 func (r *JobRow) isAllocation() bool { return slices.Contains(r.Flags, api.FlagAllocation) }
 
-// LiveSteps returns the rows of the steps of a job that run: its script, on its first node, and the others.
+// LiveSteps returns the rows of a job's running steps: the batch step on its first node, then the
+// others.
 func (r *JobRow) LiveSteps() []*JobRow {
 	if r.Started == nil || r.Ended != nil {
 		return nil
@@ -64,7 +65,7 @@ func (r *JobRow) LiveSteps() []*JobRow {
 	})
 }
 
-// TitleSteps has the column of ids be titled as that of steps.
+// TitleSteps renames the id column to STEPID.
 func TitleSteps(columns []Column[*JobRow]) {
 	for i := range columns {
 		if f := columns[i].Field; f != nil && f.letter == 'i' {
@@ -73,10 +74,10 @@ func TitleSteps(columns []Column[*JobRow]) {
 	}
 }
 
-// ofJob reports whether a step is what each job has, and holds nothing that is counted for it alone.
+// ofJob reports whether the step is the batch or extern step, which holds no resources of its own.
 func (s *step) ofJob() bool { return s.id == tool.BatchStep || s.id == tool.ExternStep }
 
-// StepRecord returns the lines about a step in scontrol show, each with KEY=VALUE.
+// StepRecord returns the KEY=VALUE lines of a step in scontrol show.
 func (r *JobRow) StepRecord() []string {
 	cores, tres := r.Cores, r.stepTRES()
 	if r.step.ofJob() {
@@ -93,7 +94,7 @@ func (r *JobRow) StepRecord() []string {
 	}
 }
 
-// StepID returns the name of the step that a row is about, "" for a job.
+// StepID returns the name of the row's step, or "" if the row describes a job.
 func (r *JobRow) StepID() string {
 	if r.step == nil {
 		return ""
@@ -101,10 +102,10 @@ func (r *JobRow) StepID() string {
 	return r.step.id
 }
 
-// alone reports whether a job has no steps beside its script.
+// alone reports whether the batch step is the job's only step.
 func (r *JobRow) alone() bool { return len(r.Running) == 0 && len(r.lastSteps()) == 0 }
 
-// lastSteps are the steps of the last attempt that have ended.
+// lastSteps returns the ended steps of the last attempt.
 func (r *JobRow) lastSteps() []api.Step {
 	if n := len(r.Attempts); n > 0 {
 		return r.Attempts[n-1].Steps
@@ -112,8 +113,8 @@ func (r *JobRow) lastSteps() []api.Step {
 	return nil
 }
 
-// batch returns the row of a job's script. A worker's memory is measured together with the memory
-// of its steps. It therefore says nothing of the script if steps ran.
+// batch returns the row of a job's batch step. A worker's memory is measured for the script and its
+// steps together. If steps ran, the memory of the script alone is therefore unknown.
 func (r *JobRow) batch() *JobRow {
 	job, used := *r.Job, show.Usage(r.Job)
 	job.Name, used.CPUSeconds, used.SystemSeconds = tool.BatchStep, 0, 0
@@ -125,14 +126,14 @@ func (r *JobRow) batch() *JobRow {
 	if !r.alone() {
 		used.PeakMemory, used.Memory, used.Workers = 0, 0, 0
 		job.Cores, job.GPUs, job.Memory = perNode(job.Cores, r.Job), perNode(job.GPUs, r.Job), perNode(job.Memory, r.Job)
-		if len(job.Components) > 0 && job.Components[0].Workers > 0 { // it is on the first node of the first one
+		if len(job.Components) > 0 && job.Components[0].Workers > 0 { // it runs on the first node
 			first := &job.Components[0]
 			job.Cores, job.GPUs = first.Cores/first.Workers, first.GPUs/first.Workers
 			job.Memory = first.Memory / jobspec.Bytes(first.Workers)
 		}
 		job.Nodes = job.Nodes[:min(1, len(job.Nodes))]
 	}
-	if r.stopped() { // the script has ended in its own way
+	if r.stopped() { // the script ended by itself
 		job.Code = endCode(job.ExitCode, job.Signal)
 		job.State = slurmStates[job.Code]
 	}
@@ -140,23 +141,24 @@ func (r *JobRow) batch() *JobRow {
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.BatchStep, tasks: 1, used: &used}}
 }
 
-// stopped reports whether a job ended at its time limit, or because a user wanted that. Slurm's
-// accounts then have no exit code of the job, but say how each of its steps ended.
+// stopped reports whether a job ended at its time limit or was stopped by a user. For such jobs
+// Slurm's accounting shows no exit code of the job; the rows of the steps show how each ended.
 func (r *JobRow) stopped() bool { return r.Code == model.Cancelled || r.Code == model.TimedOut }
 
-// endCode is the state of a step that has ended with that.
+// endCode returns the state of a step with this end.
 func endCode(exitCode, signal int) model.JobState {
 	switch {
 	case signal != 0:
-		return model.Cancelled // as Slurm has it, whatever sent the signal
+		return model.Cancelled // Slurm says CANCELLED for any sender of the signal
 	case exitCode != 0:
 		return model.Failed
 	}
 	return model.Completed
 }
 
-// extern returns the row of what was started beside a job's script, on all of its nodes. Like that of the
-// script it has the processor time of all attempts. Slurm ends it well, whatever becomes of the job.
+// extern returns the row for processes started outside the job's script, on all of its nodes. Like
+// the batch step, it sums the processor time of all attempts. Slurm always reports this step as
+// completed.
 func (r *JobRow) extern() *JobRow {
 	job, used := *r.Job, &api.Usage{}
 	for i := range r.Attempts {
@@ -174,7 +176,7 @@ func (r *JobRow) extern() *JobRow {
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: tool.ExternStep, tasks: r.nodeCount(), used: used}}
 }
 
-// ofStep returns the row of a step with what all steps have.
+// ofStep returns a row with the fields that all steps have.
 func (r *JobRow) ofStep(id int, name string, nodes []string, start *api.Time) *JobRow {
 	job := *r.Job
 	job.Name, job.Nodes, job.Started, job.Ended, job.Attempts = name, nodes, start, nil, nil
@@ -183,7 +185,7 @@ func (r *JobRow) ofStep(id int, name string, nodes []string, start *api.Time) *J
 	return &JobRow{Job: &job, Source: r.Source, step: &step{id: strconv.Itoa(id)}}
 }
 
-// ended returns the row of a step that has ended.
+// ended returns the row of an ended step.
 func (r *JobRow) ended(s *api.Step) *JobRow {
 	row := r.ofStep(s.ID, s.Name, s.Nodes, s.Start)
 	row.step.tasks, row.step.used = s.Tasks, s.Usage
@@ -204,7 +206,7 @@ func (r *JobRow) ended(s *api.Step) *JobRow {
 	return row
 }
 
-// live returns the row of a step that runs.
+// live returns the row of a running step.
 func (r *JobRow) live(s *api.StepStatus) *JobRow {
 	row := r.ofStep(s.Step, s.Name, s.Nodes, api.At(s.Started))
 	row.Cores, row.GPUs, row.step.limit = s.Cores, s.GPUs, s.TimeLimit
@@ -234,7 +236,7 @@ func (r *JobRow) cpuSeconds() float64 {
 	return sum
 }
 
-// systemSeconds returns the part of cpuSeconds that the system had.
+// systemSeconds returns the part of cpuSeconds that was spent in the kernel.
 func (r *JobRow) systemSeconds() float64 {
 	if r.step != nil {
 		return r.step.used.SystemCPU()
@@ -247,16 +249,16 @@ func (r *JobRow) systemSeconds() float64 {
 	return sum
 }
 
-// attemptSeconds returns the processor time of an attempt, and the part of it that the system had. Of one
-// that runs nothing is known but that of its steps.
+// attemptSeconds returns the processor time of an attempt, and its part spent in the kernel. Of a
+// running attempt, only the time of ended steps is known.
 func attemptSeconds(a *api.Attempt) (total, system float64) {
 	others, othersSystem := besideSeconds(a)
 	total, system = max(a.Usage.TotalCPU(), others), max(a.Usage.SystemCPU(), othersSystem)
-	return total, min(system, othersSystem+total-others) // what is left to the script bounds what is left of the system's
+	return total, min(system, othersSystem+total-others) // the script's total bounds its time in the kernel
 }
 
-// besideSeconds returns the processor time of everything that an attempt ran beside its script and
-// that has ended: its steps, and programs started from outside.
+// besideSeconds returns the processor time of an attempt's ended steps and of programs that rota
+// exec or rota shell started.
 func besideSeconds(a *api.Attempt) (total, system float64) {
 	extern := a.Usage.OfExtern()
 	total, system = extern.TotalCPU(), extern.SystemCPU()
@@ -266,7 +268,7 @@ func besideSeconds(a *api.Attempt) (total, system float64) {
 	return total, system
 }
 
-// stepTRES writes what a step has or had, as sacct has it.
+// stepTRES formats the resources of a step as sacct does.
 func (r *JobRow) stepTRES() string {
 	all := []string{fmt.Sprintf("cpu=%d", r.Cores)}
 	if r.GPUs > 0 {
@@ -278,7 +280,7 @@ func (r *JobRow) stepTRES() string {
 	return strings.Join(append(all, fmt.Sprintf("node=%d", r.nodeCount())), ",")
 }
 
-// stepList is the steps of a job in the JSON of sacct.
+// stepList returns the steps of a job for the JSON of sacct.
 func stepList(r *JobRow) any {
 	list := []any{}
 	for _, row := range r.Steps() {

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// reasonCode is Slurm's one word for why a job waits, or ended.
+// reasonCode is Slurm's one-word reason why a job waits or ended.
 func reasonCode(j *api.Job) string {
 	if j.Reason.Code == "" {
 		return "None"
@@ -19,7 +19,7 @@ func reasonCode(j *api.Job) string {
 	return j.Reason.Code
 }
 
-// clock writes a duration as scontrol does: [D-]HH:MM:SS.
+// clock formats a duration as scontrol does: [D-]HH:MM:SS.
 func clock(s jobspec.Seconds) string {
 	days, rest := s/86400, s%86400
 	text := fmt.Sprintf("%02d:%02d:%02d", rest/3600, rest/60%60, rest%60)
@@ -29,16 +29,16 @@ func clock(s jobspec.Seconds) string {
 	return text
 }
 
-// CPUClock writes a processor time as sacct does: below an hour with thousandths of a second.
+// CPUClock formats processor time as sacct does; values below an hour have thousandths of a second.
 func CPUClock(s float64) string {
-	ms := int64(math.Round(s * 1000)) // 1.001 is a little less than 1,001 thousandths
+	ms := int64(math.Round(s * 1000)) // the float 1.001 is slightly below 1,001 thousandths, so round
 	if ms >= 3_600_000 || ms == 0 {
 		return clock(jobspec.Seconds(ms / 1000))
 	}
 	return fmt.Sprintf("%02d:%02d.%03d", ms/60_000, ms/1000%60, ms%1000)
 }
 
-// limit writes a time limit as scontrol does.
+// limit formats a time limit as scontrol does.
 func limit(s jobspec.Seconds) string {
 	if s == 0 {
 		return "UNLIMITED"
@@ -46,7 +46,7 @@ func limit(s jobspec.Seconds) string {
 	return clock(s)
 }
 
-// shortLimit is limit as squeue has it: [D-][H:]M:SS.
+// shortLimit formats a time limit as squeue does: [D-][H:]M:SS.
 func shortLimit(s jobspec.Seconds) string {
 	if s == 0 {
 		return "UNLIMITED"
@@ -61,10 +61,10 @@ func orNull(text string) string {
 	return text
 }
 
-// perNode is a job's amount on each of its nodes.
+// perNode returns the amount of a resource that a job has on each node.
 func perNode[N ~int | ~int64](n N, j *api.Job) N { return n / N(max(show.NodeCount(j), 1)) }
 
-// memory writes a size as Slurm does: the largest unit that leaves a whole number.
+// memory formats a size as Slurm does: the largest unit that gives a whole number.
 func memory(b jobspec.Bytes) string {
 	n, unit := int64(b/jobspec.MiB), Units[1:]
 	for n >= 1024 && n%1024 == 0 && len(unit) > 1 {
@@ -73,7 +73,7 @@ func memory(b jobspec.Bytes) string {
 	return fmt.Sprintf("%d%s", n, unit[:1])
 }
 
-// tresCount reads an amount as a job's resources have it; of memory it returns MiB.
+// tresCount parses an amount of a job's resource list; memory is in MiB.
 func tresCount(text string) int64 {
 	digits := strings.TrimRight(text, Units)
 	n, _ := strconv.ParseInt(digits, 10, 64)
@@ -83,7 +83,7 @@ func tresCount(text string) int64 {
 	return n
 }
 
-// stampOf returns a time in seconds since 1970, 0 for none.
+// stampOf returns a time in seconds since 1970, or 0 for an unset time.
 func stampOf(t *api.Time) int64 {
 	if t == nil || t.IsZero() {
 		return 0

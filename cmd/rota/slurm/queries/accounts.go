@@ -23,20 +23,20 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// association is an account, or a user in it.
+// association is an account, or one user of an account.
 type association struct {
 	cluster, account, user string
-	depth                  int // of the account in the tree, from 0
+	depth                  int // depth of the account in the tree, from 0
 	api.Fairness
 }
 
-// sharesHint says where more about accounts is, and how they are changed.
+// sharesHint names the command that shows more about accounts, and how to change them.
 const sharesHint = "rota share shows what accounts and users have, and rota config how they are configured"
 
-// services are the classes of service as Slurm's qos.
+// services lists the classes of service, which Slurm calls qos.
 var services = strings.Join([]string{string(jobspec.BE), "normal", string(jobspec.TE)}, ",")
 
-// sacctmgr lists users and accounts. Nothing can be changed by it.
+// sacctmgr lists users and accounts; it cannot change them.
 func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	s := fields.Sheet[association]{}
 	var format string
@@ -44,8 +44,8 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	sheetFlags(f, &s, &format)
 	f.Lookup("format").Hidden = true
 	f.BoolP("associations", "s", false, "")
-	f.BoolP("readonly", "r", false, "") // it is always so
-	f.BoolP("quiet", "Q", false, "")    // there are no further messages
+	f.BoolP("readonly", "r", false, "") // it never changes anything
+	f.BoolP("quiet", "Q", false, "")    // it prints no further messages
 	words, err := t.Parse(f, args)
 	switch {
 	case err != nil:
@@ -83,14 +83,14 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	return s.Print(t.Stdout, slices.Values(q.rows(all, f.Changed("associations"))))
 }
 
-// accountQuery is what sacctmgr is to list.
+// accountQuery is the parsed "list" command of sacctmgr.
 type accountQuery struct {
 	entity, format, usual     string
 	users, accounts, clusters []string
-	whole                     bool // withassoc
+	whole                     bool // one row for each association (withassoc)
 }
 
-// readAccountQuery reads the words behind "list": the entity, names, and conditions.
+// readAccountQuery parses the words after "list": the entity, names, and conditions.
 func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 	q := &accountQuery{entity: strings.TrimSuffix(strings.ToLower(entity), "s")}
 	var names *[]string
@@ -131,7 +131,7 @@ func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 	return q, nil
 }
 
-// rows returns the associations that are asked for: each, or one for each user, account or cluster.
+// rows returns the requested associations: all of them, or one for each user, account or cluster.
 func (q *accountQuery) rows(all []association, whole bool) []association {
 	var rows []association
 	seen := map[string]bool{}
@@ -151,9 +151,9 @@ func (q *accountQuery) rows(all []association, whole bool) []association {
 	return rows
 }
 
-// associations lists the accounts as a tree, each followed by its users. They are the users
-// configured for it, and those that hold something or have used it. The caller is one if it is in
-// one of its groups.
+// associations returns the tree of accounts; the users of each account follow it. These are the
+// users that its configuration names, and those that hold or have used resources. The caller is
+// included if it belongs to a group of the account.
 func associations(ctx context.Context, s *command.Session) ([]association, error) {
 	shares, _, err := s.Shares(ctx, api.Read{})
 	if err != nil {
@@ -191,8 +191,8 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 	return all, nil
 }
 
-// namedUsers returns the users that the configuration of an account names, and the caller if it names
-// one of its groups.
+// namedUsers returns the users in an account's configuration, plus the caller if it belongs to a
+// configured group.
 func namedUsers(a cluster.Account, me string) []string {
 	names := slices.Sorted(maps.Keys(a.Users))
 	for _, member := range a.Members {
@@ -207,7 +207,7 @@ func namedUsers(a cluster.Account, me string) []string {
 	return names
 }
 
-// inGroup reports whether this process is in a group.
+// inGroup reports whether the caller belongs to a Unix group.
 func inGroup(name string) bool {
 	g, err := user.LookupGroup(name)
 	if err != nil {
@@ -218,7 +218,7 @@ func inGroup(name string) bool {
 	return err == nil && slices.ContainsFunc(append(ids, os.Getgid()), own)
 }
 
-// ownName is the name of the user of this process, its number if it has none.
+// ownName returns the caller's user name, or its number if it has none.
 func ownName() string {
 	uid := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(uid); err == nil {
@@ -227,7 +227,7 @@ func ownName() string {
 	return uid
 }
 
-// sshare lists what accounts and users are to have and have had.
+// sshare lists the shares and the usage of accounts and users.
 func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	columns := []fields.Field[association]{
 		fields.Titled("Cluster", 10, func(a association) string { return a.cluster }),
@@ -241,7 +241,7 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 			if a.Ratio < 0 {
 				return "0.000000"
 			}
-			return fmt.Sprintf("%.6f", math.Pow(2, -float64(a.Ratio)/1000)) // as in Slurm without its tree
+			return fmt.Sprintf("%.6f", math.Pow(2, -float64(a.Ratio)/1000)) // Slurm without its tree
 		}),
 	}
 	var s fields.Sheet[association]
@@ -253,7 +253,7 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	f.StringVarP(&clusters, "clusters", "M", "", "")
 	everyone := f.BoolP("all", "a", false, "")
 	only := f.BoolP("Users", "U", false, "")
-	f.CountP("verbose", "v", "") // there are no further messages
+	f.CountP("verbose", "v", "") // it prints no further messages
 	if err := t.ParseOptions(f, args); err != nil {
 		return err
 	}
@@ -286,16 +286,16 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	return s.Print(t.Stdout, slices.Values(rows))
 }
 
-// usedPart is the part of the cluster that an account or user has held while it had jobs.
+// usedPart returns the fraction of the cluster that an account or user has held while it had jobs.
 func usedPart(a association) float64 {
 	return float64(max(a.Ratio, 0)) / 1000 * float64(a.Deserved) / 1000
 }
 
-// sprio lists the jobs that wait with their place in the order.
+// sprio lists pending jobs with their place in the queue.
 func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	type row struct {
 		*api.Priority
-		places int // how many there are
+		places int // number of places
 	}
 	columns := []fields.Field[row]{
 		fields.Titled("JOBID", 15, func(r row) string { return r.Ref }),
@@ -316,7 +316,7 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	f.BoolVarP(&s.NoHeader, "noheader", "h", false, "")
 	jobs := f.StringP("jobs", "j", "", "")
 	users := f.StringP("user", "u", "", "")
-	f.CountP("verbose", "v", "") // there are no further messages
+	f.CountP("verbose", "v", "") // it prints no further messages
 	if err := t.ParseOptions(f, args); err != nil {
 		return fmt.Errorf("%w (rota prio has more about the order)", err)
 	}
@@ -343,7 +343,7 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 		}
 	}
 	out := bufio.NewWriter(t.Stdout)
-	l := fields.Lines[row]{Columns: s.Columns, Out: out} // without the line below the titles that sheets have
+	l := fields.Lines[row]{Columns: s.Columns, Out: out} // no line of dashes
 	if !s.NoHeader {
 		l.Header()
 	}

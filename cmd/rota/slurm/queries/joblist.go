@@ -12,11 +12,11 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 )
 
-// jobOptions say which jobs squeue and sacct list.
+// jobOptions are the options of squeue and sacct that select jobs.
 type jobOptions struct{ users, accounts, called, queues, classes, nodes, states string }
 
-// add defines the options by their names in a command, in the order of the struct. Commas separate
-// an option's other names; its letter follows a slash.
+// add defines the flags of the options under a command's own names, in the order of the struct.
+// Commas separate an option's other names; its letter follows a slash.
 func (o *jobOptions) add(f *pflag.FlagSet, names ...string) {
 	for i, to := range []*string{&o.users, &o.accounts, &o.called, &o.queues, &o.classes, &o.nodes, &o.states} {
 		list, letter, _ := strings.Cut(names[i], "/")
@@ -26,7 +26,7 @@ func (o *jobOptions) add(f *pflag.FlagSet, names ...string) {
 	}
 }
 
-// selection reads the options. all: every state is asked for.
+// selection builds the selection of jobs from the options. "all" selects every state
 func (o *jobOptions) selection() (s selection, all bool, err error) {
 	s.users, s.accounts, s.names = command.SplitList(o.users), command.SplitList(o.accounts), command.SplitList(o.called)
 	s.queues, s.classes = command.SplitList(o.queues), command.SplitList(o.classes)
@@ -36,7 +36,7 @@ func (o *jobOptions) selection() (s selection, all bool, err error) {
 	return s, all, err
 }
 
-// readNodes reads a list of nodes; "" is none.
+// readNodes parses a list of nodes; "" is an empty list.
 func readNodes(list string) ([]string, error) {
 	if list == "" {
 		return nil, nil
@@ -48,7 +48,7 @@ func readNodes(list string) ([]string, error) {
 	return names, nil
 }
 
-// readJobs reads lists of jobs and steps.
+// readJobs parses lists of jobs and steps.
 func readJobs(lists ...string) ([]string, error) {
 	var all []string
 	for _, list := range lists {
@@ -61,7 +61,7 @@ func readJobs(lists ...string) ([]string, error) {
 	return all, nil
 }
 
-// jobList is one call of squeue or sacct.
+// jobList is one run of squeue or sacct.
 type jobList struct {
 	*tool.Tool
 	session *command.Session
@@ -70,8 +70,8 @@ type jobList struct {
 	which   selection
 }
 
-// resolve asks for what is needed to know the jobs and to write them: the name of the cluster, and for
-// which partitions aliases stand.
+// resolve fetches the cluster's name and the queues that aliases name, as far as the list needs
+// them.
 func (l *jobList) resolve(ctx context.Context, c *common) error {
 	needed := c.asJSON || fields.Shows(l.columns, "Cluster")
 	if err := setCluster(ctx, l.session, l.source, c.clusters, needed); err != nil {

@@ -1,4 +1,4 @@
-// Package queries has the commands under Slurm's names that show jobs, steps, nodes and accounts.
+// Package queries has the Slurm commands that show jobs, steps, nodes and accounts.
 package queries
 
 import "github.com/rota-hpc/rota/cmd/rota/slurm/tool"

@@ -14,13 +14,13 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// stepRef is a step that is asked for by its name, of a job or of tasks of an array.
+// stepRef names a step of a job, or of tasks of an array.
 type stepRef struct {
 	of selection
-	id string // "": all
+	id string // "": all steps
 }
 
-// names reports whether a row is about a step that is asked for.
+// names reports whether the row describes this step.
 func (s *stepRef) names(r *fields.JobRow) bool {
 	if s.id != "" && r.StepID() != s.id {
 		return false
@@ -31,14 +31,14 @@ func (s *stepRef) names(r *fields.JobRow) bool {
 	return slices.Contains(s.of.refs, show.ID(r.ID)) || slices.Contains(s.of.refs, show.ID(r.Array.Job))
 }
 
-// Bounds of asking for running steps: each job is a request to one of its nodes.
+// Limits for queries of running steps: each job needs a request to one of its nodes.
 const (
 	maxAsked   = 100
 	askedOnce  = 16
 	askingTime = 10 * time.Second
 )
 
-// askRunning asks for the steps of jobs that run. Those of jobs that are not the caller's are not told.
+// askRunning fetches the running steps of jobs. Steps of other users' jobs are left out.
 func askRunning(ctx context.Context, t *tool.Tool, s *command.Session, rows []*fields.JobRow) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r *fields.JobRow) bool {
 		return r.Code.Final() || r.Started == nil || len(r.Nodes) == 0
@@ -77,7 +77,8 @@ func askRunning(ctx context.Context, t *tool.Tool, s *command.Session, rows []*f
 	return nil
 }
 
-// hasNoSteps reports whether a job has ended meanwhile, runs no steps, or is another user's.
+// hasNoSteps reports whether the error means that the job has ended, runs no steps, or belongs to
+// another user.
 func hasNoSteps(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) &&

@@ -24,7 +24,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Fields of sacct: by default, with --brief, and with --long.
+// Fields of sacct by default, with --brief, and with --long.
 const (
 	acctFormat  = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 	briefFormat = "JobID,State,ExitCode"
@@ -42,7 +42,7 @@ type acctOptions struct {
 	everyone, allocations, brief, long, anywhere, names bool
 }
 
-// flagsOfSacct defines the options of sacct.
+// flagsOfSacct defines the flags of sacct.
 func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
 	o := &acctOptions{}
 	o.common.add(f, "n")
@@ -61,23 +61,24 @@ func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
 	f.BoolVarP(&o.brief, "brief", "b", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
 	f.BoolVarP(&o.names, "helpformat", "e", false, "")
-	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is one
+	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is only one cluster
 	tool.Aliased(f, "jobs", "job")
 	return o
 }
 
-// variablesOfSacct name the environment variables that stand for options which are not given.
+// variablesOfSacct maps environment variables to the options that they set if the command line does
+// not.
 var variablesOfSacct = map[string]string{"format": "SACCT_FORMAT", "clusters": "SLURM_CLUSTERS"}
 
-// acctList is one call of sacct.
+// acctList is one run of sacct.
 type acctList struct {
 	jobList
 	*acctOptions
-	onlySteps  []stepRef // nil: all, and the jobs
-	from, till time.Time // a job was there between them; zero: at any time
+	onlySteps  []stepRef // nil: all steps, and the jobs themselves
+	from, till time.Time // only jobs that existed between these times; zero: no bound
 }
 
-// sacct lists jobs, also those that have ended.
+// sacct lists running and ended jobs.
 func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSacct(f)
@@ -111,7 +112,7 @@ func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	return a.print(ctx)
 }
 
-// fieldNames returns the fields that are asked for.
+// fieldNames returns the names of the requested fields.
 func (a *acctList) fieldNames() string {
 	switch {
 	case len(a.formats) > 0:
@@ -124,8 +125,8 @@ func (a *acctList) fieldNames() string {
 	return acctFormat
 }
 
-// selectJobs reads which jobs are asked for, as sacct does: those of today, and of the caller unless
-// it is root or names jobs.
+// selectJobs selects jobs as sacct does: by default today's jobs of the caller, and all users' jobs
+// for root or with job ids.
 func (a *acctList) selectJobs() error {
 	var all bool
 	var err error
@@ -163,7 +164,7 @@ func (a *acctList) selectJobs() error {
 	return a.readTimes()
 }
 
-// readTimes reads between when a job was there.
+// readTimes parses the options --starttime and --endtime.
 func (a *acctList) readTimes() error {
 	now, err := a.Now(), error(nil)
 	switch {
@@ -208,7 +209,7 @@ func (a *acctList) print(ctx context.Context) error {
 	return a.sheet.Print(a.Stdout, a.withSteps(rows))
 }
 
-// withSteps visits jobs and their steps, as far as they are asked for.
+// withSteps calls a function for each requested job and step.
 func (a *acctList) withSteps(jobs []*fields.JobRow) iter.Seq[*fields.JobRow] {
 	return func(yield func(*fields.JobRow) bool) {
 		for _, r := range jobs {
@@ -228,8 +229,8 @@ func (a *acctList) withSteps(jobs []*fields.JobRow) iter.Seq[*fields.JobRow] {
 	}
 }
 
-// rows returns the rows of allocations, in order of their ids. A job that ends between the two
-// requests is in both answers.
+// rows returns the rows of the jobs, ordered by id. A job that ends between the two requests
+// appears in both answers and is listed once.
 func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 	var rows []*fields.JobRow
 	add := func(j *api.Job) {
@@ -243,7 +244,7 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 	a.which.narrow(&filter)
 	if !a.asJSON {
 		needs := append(append(a.which.needs(), fields.Members(a.columns)...), "id", "started", "submitted", "elapsed")
-		if !a.allocations { // rows of steps are made of these
+		if !a.allocations { // the rows of steps need these members
 			needs = append(needs, "attempts", "workers", "nodes", "components", "code", "exit_code", "signal", "flags")
 		}
 		filter.Fields = show.Distinct(needs)
@@ -273,11 +274,11 @@ func (a *acctList) rows(ctx context.Context) ([]*fields.JobRow, error) {
 	return rows, askRunning(ctx, a.Tool, a.session, rows)
 }
 
-// historyPage is how many ended jobs are asked for at once.
+// historyPage is the number of ended jobs in one request.
 const historyPage = 1000
 
-// eachEnded visits the ended jobs that may be asked for, with some members of their JSON, all if none
-// are named.
+// eachEnded calls a function for each ended job that may match; members limits the JSON that the
+// controller sends.
 func (a *acctList) eachEnded(ctx context.Context, members []string, visit func(*api.Job)) error {
 	var narrow api.JobFilter
 	a.which.narrow(&narrow)
@@ -304,7 +305,7 @@ func (a *acctList) eachEnded(ctx context.Context, members []string, visit func(*
 	})
 }
 
-// isThere reports whether a job was there between the times that are asked for.
+// isThere reports whether a job existed between the two times.
 func (a *acctList) isThere(r *fields.JobRow) bool {
 	if !a.till.IsZero() && r.Submitted != nil && r.Submitted.After(a.till) {
 		return false
@@ -312,7 +313,8 @@ func (a *acctList) isThere(r *fields.JobRow) bool {
 	return a.from.IsZero() || r.Ended == nil || !r.Ended.Before(a.from)
 }
 
-// readTime reads a time as sacct does: also midnight, noon, now-2hours, now+60 and 0926 for a date.
+// readTime parses a time as sacct does, including midnight, noon, now-2hours, now+60 and the date
+// 0926.
 func readTime(text string, now time.Time) (time.Time, error) {
 	local := now.Local()
 	at := func(hour int) time.Time {
@@ -343,7 +345,7 @@ func readTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	for _, layout := range []string{"01/02", "01/02-15:04", "0102", "01.02"} { // of this year
+	for _, layout := range []string{"01/02", "01/02-15:04", "0102", "01.02"} { // the current year is meant
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t.AddDate(local.Year(), 0, 0), nil
 		}
@@ -355,6 +357,6 @@ func readTime(text string, now time.Time) (time.Time, error) {
 		"midnight, or now-2days", text)
 }
 
-// spans are what can be added to now, with or without an s behind it.
+// spans are the units of now+COUNT UNITS, with or without a final s.
 var spans = map[string]time.Duration{"": time.Second, "second": time.Second, "minute": time.Minute, "hour": time.Hour,
 	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour}

@@ -20,7 +20,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// setCluster notes the name of the cluster, and refuses others.
+// setCluster stores the name of the cluster, and refuses the names of others.
 func setCluster(ctx context.Context, s *command.Session, src *fields.Source, wanted string, needed bool) error {
 	if wanted == "" && !needed {
 		return nil
@@ -30,13 +30,13 @@ func setCluster(ctx context.Context, s *command.Session, src *fields.Source, wan
 	return err
 }
 
-// common are options that all commands that show something have.
+// common holds the options that all listing commands share.
 type common struct {
 	noHeader, asJSON, exact bool
 	clusters                string
 }
 
-// add defines the options. The letter of --noheader differs.
+// add defines the flags. The letter of --noheader differs between commands.
 func (c *common) add(f *pflag.FlagSet, noHeader string) {
 	f.BoolVarP(&c.noHeader, "noheader", noHeader, false, "")
 	f.BoolVar(&c.asJSON, "json", false, "")
@@ -45,19 +45,19 @@ func (c *common) add(f *pflag.FlagSet, noHeader string) {
 	f.StringVar(&c.clusters, "cluster", "", "")
 }
 
-// sheetFlags adds the flags of a sheet whose format is given by one flag.
+// sheetFlags adds the flags of a sheet, whose format is the value of one flag.
 func sheetFlags[T any](f *pflag.FlagSet, s *fields.Sheet[T], format *string) {
 	s.Flags(f)
 	f.BoolVarP(&s.NoHeader, "noheader", "n", false, "")
 	f.StringVarP(format, "format", "o", "", "")
 }
 
-// begin reads a command line that has no arguments beside its options.
+// begin parses a command line that takes options and no arguments.
 func begin(t *tool.Tool, f *pflag.FlagSet, args []string, defaults map[string]string) (err error) {
 	if err := t.ParseOptions(f, args); err != nil {
 		return err
 	}
-	if f.Changed("format") || f.Changed("Format") { // one on the command line outweighs both variables
+	if f.Changed("format") || f.Changed("Format") { // a format on the command line outweighs both variables
 		defaults = maps.Clone(defaults)
 		delete(defaults, "format")
 		delete(defaults, "Format")
@@ -77,23 +77,23 @@ func begin(t *tool.Tool, f *pflag.FlagSet, args []string, defaults map[string]st
 	return err
 }
 
-// given reports whether a flag is set, by any of its names.
+// given reports whether the user set a flag by any of its names.
 func given(f *pflag.FlagSet, name string) (is bool) {
 	value := f.Lookup(name).Value
 	f.Visit(func(flag *pflag.Flag) { is = is || flag.Value == value })
 	return is
 }
 
-// selection says which jobs a command is about. An empty list selects all.
+// selection holds the filters that select jobs. An empty list selects all.
 type selection struct {
 	users, accounts, names, queues, classes, nodes []string
 	states                                         []model.JobState
 	refs                                           []string
-	tasks                                          map[model.JobID]map[int]bool // of arrays of which only these are named
+	tasks                                          map[model.JobID]map[int]bool // the named tasks of arrays
 }
 
-// addRefs reads the names of jobs. Tasks of arrays are chosen from all of them, because those that
-// wait are in one row.
+// addRefs adds job ids to the filter. An array is fetched whole even if only some tasks are named,
+// because its pending tasks share one row.
 func (s *selection) addRefs(refs []string) error {
 	if s.tasks == nil {
 		s.tasks = map[model.JobID]map[int]bool{}
@@ -108,7 +108,7 @@ func (s *selection) addRefs(refs []string) error {
 		some := s.tasks[model.JobID(id)]
 		if some == nil {
 			if slices.Contains(s.refs, array) {
-				continue // the whole array is named as well
+				continue // the list names the whole array too
 			}
 			some = map[int]bool{}
 			s.tasks[model.JobID(id)] = some
@@ -133,7 +133,7 @@ func (s *selection) addRefs(refs []string) error {
 	return nil
 }
 
-// named returns the rows of those that are named, and of the tasks in a row those that are.
+// named keeps the rows of named jobs, and in a row of array tasks the named tasks.
 func (s *selection) named(rows []*fields.JobRow) []*fields.JobRow {
 	if len(s.tasks) == 0 {
 		return rows
@@ -147,7 +147,7 @@ func (s *selection) named(rows []*fields.JobRow) []*fields.JobRow {
 		case some == nil:
 			return false
 		case r.Array.Indices == "":
-			return true // it has no tasks
+			return true // the row has no array tasks
 		}
 		indices, most, _ := strings.Cut(r.Array.Indices, "%")
 		runs, err := jobspec.ParseIndices(indices)
@@ -173,7 +173,7 @@ func (s *selection) named(rows []*fields.JobRow) []*fields.JobRow {
 	})
 }
 
-// useAliases has the queues that are named by an alias be those that it stands for.
+// useAliases replaces aliases in the filter by the queues that they name.
 func (s *selection) useAliases(ctx context.Context, session *command.Session) error {
 	if len(s.queues) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (s *selection) useAliases(ctx context.Context, session *command.Session) er
 	return nil
 }
 
-// checkNodes refuses nodes that the cluster does not have.
+// checkNodes refuses node names that the cluster does not know.
 func (s *selection) checkNodes(ctx context.Context, session *command.Session) error {
 	if len(s.nodes) == 0 {
 		return nil
@@ -205,7 +205,7 @@ func (s *selection) checkNodes(ctx context.Context, session *command.Session) er
 	return nil
 }
 
-// narrow has the controllers leave out what one name of each kind leaves out.
+// narrow passes filters with a single value on to the controller, which then sends fewer jobs.
 func (s *selection) narrow(f *api.JobFilter) {
 	one := func(into *string, list []string) {
 		if len(list) == 1 {
@@ -226,13 +226,13 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// needs are the members of the API's JSON that selects reads.
+// needs returns the members of the API's JSON that selects reads.
 func (s *selection) needs() []string {
 	return []string{"user", "uid", "account", "name", "queue", "class", "nodes", "code", "state", "array", "groups",
 		"ended"}
 }
 
-// selects reports whether a row is one of those that are asked for.
+// selects reports whether a row matches the filters.
 func (s *selection) selects(r *fields.JobRow) bool {
 	in := func(list []string, values ...string) bool {
 		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
@@ -242,7 +242,7 @@ func (s *selection) selects(r *fields.JobRow) bool {
 		(len(s.states) == 0 || slices.Contains(s.states, r.Code))
 }
 
-// eachJob visits the jobs of a filter.
+// eachJob calls a function for each job that matches a filter of the API.
 func eachJob(ctx context.Context, s *command.Session, f api.JobFilter, visit func(*api.Job) error) error {
 	return eachRef(f.Refs, func(refs []string) error {
 		f.Refs = refs
@@ -251,7 +251,7 @@ func eachJob(ctx context.Context, s *command.Session, f api.JobFilter, visit fun
 	})
 }
 
-// eachRef asks for jobs that are named. One of several that there is not is passed over, as in Slurm.
+// eachRef fetches the named jobs. With several names, unknown jobs are skipped, as in Slurm.
 func eachRef(refs []string, ask func(refs []string) error) error {
 	err := ask(refs)
 	if !exit.IsNotFound(err) || len(refs) < 2 {

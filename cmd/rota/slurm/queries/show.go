@@ -22,16 +22,16 @@ import (
 
 // ShowOptions are the options of scontrol show.
 type ShowOptions struct {
-	OneLine bool // a line for each record
+	OneLine bool // print each record on one line
 	JSON    bool
 }
 
-// Show carries out scontrol show with the words behind it.
+// Show runs scontrol show with the words that follow it.
 func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) error {
 	if len(words) == 0 {
 		return errors.New("too few arguments for keyword: show")
 	}
-	what, arg, has := strings.Cut(words[0], "=") // job=7 is job 7
+	what, arg, has := strings.Cut(words[0], "=") // job=7 means job 7
 	if words = words[1:]; has {
 		words = append([]string{arg}, words...)
 	}
@@ -66,7 +66,7 @@ func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) err
 		what)
 }
 
-// Ping prints which controllers there are, the leader first. It fails if none answers.
+// Ping lists the controllers, the leader first. It fails if none answers.
 func Ping(ctx context.Context, t *tool.Tool) error {
 	s, err := t.Connect()
 	if err != nil {
@@ -91,7 +91,7 @@ func Ping(ctx context.Context, t *tool.Tool) error {
 			role = fmt.Sprintf("backup%d", i)
 		}
 		state := "UP"
-		if c.HTTP == "" { // a voter of which the others hear nothing
+		if c.HTTP == "" { // the other controllers do not hear this voter
 			state = "DOWN"
 		}
 		fmt.Fprintf(t.Stdout, "Slurmctld(%s) at %s is %s\n", role, show.Clean(c.Name), state)
@@ -99,7 +99,7 @@ func Ping(ctx context.Context, t *tool.Tool) error {
 	return nil
 }
 
-// showHostnames prints the names of a list, each on a line of its own.
+// showHostnames expands a node list and prints one name on each line.
 func showHostnames(t *tool.Tool, list string) error {
 	list = cmp.Or(list, t.Getenv("SLURM_JOB_NODELIST"))
 	if list == "" {
@@ -115,14 +115,14 @@ func showHostnames(t *tool.Tool, list string) error {
 	return nil
 }
 
-// records prints what scontrol shows, each thing with its lines of KEY=VALUE or as JSON.
+// records prints the answer of scontrol show: each record as KEY=VALUE lines, or all as JSON.
 type records struct {
 	*ShowOptions
 	out *bufio.Writer
-	doc *fields.Document // nil: in lines
+	doc *fields.Document // nil: print lines
 }
 
-// records begins a list of a name in JSON.
+// records starts the JSON list with the given name.
 func (o *ShowOptions) records(t *tool.Tool, list string) *records {
 	r := &records{ShowOptions: o, out: bufio.NewWriterSize(t.Stdout, 1<<16)}
 	if o.JSON {
@@ -131,13 +131,13 @@ func (o *ShowOptions) records(t *tool.Tool, list string) *records {
 	return r
 }
 
-// add prints something by its lines, which are on one if that is asked for, or by its JSON.
+// add prints one record, as lines (joined if requested) or as JSON.
 func (r *records) add(lines []string, object any) error {
 	switch {
 	case r.doc != nil:
 		return r.doc.Add(object)
 	case r.OneLine:
-		_, _ = r.out.WriteString(strings.Join(lines, " ") + "\n") // Flush returns the error
+		_, _ = r.out.WriteString(strings.Join(lines, " ") + "\n") // Flush returns an error of the writer
 	default:
 		_, _ = r.out.WriteString(strings.Join(lines, "\n   ") + "\n\n")
 	}
@@ -151,7 +151,7 @@ func (r *records) end(t *tool.Tool, cluster string) error {
 	return r.out.Flush()
 }
 
-// showJobs prints everything about jobs, about all if none is named.
+// showJobs prints the records of the named jobs, or of all jobs.
 func showJobs(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) error {
 	src, err := fields.NewSource(t.Env)
 	if err != nil {
@@ -209,7 +209,8 @@ func showJobs(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) er
 	return out.end(t, src.Cluster)
 }
 
-// showOne visits a job, or the tasks of an array that have been made with those that have not.
+// showOne calls a function for a job; for an array, for its started tasks and for the row of the
+// others.
 func showOne(ctx context.Context, s *command.Session, ref string, visit func(*api.Job) error) error {
 	job, _, err := s.JobBy(ctx, ref, api.Read{})
 	if err != nil {
@@ -222,7 +223,7 @@ func showOne(ctx context.Context, s *command.Session, ref string, visit func(*ap
 	return err
 }
 
-// showNodes prints everything about nodes, about all if none is named.
+// showNodes prints the records of the named nodes, or of all nodes.
 func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) error {
 	src, err := fields.NewSource(t.Env)
 	if err != nil {
@@ -261,7 +262,7 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 	return cmp.Or(out.end(t, src.Cluster), missing)
 }
 
-// showPartitions prints everything about partitions, about all if none is named.
+// showPartitions prints the records of the named partitions, or of all partitions.
 func showPartitions(ctx context.Context, t *tool.Tool, names string, o *ShowOptions) error {
 	src, err := fields.NewSource(t.Env)
 	if err != nil {
@@ -290,7 +291,7 @@ func showPartitions(ctx context.Context, t *tool.Tool, names string, o *ShowOpti
 	return cmp.Or(out.end(t, src.Cluster), missing)
 }
 
-// showConfig prints what clients read of Slurm's configuration.
+// showConfig prints the settings of Slurm's configuration that clients read.
 func showConfig(ctx context.Context, t *tool.Tool) error {
 	s, err := t.Connect()
 	if err != nil {
@@ -309,10 +310,10 @@ func showConfig(ctx context.Context, t *tool.Tool) error {
 	line := func(key, format string, values ...any) {
 		fmt.Fprintf(out, "%-23s = %s\n", key, fmt.Sprintf(format, values...))
 	}
-	line("AccountingStorageType", "accounting_storage/slurmdbd") // sacct has ended jobs
+	line("AccountingStorageType", "accounting_storage/slurmdbd") // sacct lists ended jobs
 	line("ClusterName", "%s", cluster.Name)
 	line("DefMemPerCPU", "%d", jobspec.DefaultMemoryPerCore/jobspec.MiB)
-	line("EnforcePartLimits", "ALL") // what no node could run is refused
+	line("EnforcePartLimits", "ALL") // requests that no node can satisfy are refused
 	line("JobRequeue", "1")
 	line("KillWait", "%d sec", jobspec.DefaultKillTimeout)
 	line("MaxArraySize", "%d", jobspec.MaxElements+1)

@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Formats of sinfo, by the options that choose them.
+// Formats of sinfo, by the options that select them.
 const (
 	infoFormat        = "%#P %.5a %.10l %.6D %.6t %N"
 	infoLongFormat    = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
@@ -34,7 +34,7 @@ type infoOptions struct {
 	all, apart, exactly, long, summary, reasons, dead, responding bool
 }
 
-// flagsOfSinfo defines the options of sinfo.
+// flagsOfSinfo defines the flags of sinfo.
 func flagsOfSinfo(f *pflag.FlagSet) *infoOptions {
 	o := &infoOptions{}
 	o.add(f, "h")
@@ -44,7 +44,7 @@ func flagsOfSinfo(f *pflag.FlagSet) *infoOptions {
 	f.StringVarP(&o.nodes, "nodes", "n", "", "")
 	f.StringVarP(&o.states, "states", "t", "", "")
 	f.StringVarP(&o.sort, "sort", "S", "", "")
-	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden
+	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden anyway
 	f.BoolVarP(&o.apart, "Node", "N", false, "")
 	f.BoolVarP(&o.exactly, "exact", "e", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
@@ -58,12 +58,13 @@ func flagsOfSinfo(f *pflag.FlagSet) *infoOptions {
 	return o
 }
 
-// variablesOfSinfo name the environment variables that stand for options which are not given.
+// variablesOfSinfo maps environment variables to the options that they set if the command line does
+// not.
 var variablesOfSinfo = map[string]string{"format": "SINFO_FORMAT", "Format": "SINFO_FORMAT2",
 	"partition": "SINFO_PARTITION",
 	"sort":      "SINFO_SORT", "all": "SINFO_ALL", "clusters": "SLURM_CLUSTERS"}
 
-// letters returns the format in letters.
+// letters returns the format as -o takes it.
 func (o *infoOptions) letters() string {
 	switch {
 	case o.format != "":
@@ -146,7 +147,7 @@ func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 	return out.Flush()
 }
 
-// partitions returns the partitions of names or aliases, all if there are none, with their nodes.
+// partitions returns the partitions with these names or aliases, or all, with their nodes.
 func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, clusters string,
 	names []string) ([]*fields.Partition, error) {
 	s, err := t.Connect()
@@ -180,7 +181,7 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, clusters 
 	return parts, nil
 }
 
-// nodeFilter returns whether a node is asked for.
+// nodeFilter returns a function that reports whether a node matches the options.
 func (o *infoOptions) nodeFilter() (func(*api.Node) bool, error) {
 	names, err := readNodes(o.nodes)
 	if err != nil {
@@ -209,7 +210,7 @@ func (o *infoOptions) nodeFilter() (func(*api.Node) bool, error) {
 	}, nil
 }
 
-// nodeStates are the words of --states with the states of Rota's nodes that they mean.
+// nodeStates maps the words of --states to states of Rota's nodes.
 var nodeStates = map[string][]string{
 	"idle": {"idle"}, "mix": {"mix"}, "mixed": {"mix"}, "alloc": {"alloc"}, "allocated": {"alloc"}, "down": {"down"},
 	"drain": {"drain", "drng"}, "drained": {"drain"}, "draining": {"drng"}, "drng": {"drng"},

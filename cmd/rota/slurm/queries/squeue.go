@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Formats of squeue: the usual one, and those of --long and --start.
+// Formats of squeue: the default, --long and --start.
 const (
 	queueFormat = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 	longFormat  = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -27,7 +27,7 @@ const (
 	startFormat = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 )
 
-// minJobAge is for how long squeue shows a job that has ended, in seconds.
+// minJobAge is how long squeue shows an ended job, in seconds.
 const minJobAge = 300
 
 // queueOptions are the options of squeue.
@@ -39,7 +39,7 @@ type queueOptions struct {
 	every                                  int
 }
 
-// flagsOfSqueue defines the options of squeue.
+// flagsOfSqueue defines the flags of squeue.
 func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	o := &queueOptions{}
 	o.common.add(f, "h")
@@ -52,9 +52,9 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	f.BoolVar(&o.me, "me", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
 	f.BoolVar(&o.start, "start", false, "")
-	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden
+	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden anyway
 	f.BoolVarP(&o.apart, "array", "r", false, "")
-	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what a format asks for is known as well
+	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // the other fields of the format are shown as well
 	f.IntVarP(&o.every, "iterate", "i", 0, "")
 	f.StringVarP(&o.steps, "steps", "s", "", "")
 	f.Lookup("steps").NoOptDefVal = allSteps
@@ -62,13 +62,14 @@ func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
 	return o
 }
 
-// variablesOfSqueue name the environment variables that stand for options which are not given.
+// variablesOfSqueue maps environment variables to the options that they set if the command line
+// does not.
 var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "SQUEUE_FORMAT2", "sort": "SQUEUE_SORT",
 	"states": "SQUEUE_STATES", "user": "SQUEUE_USERS", "account": "SQUEUE_ACCOUNT", "name": "SQUEUE_NAMES",
 	"partition": "SQUEUE_PARTITION", "qos": "SQUEUE_QOS", "array": "SQUEUE_ARRAY", "all": "SQUEUE_ALL",
 	"clusters": "SLURM_CLUSTERS"}
 
-// squeue lists jobs that have not ended.
+// squeue lists unfinished jobs.
 func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSqueue(f)
@@ -90,23 +91,23 @@ func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // an interrupt is the normal end
+			return nil // an interrupt is the normal end of --iterate
 		case <-time.After(time.Duration(o.every) * time.Second):
 		}
 		fmt.Fprintln(t.Stdout)
 	}
 }
 
-// queueList is one call of squeue.
+// queueList is one run of squeue.
 type queueList struct {
 	jobList
 	*queueOptions
 	keys      []fields.SortKey[*fields.JobRow]
 	filter    api.JobFilter
-	onlySteps []stepRef // nil: all
+	onlySteps []stepRef // nil: all steps
 }
 
-// readQueue reads what is asked for.
+// readQueue parses the command line.
 func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, error) {
 	q := &queueList{jobList: jobList{Tool: t}, queueOptions: o}
 	var err error
@@ -143,7 +144,7 @@ func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, err
 	return q, nil
 }
 
-// letters returns the format in letters.
+// letters returns the format as -o takes it.
 func (q *queueList) letters() string {
 	switch {
 	case q.format != "":
@@ -160,7 +161,7 @@ func (q *queueList) letters() string {
 	return queueFormat
 }
 
-// selectJobs reads which jobs are asked for.
+// selectJobs builds the selection of jobs.
 func (q *queueList) selectJobs() error {
 	var all bool
 	var err error
@@ -185,7 +186,7 @@ func (q *queueList) selectJobs() error {
 	}
 	w.narrow(&q.filter)
 	ended := all || slices.ContainsFunc(w.states, model.JobState.Final)
-	// with ids, so that one that has ended is not taken for one that there is not
+	// an ended job must be found by its id, otherwise it would be mistaken for an unknown job
 	q.filter.All = ended || len(w.refs) > 0
 	switch {
 	case all:
@@ -207,7 +208,7 @@ func (q *queueList) selectJobs() error {
 	return nil
 }
 
-// print prints the list once.
+// print prints the list one time.
 func (q *queueList) print(ctx context.Context) error {
 	if err := q.resolve(ctx, &q.common); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (q *queueList) print(ctx context.Context) error {
 	return out.Flush()
 }
 
-// printSorted prints rows once all are there.
+// printSorted collects all rows, sorts them and prints them.
 func (q *queueList) printSorted(ctx context.Context, l *fields.Lines[*fields.JobRow]) error {
 	var rows []*fields.JobRow
 	if err := q.eachRow(ctx, func(r *fields.JobRow) error {
@@ -258,7 +259,7 @@ func (q *queueList) printSorted(ctx context.Context, l *fields.Lines[*fields.Job
 	return q.printRows(rows, l)
 }
 
-// printRows prints rows in their order.
+// printRows prints rows as they arrive.
 func (q *queueList) printRows(rows []*fields.JobRow, l *fields.Lines[*fields.JobRow]) error {
 	fields.SortRows(rows, q.keys)
 	l.Fit(rows)
@@ -280,7 +281,7 @@ func (q *queueList) printJSON(ctx context.Context, out *bufio.Writer) error {
 	return d.End(q.Tool, q.source.Cluster)
 }
 
-// eachRow visits the rows that are asked for.
+// eachRow calls a function for each row that matches.
 func (q *queueList) eachRow(ctx context.Context, visit func(*fields.JobRow) error) error {
 	found := false
 	err := eachJob(ctx, q.session, q.filter, func(j *api.Job) error {

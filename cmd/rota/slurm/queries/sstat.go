@@ -19,19 +19,19 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// statFormat are the usual fields of sstat that are known. As far as memory is concerned, the part of a
-// step on a node stands for Slurm's task: it is measured as one.
+// statFormat has the default fields of sstat that Rota measures. Rota measures the memory of a step
+// on each node; this value stands for Slurm's memory of a task.
 const statFormat = "JobID,Nodelist,MaxRSS,MaxRSSNode,AveRSS,AveCPU,NTasks"
 
-// statRow is what a step uses.
+// statRow is the resource usage of one step.
 type statRow struct {
-	id, node string // node: where the most memory is
+	id, node string // node: the node with the highest peak of memory
 	nodes    []string
 	tasks    int
-	used     *api.Usage // nil: it is not known
+	used     *api.Usage // nil: unknown
 }
 
-// statFields are all fields of sstat. Those that are not measured are empty, as Slurm has them then.
+// statFields has all fields of sstat. Fields that Rota does not measure are empty, as in Slurm.
 func statFields(src *fields.Source) []fields.Field[statRow] {
 	all := []fields.Field[statRow]{
 		fields.Titled("JobID", -12, func(r statRow) string { return r.id }),
@@ -73,12 +73,12 @@ func (o *statOptions) add(f *pflag.FlagSet, s *fields.Sheet[statRow]) {
 	f.BoolVarP(&o.names, "helpformat", "e", false, "")
 	f.BoolVar(&o.noConvert, "noconvert", false, "")
 	f.BoolP("help", "h", false, "")
-	f.CountP("verbose", "v", "") // there are no further messages
+	f.CountP("verbose", "v", "") // it prints no further messages
 }
 
-// sstat shows what steps that run have used by now, as their nodes say.
+// sstat shows the resource usage of running steps, as reported by their nodes.
 func sstat(ctx context.Context, t *tool.Tool, args []string) error {
-	src := &fields.Source{} // there are no times
+	src := &fields.Source{} // rows of sstat have no times
 	o, s, f := statOptions{}, fields.Sheet[statRow]{}, t.Flags()
 	o.add(f, &s)
 	words, err := t.Parse(f, args)
@@ -120,7 +120,7 @@ func sstat(ctx context.Context, t *tool.Tool, args []string) error {
 	return cmp.Or(s.Print(t.Stdout, slices.Values(rows)), failure)
 }
 
-// statProblem says in Slurm's words why nothing is known of a job.
+// statProblem returns Slurm's message for a job without data.
 func statProblem(err error) string {
 	var p *api.Problem
 	if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
@@ -132,11 +132,11 @@ func statProblem(err error) string {
 	return tool.AsSlurm(err).Error()
 }
 
-// stat returns what a step, or the steps of a job, use. Without a step it is the first that runs, or the
-// script if none does; all: every one.
+// stat returns the usage of a step, or of the steps of a job. If the user names no step, it is the
+// first running step, or else the batch step; with all, every step.
 func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref string, all bool) ([]statRow, error) {
 	job, step := tool.CutStep(ref)
-	list, err := session.StepsBy(ctx, job) // of another user's job neither it nor its state is told
+	list, err := session.StepsBy(ctx, job) // neither the job nor its state is shown to other users
 	if _, denied := tool.Denied(err); err != nil && (denied || !hasNoSteps(err)) {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 		rows = append(rows, scriptStat(job, u))
 	}
 	rows = append(rows, externStat(job, u))
-	first := len(rows) // of the steps that run
+	first := len(rows) // index of the first running step
 	if err == nil {
 		for i := range list.Items {
 			if one := &list.Items[i]; one.Waits == "" {
@@ -178,7 +178,7 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 	return rows, nil
 }
 
-// externStat is what was started from outside beside a job's script, on all of its nodes.
+// externStat returns the usage of processes started outside the job's script, on all of its nodes.
 func externStat(job string, u *api.JobUsage) statRow {
 	row := statRow{id: job + "." + tool.ExternStep, used: u.Usage.OfExtern()}
 	var most jobspec.Bytes
@@ -192,13 +192,13 @@ func externStat(job string, u *api.JobUsage) statRow {
 	}
 	row.tasks = len(row.nodes)
 	if row.used == nil && u.Usage != nil {
-		row.used = &api.Usage{} // it is known that it is nothing
+		row.used = &api.Usage{} // such a process never ran, so the usage is zero
 	}
 	return row
 }
 
-// scriptStat is what the processes of a job outside of its steps use: of its memory nothing is known if
-// steps run beside it.
+// scriptStat returns the usage of the job's processes outside of steps; its memory is unknown while
+// steps run.
 func scriptStat(job string, u *api.JobUsage) statRow {
 	row := statRow{id: job + "." + tool.BatchStep, tasks: 1}
 	for _, w := range u.Workers {
@@ -225,7 +225,7 @@ func scriptStat(job string, u *api.JobUsage) statRow {
 	return row
 }
 
-// stepStat is what a step uses, as far as its nodes have said.
+// stepStat returns the usage of a step, as far as its nodes have answered.
 func stepStat(job string, s *api.StepStatus, u *api.JobUsage) statRow {
 	row := statRow{id: fmt.Sprintf("%s.%d", job, s.Step), nodes: s.Nodes}
 	for _, n := range s.Tasks {

@@ -14,13 +14,14 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// stepFormat is the usual format of squeue --steps.
+// stepFormat is the default format of squeue --steps.
 const stepFormat = "%.15i %.8j %.9P %.8u %.9M %N"
 
-// allSteps stands for --steps without a list.
+// allSteps is the value of --steps without a list.
 const allSteps = "all"
 
-// joinSteps joins --steps with the list that follows it, as Slurm does: -s 7.0 and -s7.0.
+// joinSteps joins --steps with the list in the next word, because Slurm accepts -s 7.0 as well as
+// -s7.0.
 func joinSteps(args []string) []string {
 	begins := func(text string) bool { return text != "" && text[0] >= '0' && text[0] <= '9' }
 	for i, arg := range args {
@@ -35,7 +36,7 @@ func joinSteps(args []string) []string {
 	return args
 }
 
-// selectSteps reads which steps are asked for.
+// selectSteps parses the list of steps.
 func (q *queueList) selectSteps() error {
 	if q.asJSON {
 		return errors.New("--json has jobs, and no --steps of theirs: sacct --json has them")
@@ -54,7 +55,8 @@ func (q *queueList) selectSteps() error {
 	return err
 }
 
-// addSteps adds the jobs of steps, and returns what names the steps. One that is a job names all of its own.
+// addSteps adds the jobs of the steps to the selection, and returns the steps. A job in the list
+// stands for all of its steps.
 func (s *selection) addSteps(refs []string) ([]stepRef, error) {
 	var list []stepRef
 	for _, ref := range refs {
@@ -68,7 +70,7 @@ func (s *selection) addSteps(refs []string) ([]stepRef, error) {
 	return list, nil
 }
 
-// printSteps prints the steps of jobs that run.
+// printSteps prints the steps of running jobs.
 func (q *queueList) printSteps(ctx context.Context, l *fields.Lines[*fields.JobRow]) error {
 	rows, err := stepsOf(ctx, q.Tool, q.session, q.eachRow)
 	if err != nil {
@@ -82,7 +84,7 @@ func (q *queueList) printSteps(ctx context.Context, l *fields.Lines[*fields.JobR
 	return q.printRows(rows, l)
 }
 
-// stepsOf returns the steps that run of some jobs, with those that are their scripts.
+// stepsOf returns the running steps of jobs, including batch steps.
 func stepsOf(ctx context.Context, t *tool.Tool, s *command.Session,
 	each func(context.Context, func(*fields.JobRow) error) error) ([]*fields.JobRow, error) {
 	var jobs, rows []*fields.JobRow
@@ -103,7 +105,7 @@ func stepsOf(ctx context.Context, t *tool.Tool, s *command.Session,
 	return rows, nil
 }
 
-// showSteps prints everything about steps that run: of all jobs, of one, or one step.
+// showSteps prints the records of running steps: of all jobs, of one job, or one step.
 func showSteps(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) error {
 	if o.JSON {
 		return errors.New("--json is not there for steps: sacct --json has them")
@@ -152,7 +154,7 @@ func showSteps(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) e
 	for _, r := range rows {
 		if only == nil || slices.ContainsFunc(only, func(one stepRef) bool { return one.names(r) }) {
 			found = true
-			if err := out.add(r.StepRecord(), nil); err != nil { // JSON is refused
+			if err := out.add(r.StepRecord(), nil); err != nil { // add refuses JSON here
 				return err
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Jobs are one that runs on two nodes, a pending array with a task that runs, one that waits, and one
-// that has ended.
+// Jobs returns a job that runs on two nodes, a pending array with one running task, a pending job,
+// and an ended job.
 func Jobs() []api.Job {
 	at := func(minute int) *api.Time {
 		return &api.Time{Time: time.Date(2026, 11, 21, 12, minute, 0, 0, time.Local)}
@@ -39,7 +39,7 @@ func Jobs() []api.Job {
 	}
 }
 
-// Queue is a controller that has Jobs.
+// Queue returns a controller that serves Jobs.
 func Queue(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)

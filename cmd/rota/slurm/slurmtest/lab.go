@@ -15,15 +15,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The goldens have times of day and numbers that follow from them.
+// The golden files contain times of day and numbers derived from them.
 func init() { time.Local = time.UTC }
 
-// Minute is a time of the tests' day, at which the clock stands at 13:00.
+// Minute returns a time on the tests' day, in minutes after midnight; the clock stands at 13:00.
 func Minute(n int) *api.Time {
 	return &api.Time{Time: time.Date(2026, 11, 21, 12, n, 0, 0, time.Local)}
 }
 
-// JobOf is a job. Those of the tests are of user ann, whose number and group are those that no machine has.
+// JobOf returns a job of user ann. Its user and group numbers exist on no machine.
 func JobOf(id model.JobID, name string, code model.JobState, state string, edit func(*api.Job)) api.Job {
 	j := api.Job{ID: id, Name: name, User: "ann", UID: 4_000_001, GID: 4_000_002, Account: "physics", Queue: "gpu",
 		Class: jobspec.BE, Code: code, State: state, Priority: 50, Submitted: Minute(0), TimeLimit: 7200, Workers: 1,
@@ -35,8 +35,8 @@ func JobOf(id model.JobID, name string, code model.JobState, state string, edit 
 	return j
 }
 
-// LiveJobs are a running job, an array with waiting, running and cancelled tasks, a held job, and a
-// job that has just ended. The cancelled tasks had not begun.
+// LiveJobs returns a running job, an array with pending, running and cancelled tasks, a held job,
+// and a job that ended a moment ago. The cancelled tasks never started.
 func LiveJobs() []api.Job {
 	ran := func(j *api.Job) {
 		j.Attempt, j.Started, j.Elapsed, j.Nodes = 1, Minute(1), 3540, []string{"gpu01"}
@@ -73,7 +73,7 @@ func LiveJobs() []api.Job {
 	}
 }
 
-// EndedJobs are the history: the newest first.
+// EndedJobs returns the history, newest first.
 func EndedJobs() []api.Job {
 	ended := func(at int, code, signal int) func(*api.Job) {
 		return func(j *api.Job) {
@@ -116,7 +116,7 @@ func EndedJobs() []api.Job {
 	}
 }
 
-// Lab is a controller with jobs, nodes and queues.
+// Lab returns a controller with jobs, nodes and queues.
 func Lab(t testing.TB) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)

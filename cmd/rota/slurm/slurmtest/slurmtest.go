@@ -1,4 +1,4 @@
-// Package slurmtest runs commands under Slurm's names for tests, before controllers with known jobs.
+// Package slurmtest runs Slurm's commands in tests, against fake controllers with known jobs.
 package slurmtest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Run runs a command line before a controller, and returns exit code, output and errors.
+// Run runs a command line against a controller, and returns exit code, stdout and stderr.
 func Run(t testing.TB, tools tool.Commands, addr string, environ []string, args ...string) (int, string, string) {
 	t.Helper()
 	return RunWith(t, tools, addr, environ, strings.NewReader(""), args...)
 }
 
-// RunWith is Run with something to read.
+// RunWith is Run with standard input.
 func RunWith(t testing.TB, tools tool.Commands, addr string, environ []string, stdin io.Reader,
 	args ...string) (int, string, string) {
 	t.Helper()
@@ -43,7 +43,7 @@ func call(t testing.TB, tools tool.Commands, addr string, environ []string, stdi
 	return tools.Run(t.Context(), args, env, does), stdout.String(), stderr.String()
 }
 
-// Env is an environment of a command with variables.
+// Env returns a command's environment with these variables.
 func Env(environ []string) *command.Env {
 	env := &command.Env{Environ: func() []string { return environ }, Now: time.Now,
 		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
@@ -51,7 +51,7 @@ func Env(environ []string) *command.Env {
 	return env
 }
 
-// Shell runs commands in a user's directory, before a controller.
+// Shell runs commands in one directory of a user, against one controller.
 type Shell struct {
 	*testing.T
 	Tools   tool.Commands
@@ -67,7 +67,7 @@ func (s Shell) Call(args ...string) (code int, stdout, stderr string) {
 	return call(s.T, s.Tools, s.Addr, s.Environ, strings.NewReader(s.Stdin), s.Does, args)
 }
 
-// Accepting is a controller that takes every job, under the id 7.
+// Accepting is a controller that accepts every job under the id 7.
 func Accepting(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)
@@ -76,7 +76,7 @@ func Accepting(t *testing.T) *rotatest.Answers {
 	return a
 }
 
-// Submitted returns the job of the last submission.
+// Submitted returns the most recently submitted job.
 func Submitted(t *testing.T, a *rotatest.Answers) *jobspec.Job {
 	t.Helper()
 	all := a.Requests()
@@ -93,5 +93,5 @@ func Submitted(t *testing.T, a *rotatest.Answers) *jobspec.Job {
 	return nil
 }
 
-// Body is a batch script.
+// Body is the text of a batch script.
 const Body = "#!/bin/bash\npython train.py\n"

@@ -28,24 +28,25 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// allocation is a job that holds nodes for steps, while a command of salloc or srun runs on this machine.
+// allocation is a job that holds nodes for steps while a command of salloc or srun runs on this
+// machine.
 type allocation struct {
 	*tool.Tool
 	session   *command.Session
 	req       *input.Submission
 	flags     []script.Flag
 	id        model.JobID
-	immediate time.Duration // how long it may wait; 0: as long as it takes
-	// chosen: it counts as had once its nodes are chosen, where its workers may only begin
+	immediate time.Duration // longest wait for nodes; 0: no limit
+	// chosen: the wait ends once the nodes are chosen, before the workers have started
 	chosen bool
 }
 
-// allocationError is the error for nodes that are not had, in Slurm's words.
+// allocationError puts the failure of an allocation into Slurm's words.
 func allocationError(err error) error {
 	return tool.SubmitError("Unable to allocate resources", err)
 }
 
-// readImmediate reads what --immediate says, if it is given.
+// readImmediate parses --immediate if it is set.
 func (a *allocation) readImmediate(text string, given bool) error {
 	if !given {
 		return nil
@@ -64,17 +65,17 @@ func (a *allocation) say(format string, args ...any) {
 	}
 }
 
-// sayOfSalloc is [allocation.say] for what srun does not say of its allocation.
+// sayOfSalloc is the [allocation.say] of salloc for messages that srun does not print.
 func (a *allocation) sayOfSalloc(format string, args ...any) {
 	if a.Name == "salloc" {
 		a.say(format, args...)
 	}
 }
 
-// errBusy is the end of the wait of an allocation that was to be had at once.
+// errBusy ends the wait of an --immediate allocation.
 var errBusy = errors.New("Unable to allocate resources: Requested nodes are busy")
 
-// grant submits the job, and waits until its nodes are there. A signal that would end a program cancels it.
+// grant submits the job and waits until it holds its nodes. A terminating signal cancels the job.
 func (a *allocation) grant(parent context.Context, signals <-chan os.Signal) (*api.Job, error) {
 	ctx, end := context.WithCancelCause(parent)
 	listening := make(chan struct{})
@@ -93,7 +94,7 @@ func (a *allocation) grant(parent context.Context, signals <-chan os.Signal) (*a
 	}()
 	job, err := a.submit(ctx, end)
 	end(nil)
-	<-listening // the signals that follow are the command's
+	<-listening // later signals go to the command
 	if err == nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		err = exit.ErrInterrupted
 	}
@@ -114,20 +115,20 @@ func (a *allocation) grant(parent context.Context, signals <-chan os.Signal) (*a
 	return job, nil
 }
 
-// lostAllocation is the error for an allocation that has ended before its command began.
+// lostAllocation is the error for an allocation that ended before its command started.
 func lostAllocation(job *api.Job) error {
 	return fmt.Errorf("Unable to allocate resources: job %d is %s: %s", job.ID, job.State,
 		cmp.Or(show.Reason(job.Reason), "\"rota status "+show.ID(job.ID)+"\" says more"))
 }
 
-// submit submits the job, and returns it when it runs or has ended. Once it has waited for too long, it calls
-// end.
+// submit submits the job, and returns it once it runs or has ended. After the longest wait, it
+// calls end.
 func (a *allocation) submit(ctx context.Context, end context.CancelCauseFunc) (*api.Job, error) {
 	err := a.req.OnFewestNodes(ctx, a.session, func(job *jobspec.Job) (err error) {
 		key := api.NewKey()
 		a.id, err = a.session.Submit(ctx, key, job)
 		var lost *api.UncertainError
-		if errors.As(err, &lost) { // the job may be there: it is to be known, and to be cancelled if a signal came
+		if errors.As(err, &lost) { // the job may exist, so find it, and cancel it if a signal came
 			again, stop := context.WithTimeout(context.WithoutCancel(ctx), submitAgain)
 			defer stop()
 			if id, bad := a.session.Submit(again, key, job); bad == nil {
@@ -148,10 +149,10 @@ func (a *allocation) submit(ctx context.Context, end context.CancelCauseFunc) (*
 	return a.await(ctx, allocated)
 }
 
-// submitAgain is for how long a submission is repeated whose answer was lost.
+// submitAgain is how long a submission with a lost answer is repeated.
 const submitAgain = 5 * time.Second
 
-// withdraw cancels a job that has not got its nodes, and returns the error of the command.
+// withdraw cancels a job that has no nodes yet, and returns the error of the command.
 func (a *allocation) withdraw(why error) error {
 	a.cancel(a.Name + " has not waited for it")
 	a.sayOfSalloc("Job allocation %d has been revoked.", a.id)
@@ -165,7 +166,7 @@ func (a *allocation) withdraw(why error) error {
 	return tool.ErrSaid
 }
 
-// await waits until the job runs, or has ended. It calls allocated once its nodes are chosen.
+// await waits until the job runs or has ended. It calls allocated as soon as the nodes are chosen.
 func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, error) {
 	answers, waits := 0, false
 	return follow.WaitFor(ctx, a.session, a.id, time.Second, time.Second, func(j *api.Job) bool {
@@ -185,14 +186,14 @@ func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, err
 	})
 }
 
-// releaseAgain is how long the script of an allocation may take to end before it is told again, at first.
+// releaseAgain is the first pause before the script of an allocation is told again to end.
 const releaseAgain = 200 * time.Millisecond
 
-// releaseWait is how long a command tries to give an allocation back.
+// releaseWait is how long a command tries to release an allocation.
 const releaseWait = 30 * time.Second
 
-// release gives the allocation back, whose job then ends as the command has: by its exit code, or by a signal.
-// Where the script of the job cannot be told, the job is cancelled.
+// release ends the allocation's job in the way the command ended: with its exit code, or with a
+// signal. If the job's script cannot be reached, release cancels the job.
 func (a *allocation) release(code, signal int) {
 	a.sayOfSalloc("Relinquishing job allocation %d", a.id)
 	ctx, stop := context.WithTimeout(context.Background(), releaseWait)
@@ -211,12 +212,12 @@ func (a *allocation) release(code, signal int) {
 		switch {
 		case exit.IsNotFound(err):
 			return
-		case errors.As(err, &refused) && refused.Code == api.CodeWrongState: // it has ended, or a worker only begins
-		case err != nil && unsure != 1: // once more it may be heard
+		case errors.As(err, &refused) && refused.Code == api.CodeWrongState: // it has ended, or a worker starts
+		case err != nil && unsure != 1: // the message may arrive at a second try
 			a.cancel("the command of " + a.Name + " has ended")
 			return
 		}
-		switch { // it may not have set its trap yet
+		switch { // the script may not have set its trap yet
 		case a.awaitEnd(ctx, delay):
 			return
 		case ctx.Err() != nil:
@@ -226,7 +227,8 @@ func (a *allocation) release(code, signal int) {
 	}
 }
 
-// awaitEnd waits until the job has ended, or for some time. It reports whether the job has ended.
+// awaitEnd waits until the job has ended, at most for the given time. It reports whether the job
+// has ended.
 func (a *allocation) awaitEnd(parent context.Context, within time.Duration) bool {
 	ctx, stop := context.WithTimeout(parent, within)
 	defer stop()
@@ -234,32 +236,32 @@ func (a *allocation) awaitEnd(parent context.Context, within time.Duration) bool
 	return err == nil
 }
 
-// silently returns the session, which then says nothing of lost controllers.
+// silently returns a session that prints no messages about lost controllers.
 func (a *allocation) silently() *command.Session {
 	env := *a.Env
 	env.Stderr = io.Discard
 	return &command.Session{Env: &env, Client: a.session.Client}
 }
 
-// noteEnd writes down in the allocation how the command has ended. Where that cannot be done, it counts as a
-// success.
+// noteEnd writes the command's exit status into the allocation. If this fails, the job counts as
+// successful.
 func (a *allocation) noteEnd(ctx context.Context, code, signal int) {
 	conn, err := a.session.Exec(ctx, show.ID(a.id), api.ExecRequest{Argv: script.ReleaseAs(code, signal)})
 	if err != nil {
 		return
 	}
-	defer func() { _ = conn.Close() }() // it is read no more
+	defer func() { _ = conn.Close() }() // nothing is read from it
 	at := int64(0)
 	for {
 		f, err := conn.Read()
 		if at += f.Counts(); err != nil || f.Kind == stream.End {
-			_ = conn.Write(stream.Number(at)) // nothing is sent again
+			_ = conn.Write(stream.Number(at)) // the connection ends anyway
 			return
 		}
 	}
 }
 
-// cancel ends the job. That it has ended already is no error.
+// cancel ends the job. A job that has already ended is no error.
 func (a *allocation) cancel(why string) {
 	ctx, stop := context.WithTimeout(context.Background(), releaseWait)
 	defer stop()
@@ -270,8 +272,9 @@ func (a *allocation) cancel(why string) {
 	}
 }
 
-// environment is that of the command: own, and what srun reads of the allocation. Variables left by
-// another allocation are removed. cluster is the name of the cluster, "" if it is not known.
+// environment returns the command's environment: the caller's own, and the variables of the
+// allocation that srun reads. Variables left by another allocation are removed. cluster is the
+// cluster's name; "" if unknown.
 func (a *allocation) environment(own []string, job *api.Job, cluster string) []string {
 	set := map[string]string{
 		"SLURM_JOB_USER": job.User, "SLURM_JOB_UID": strconv.Itoa(int(job.UID)),
@@ -314,7 +317,7 @@ func (a *allocation) environment(own []string, job *api.Job, cluster string) []s
 	return env
 }
 
-// clusterName returns the name of the cluster, "" if it cannot be asked for.
+// clusterName returns the cluster's name; "" if the controller does not answer.
 func (a *allocation) clusterName(ctx context.Context) string {
 	cluster, _, err := a.session.Cluster(ctx)
 	if err != nil {
@@ -323,10 +326,11 @@ func (a *allocation) clusterName(ctx context.Context) string {
 	return cluster.Name
 }
 
-// componentVariables returns what srun reads of one component of the allocation, which has so many workers.
+// componentVariables returns the variables of one component of the allocation with this number of
+// workers.
 func (a *allocation) componentVariables(job *api.Job, component int, workers []string) map[string]string {
 	task := &a.req.Job.Groups[component].Tasks[0]
-	each := map[string]int{} // workers
+	each := map[string]int{} // number of workers on each node
 	for _, n := range workers {
 		each[n]++
 	}

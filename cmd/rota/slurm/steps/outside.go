@@ -20,21 +20,22 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// ofBoth are the flags of srun outside of a job that say something of its allocation and of the
-// step in it. Other flags of the allocation reach the step in variables, as in a shell of salloc.
+// ofBoth are the flags of srun that apply to its allocation and to the step in it, if srun runs
+// outside of a job. Other flags of the allocation reach the step through variables, as in a shell
+// of salloc.
 var ofBoth = []string{"cpus-per-task", "job-name", "quiet"}
 
-// counts are flags with variables that srun reads, and neither sbatch nor salloc.
+// counts are the flags whose variables only srun reads, not sbatch or salloc.
 var counts = []string{"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task"}
 
-// outsideRun is an allocation for one step that has all of it.
+// outsideRun is an allocation with a single step that uses all of it.
 type outsideRun struct {
 	*allocation
-	args []string // for the step
-	name string   // of the program
+	args []string // flags of the step
+	name string   // name of the program
 }
 
-// runOutside runs a step in an allocation of its own, which ends as the step does.
+// runOutside runs a step in an allocation of its own; the allocation ends when the step ends.
 func runOutside(ctx context.Context, t *tool.Tool, args []string) error {
 	if len(args) > 0 && t.About(args[0]) {
 		return nil
@@ -75,7 +76,8 @@ func runOutside(ctx context.Context, t *tool.Tool, args []string) error {
 	return err
 }
 
-// awaitRun waits until the job of the allocation runs. The error says that it has ended before.
+// awaitRun waits until the job of the allocation runs. It returns an error if the job ended before
+// it ran.
 func (o *outsideRun) awaitRun(ctx context.Context) error {
 	job, err := follow.WaitFor(ctx, o.session, o.id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
 		return j.Code == model.Running || j.Code.Final()
@@ -86,13 +88,13 @@ func (o *outsideRun) awaitRun(ctx context.Context) error {
 	return err
 }
 
-// notAllocated is the error for a step whose allocation has ended before it began.
+// notAllocated is the error for an allocation that ended before its step started.
 type notAllocated struct{ error }
 
-// errListed ends a srun that has printed what it was asked for.
+// errListed ends a run of srun that only prints a list.
 var errListed = errors.New("listed")
 
-// readFlags reads the command line: what it says of the allocation, and what of the step.
+// readFlags splits the command line into flags of the allocation and flags of the step.
 func (o *outsideRun) readFlags(args []string) error {
 	flags, words, bad := script.SrunFlags(args)
 	immediate, given := o.LookupEnv("SLURM_IMMEDIATE")
@@ -109,7 +111,7 @@ func (o *outsideRun) readFlags(args []string) error {
 			o.add(f)
 		}
 	}
-	for _, f := range srunFlags { // variables that only srun has, for what it asks for
+	for _, f := range srunFlags { // variables that only srun reads, for the allocation
 		name, _, _ := strings.Cut(f.name, "/")
 		if !slices.Contains(counts, name) || o.gives(name) {
 			continue
@@ -136,7 +138,7 @@ func (o *outsideRun) readFlags(args []string) error {
 	return o.readImmediate(immediate, given)
 }
 
-// add adds a flag of the allocation.
+// add appends a flag to the allocation's command line.
 func (o *outsideRun) add(f script.Flag) {
 	o.flags = append(o.flags, f)
 	if slices.Contains(ofBoth, f.Name) {
@@ -144,7 +146,7 @@ func (o *outsideRun) add(f script.Flag) {
 	}
 }
 
-// word writes a flag as a word.
+// word formats a flag as one word of a command line.
 func word(f script.Flag) string {
 	if f.Has {
 		return "--" + f.Name + "=" + f.Value
@@ -152,10 +154,10 @@ func word(f script.Flag) string {
 	return "--" + f.Name
 }
 
-// check refuses a step that cannot be started, before its allocation is asked for.
+// check refuses a step that cannot start, before the allocation is requested.
 func (o *outsideRun) check() error {
 	env := *o.Env
-	env.Stderr = io.Discard // the step says it again
+	env.Stderr = io.Discard // the real step prints these messages later
 	t := *o.Tool
 	t.Env = &env
 	job := &api.Job{Name: o.req.Job.Name}
@@ -173,7 +175,7 @@ func (o *outsideRun) check() error {
 	return readable(path)
 }
 
-// step returns the step in an allocation.
+// step returns the step that runs in an allocation.
 func (o *outsideRun) step(t *tool.Tool, job *api.Job, cluster string) (*stepRun, error) {
 	var own []string
 	for _, entry := range t.Environ() {
@@ -194,8 +196,8 @@ func (o *outsideRun) step(t *tool.Tool, job *api.Job, cluster string) (*stepRun,
 	return newStepRun(&inside, line)
 }
 
-// isAllocations reports whether a variable of srun says something of the allocation, so that the step is not
-// to read it.
+// isAllocations reports whether a variable of srun concerns the allocation, so that the step must
+// ignore it.
 func (o *outsideRun) isAllocations(variable string) bool {
 	return slices.ContainsFunc(srunFlags, func(f srunFlag) bool {
 		name, _, _ := strings.Cut(f.name, "/")
@@ -209,23 +211,24 @@ func (o *outsideRun) isAllocations(variable string) bool {
 	})
 }
 
-// gives reports whether a flag of the allocation is given.
+// gives reports whether the user set a flag of the allocation.
 func (o *outsideRun) gives(name string) bool {
 	return slices.ContainsFunc(o.flags, func(f script.Flag) bool { return f.Name == name })
 }
 
-// endPause is how long srun waits for the end of a job that it has cancelled, so that what follows finds that.
+// endPause is how long srun waits for the end of a job that it cancelled, so that later commands
+// find the job ended.
 const endPause = 10 * time.Second
 
-// endAs ends the allocation as its step has ended: nil if it could not be read. One that a signal to srun has
-// ended is cancelled, and so is one without a step.
+// endAs ends the allocation in the way its step ended; a nil step means that the flags were wrong.
+// If a signal to srun ended the step, or no step ran, the job is cancelled.
 func (o *outsideRun) endAs(s *stepRun, err error) {
 	var code *exit.CodeError
 	switch {
 	case s != nil && s.interrupted && (s.end == nil || s.end.Signal != 0):
 		o.cancel("srun was interrupted")
 		o.awaitEnd(context.Background(), endPause)
-	case s == nil || !s.asked: // its worker may not have begun, which could not be told
+	case s == nil || !s.asked: // a worker that is still starting cannot be told
 		o.cancel("srun has asked for no step")
 		o.awaitEnd(context.Background(), endPause)
 	case s.end != nil && s.end.Signal != 0:

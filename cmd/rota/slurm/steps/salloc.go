@@ -24,15 +24,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// sallocRun is an allocation that salloc holds for a command.
+// sallocRun is one run of salloc: an allocation and its command.
 type sallocRun struct {
 	*allocation
 	words   []string
 	noShell bool
-	kill    syscall.Signal // to the command when the allocation is revoked; 0: none
+	kill    syscall.Signal // sent to the command when the allocation is revoked; 0: none
 }
 
-// salloc holds nodes while a command or a shell runs here, which starts steps on them.
+// salloc holds nodes while a command or a shell runs on this machine and starts steps on the nodes.
 func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	if len(args) > 0 && t.About(args[0]) {
 		return nil
@@ -61,7 +61,7 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	if a.session, _, err = t.ConnectFor(ctx, a.req.Result.Clusters); err != nil {
 		return allocationError(err)
 	}
-	// Keys of a terminal signal the command too, for which they are meant.
+	// Terminal signals such as Ctrl-C also reach the command, for which they are meant.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -72,7 +72,7 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	return a.run(ctx, path, job, signals)
 }
 
-// ownFlags reads the flags that salloc alone has, and keeps the others.
+// ownFlags parses the flags that only salloc has, and returns the other words.
 func (a *sallocRun) ownFlags(flags []script.Flag) error {
 	given := map[string]string{}
 	for name, variable := range map[string]string{"immediate": "SALLOC_IMMEDIATE", "kill-command": "SALLOC_KILL_CMD"} {
@@ -110,11 +110,11 @@ func (a *sallocRun) ownFlags(flags []script.Flag) error {
 	return nil
 }
 
-// run runs the command, and gives the allocation back when it has ended.
+// run runs the command, then releases the allocation.
 func (a *sallocRun) run(parent context.Context, path string, job *api.Job, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
-	cmd := exec.Command(path, a.words[1:]...) //nolint:gosec,noctx // it is what the user wants, and ends by itself
+	cmd := exec.Command(path, a.words[1:]...) //nolint:gosec,noctx // the user's command may be any program
 	cmd.Args[0] = a.words[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
 	cmd.Env = a.environment(a.Environ(), job, a.clusterName(ctx))
@@ -141,7 +141,7 @@ func (a *sallocRun) run(parent context.Context, path string, job *api.Job, signa
 		case <-over:
 			held = false
 			if over = nil; a.kill != 0 {
-				_ = cmd.Process.Signal(a.kill) // it may have ended
+				_ = cmd.Process.Signal(a.kill) // the command may have ended
 			}
 			a.say("Job allocation %d has been revoked.", a.id)
 		case s := <-signals:
@@ -151,15 +151,15 @@ func (a *sallocRun) run(parent context.Context, path string, job *api.Job, signa
 					a.release(0, int(s.(syscall.Signal)))
 				}
 				over = nil
-				_ = cmd.Process.Signal(s) // it may have ended
+				_ = cmd.Process.Signal(s) // the command may have ended
 			}
 		}
 	}
 }
 
-// overAgain returns a channel that is closed when the job does not hold its nodes any more.
+// overAgain returns a channel that closes when the job no longer holds its nodes.
 func (a *sallocRun) overAgain(ctx context.Context) <-chan struct{} {
-	session := a.silently() // the terminal is the command's
+	session := a.silently() // the command owns the terminal, so print nothing
 	over := make(chan struct{})
 	go func() {
 		_, err := follow.WaitFor(ctx, session, a.id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
@@ -172,7 +172,7 @@ func (a *sallocRun) overAgain(ctx context.Context) <-chan struct{} {
 	return over
 }
 
-// commandEnd is the exit code of salloc for the end of its command.
+// commandEnd returns the exit code of salloc after its command ended.
 func commandEnd(err error) error {
 	var how *exec.ExitError
 	if !errors.As(err, &how) {
@@ -185,7 +185,7 @@ func commandEnd(err error) error {
 	return exit.WithCode(code)
 }
 
-// waitStatus returns the exit code of a command, or the signal that has ended it.
+// waitStatus returns the exit code of a command, or the signal that ended it.
 func waitStatus(err error) (code int, signal syscall.Signal) {
 	var how *exec.ExitError
 	if !errors.As(err, &how) {

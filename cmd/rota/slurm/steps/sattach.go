@@ -17,15 +17,15 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 )
 
-// sattach shows what the tasks of a running step write from now on. It sends them nothing: Ctrl-C ends
-// sattach alone.
+// sattach shows the output of a running step's tasks, from now on. It sends no input and no
+// signals: Ctrl-C ends sattach alone.
 func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	f.SetInterspersed(false)
 	f.BoolP("help", "h", false, "")
 	f.BoolP("usage", "u", false, "")
 	label := f.BoolP("label", "l", false, "")
-	f.BoolP("quiet", "Q", false, "") // there are no messages to leave out
+	f.BoolP("quiet", "Q", false, "") // it prints no further messages
 	f.CountP("verbose", "v", "")
 	words, err := t.Parse(f, args)
 	switch {
@@ -81,7 +81,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	} else if err != nil {
 		return fmt.Errorf("StepId=%s.%d: %w", ref, step, tool.AsSlurm(err))
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the read below ends
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled context ends the read below
 	err = watchStep(t, conn, out)
 	if left := out.close(); err == nil {
 		err = left
@@ -96,7 +96,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	return err
 }
 
-// stepOf reads JOB.STEP.
+// stepOf parses JOB.STEP.
 func stepOf(text string) (ref string, step int, err error) {
 	job, number, _ := strings.Cut(text, ".")
 	refs, err := command.JobRefs([]string{job})
@@ -112,7 +112,7 @@ func stepOf(text string) (ref string, step int, err error) {
 	return refs[0], step, nil
 }
 
-// watchStep shows a step until it has ended, and returns its exit code.
+// watchStep shows a step's output until the step ends, and returns its exit code.
 func watchStep(t *tool.Tool, conn *stream.Conn, out *stepOutput) error {
 	worst := 0
 	for {

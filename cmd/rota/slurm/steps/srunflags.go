@@ -14,15 +14,16 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 )
 
-// srunFlag is a flag of srun for a step. NAME/LETTER names it, VARIABLES say the same with less weight,
-// the later ones with more.
+// srunFlag is a flag of srun that concerns a step. It is written as NAME/LETTER VARIABLES; a
+// variable sets the flag if the command line does not, and a later variable outweighs an earlier
+// one.
 type srunFlag struct {
 	name      string
 	takes     srunTakes
-	usually   string // of a flag that may have a value: what it stands for without one
+	usually   string // value of the flag when it is written without one
 	variables []string
-	refused   string // why it is, and what to do; "": it is not
-	noted     bool   // that it has no effect is said, as the step differs from what was meant
+	refused   string // why the flag is refused and what to do; "": it is accepted
+	noted     bool   // print that the flag has no effect, because the step differs from the request
 }
 
 type srunTakes int
@@ -33,7 +34,7 @@ const (
 	takesPerhaps
 )
 
-// srunFlags are the flags that have an effect on a step.
+// srunFlags are the flags that affect a step.
 var srunFlags = []srunFlag{
 	{name: "nodes/N", variables: []string{"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
 	{name: "ntasks/n", variables: []string{"SLURM_NPROCS", "SLURM_NTASKS"}},
@@ -83,8 +84,8 @@ var srunFlags = []srunFlag{
 	{name: "quit-on-interrupt", takes: takesNothing},
 }
 
-// srunWithout are flags that need no effect. They tune core binding or srun itself, state what
-// every step does anyway, or concern a job that exists already.
+// srunWithout are flags that may be ignored silently. They tune core binding or srun itself,
+// describe what every step does anyway, or concern an existing job.
 var srunWithout = []srunFlag{
 	{name: "cpu-bind"}, {name: "mem-bind"}, {name: "hint"}, {name: "accel-bind"}, {name: "cpu-freq", noted: true},
 	{name: "gpu-freq", noted: true}, {name: "threads-per-core"}, {name: "cores-per-socket"}, {name: "sockets-per-node"},
@@ -113,8 +114,8 @@ var srunWithout = []srunFlag{
 	{name: "container-readonly", takes: takesNothing, noted: true},
 }
 
-// Takes reports whether srun takes a flag, such as -n or --ntasks, for a step of a job, and whether it has
-// an effect there.
+// Takes reports whether srun accepts a flag such as -n or --ntasks for a step, and whether the flag
+// has an effect.
 func Takes(flag string) (taken, effect bool) {
 	has := func(list []srunFlag) bool {
 		return slices.ContainsFunc(list, func(f srunFlag) bool {
@@ -126,19 +127,19 @@ func Takes(flag string) (taken, effect bool) {
 	return effect || has(srunWithout), effect
 }
 
-// srunLine is a command line of srun that was read.
+// srunLine is a parsed command line of srun.
 type srunLine struct {
 	*tool.Tool
-	values map[string]string // of flags that are given, in the command line or by variables
-	typed  map[string]bool   // in the command line
-	words  []string          // the command
-	group  int               // number of the component of the job that it is for
-	more   []*srunLine       // the parts of the step in other components
+	values map[string]string // values of the flags, from the command line or variables
+	typed  map[string]bool   // flags that the command line sets
+	words  []string          // the command and its arguments
+	group  int               // index of the job's component that the line is for
+	more   []*srunLine       // the step's parts in other components
 }
 
 func (line *srunLine) has(name string) bool { _, given := line.values[name]; return given }
 
-// is reports whether a flag without a value is given. A variable switches it off by 0 or no.
+// is reports whether a switch is on. A variable turns it off by 0 or no.
 func (line *srunLine) is(name string) bool {
 	switch v, given := line.values[name]; strings.ToLower(v) {
 	case "0", "no", "false":
@@ -148,7 +149,7 @@ func (line *srunLine) is(name string) bool {
 	}
 }
 
-// number returns the number of a flag, 0 for none.
+// number returns the value of a numeric flag, or 0 if unset.
 func (line *srunLine) number(name string, least int) (int, error) {
 	text, given := line.values[name]
 	if !given {
@@ -161,11 +162,11 @@ func (line *srunLine) number(name string, least int) (int, error) {
 	return n, nil
 }
 
-// attached finds values that are written to the letter of a flag that may have none, which pflag does
-// not know.
+// attached handles values written directly after the letter of a flag with an optional value; pflag
+// cannot parse these.
 var attached = regexp.MustCompile(`^-([KI])([0-9]+)$`)
 
-// readPart reads the command line of srun for one component of a job.
+// readPart parses the command line of srun for one component of a job.
 func readPart(t *tool.Tool, args []string) (*srunLine, error) {
 	args = slices.Clone(args)
 	for i, word := range args {
@@ -190,7 +191,7 @@ func readPart(t *tool.Tool, args []string) (*srunLine, error) {
 	return line, line.refuseFlags()
 }
 
-// readVariables reads what the command line leaves to variables.
+// readVariables sets the flags that the command line leaves to environment variables.
 func (line *srunLine) readVariables() error {
 	for _, f := range srunFlags {
 		name, _, _ := strings.Cut(f.name, "/")
@@ -209,7 +210,7 @@ func (line *srunLine) readVariables() error {
 	return nil
 }
 
-// refuseFlags refuses flags that a step cannot honour, and says which have no effect.
+// refuseFlags refuses flags that a step cannot honour, and prints which flags have no effect.
 func (line *srunLine) refuseFlags() error {
 	for _, f := range srunWithout {
 		name, _, _ := strings.Cut(f.name, "/")
@@ -224,8 +225,8 @@ func (line *srunLine) refuseFlags() error {
 	return nil
 }
 
-// srunSet returns srun's flags. As with getopt, a long one may be shortened, and some have an older
-// name with underscores.
+// srunSet returns srun's flags. As with getopt, long names may be shortened, and some flags have an
+// older name with underscores.
 func srunSet(t *tool.Tool) *pflag.FlagSet {
 	set := t.Flags()
 	set.SetInterspersed(false)
@@ -250,12 +251,12 @@ func srunSet(t *tool.Tool) *pflag.FlagSet {
 	return set
 }
 
-// jobOf returns the job that a step is for, and whether it is this process's own.
+// jobOf returns the job of a step, and whether this process runs inside that job.
 func (line *srunLine) jobOf() (ref string, own bool, err error) {
 	mine := line.OwnJob()
 	given, named := line.values["jobid"]
 	if !named {
-		if mine == "" { // as Slurm: the variable names the job, also in a shell that salloc has started
+		if mine == "" { // as in Slurm, the variable names the job in a shell of salloc too
 			given = line.Getenv("SLURM_JOB_ID")
 		}
 		if given == "" {

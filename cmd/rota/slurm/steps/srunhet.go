@@ -11,27 +11,27 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// A step of a heterogeneous job has a part in one component of the job, or in several. srun
-// --het-group=0,1 a runs a in two components; srun a : b runs another program in each.
+// A step of a heterogeneous job has a part in each component that it uses. srun --het-group=0,1 a
+// runs a in two components; srun a : b runs a in one component and b in the next.
 
-// ofPart are the flags of srun that are for each part of a step. All others are for the whole step, and are
-// written in the first part.
+// ofPart are the flags of srun that apply to each part of a step separately. All other flags apply
+// to the whole step and belong into the first part.
 var ofPart = map[string]bool{"het-group": true, "nodes": true, "ntasks": true, "ntasks-per-node": true,
 	"nodelist": true, "exclude": true, "relative": true, "distribution": true, "cpus-per-task": true, "mem": true,
 	"mem-per-cpu": true, "gpus": true, "gpus-per-node": true, "gpus-per-task": true, "gres": true, "exclusive": true,
 	"exact": true, "whole": true, "chdir": true, "export": true, "multi-prog": true, "gpu-bind": true,
 	"overcommit": true, "cpus-per-gpu": true, "ntasks-per-gpu": true}
 
-// propagated are those of them that hold for later parts too, unless these have their own.
+// propagated are the flags that later parts inherit unless they set their own value.
 var propagated = []string{"distribution", "exclude", "export", "chdir"}
 
-// ofComponent are the flags whose variables describe a component of the job: NAME describes the
-// first one, NAME_HET_GROUP_1 the second.
+// ofComponent are the flags whose variables describe a component of the job: NAME for the first,
+// NAME_HET_GROUP_1 for the second.
 var ofComponent = map[string]bool{"nodes": true, "ntasks": true, "ntasks-per-node": true, "distribution": true,
 	"gpus": true, "gpus-per-node": true, "gpus-per-task": true, "ntasks-per-gpu": true}
 
-// readSrun reads the command line and the variables of srun. The result is about the first part of the step,
-// and has those that follow.
+// readSrun parses the command line and the variables of srun. The result describes the first part
+// of the step; its field more has the later parts.
 func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
 	var lines []*srunLine
 	var before *srunLine
@@ -66,7 +66,7 @@ func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
 	return first, first.checkParts()
 }
 
-// splitParts splits a command line at words that are a colon.
+// splitParts splits a command line at words that consist of a colon.
 func splitParts(args []string) [][]string {
 	parts := [][]string{nil}
 	for _, word := range args {
@@ -79,7 +79,7 @@ func splitParts(args []string) [][]string {
 	return parts
 }
 
-// inherit takes over what holds for later parts too.
+// inherit copies the propagated flags to later parts.
 func (line *srunLine) inherit(before *srunLine) {
 	if before == nil {
 		return
@@ -91,8 +91,8 @@ func (line *srunLine) inherit(before *srunLine) {
 	}
 }
 
-// checkParts refuses parts that say what only the whole step can have, and gives those without a program
-// that of the next.
+// checkParts refuses whole-step flags in later parts, and gives a part without a program the
+// program of the next part.
 func (line *srunLine) checkParts() error {
 	for i := len(line.more) - 1; i >= 0; i-- {
 		later, earlier := line.more[i], line
@@ -115,7 +115,8 @@ func (line *srunLine) checkParts() error {
 	return nil
 }
 
-// variable returns a variable that is about the component of the job that the line is for, if of is true.
+// variable returns the value of an environment variable; with of, the variable of the line's
+// component.
 func (line *srunLine) variable(name string, of bool) string {
 	if of && line.group > 0 {
 		name += "_HET_GROUP_" + strconv.Itoa(line.group)
@@ -123,7 +124,7 @@ func (line *srunLine) variable(name string, of bool) string {
 	return line.Getenv(name)
 }
 
-// addParts adds the parts of a step that follow the first.
+// addParts adds the later parts to the request for a step.
 func (line *srunLine) addParts(r *api.StepRequest, own bool) error {
 	for _, later := range line.more {
 		part := &api.StepRequest{Group: later.group}
@@ -138,7 +139,7 @@ func (line *srunLine) addParts(r *api.StepRequest, own bool) error {
 	return nil
 }
 
-// eachPart calls do with a request and with those of its later parts.
+// eachPart calls do for a request and for each of its later parts.
 func eachPart(r *api.StepRequest, do func(*api.StepRequest)) {
 	do(r)
 	for i := range r.More {

@@ -11,12 +11,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// mostTasks bounds how many tasks a configuration file can name.
+// mostTasks bounds the number of tasks that a configuration file names.
 const mostTasks = 1 << 16
 
-// readMultiProg reads a configuration file of --multi-prog: on each line tasks, such as 0-3,7 or *, then
-// a program with its arguments. In these %t is the number of the task, and %o its place among those of
-// the line. tasks is how many the step has, 0 if that is not known here.
+// readMultiProg parses a configuration file of --multi-prog: each line has task numbers (0-3,7 or
+// *), then a program and its arguments. In the arguments, %t is the task's number, and %o its
+// position within the line. tasks is the number of tasks of the step, or 0 if unknown.
 func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 	var list []api.StepProgram
 	seen := map[int]bool{}
@@ -69,7 +69,7 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 	return list, nil
 }
 
-// programsOf returns one program for tasks, or one for each if they differ.
+// programsOf returns one program if all tasks run the same, otherwise one for each task.
 func programsOf(ids []int, argv []string, rest bool) ([]api.StepProgram, error) {
 	differ := slices.ContainsFunc(argv, func(a string) bool {
 		return strings.Contains(a, "%t") || strings.Contains(a, "%o")
@@ -93,7 +93,8 @@ func programsOf(ids []int, argv []string, rest bool) ([]api.StepProgram, error) 
 	return list, nil
 }
 
-// joinedLines visits the lines of a text with their numbers. A backslash at the end goes on in the next.
+// joinedLines calls a function for each line of a text, with its number. A backslash at the end of
+// a line joins it with the next line.
 func joinedLines(text string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		begin, whole := 0, ""
@@ -117,7 +118,7 @@ func joinedLines(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// readTaskNumbers reads 0-3,7.
+// readTaskNumbers parses a list such as 0-3,7.
 func readTaskNumbers(text string) ([]int, error) {
 	var ids []int
 	for part := range strings.SplitSeq(text, ",") {

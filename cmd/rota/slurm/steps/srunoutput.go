@@ -18,13 +18,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec/logpath"
 )
 
-// stepOutput takes what the tasks of a step write.
+// stepOutput writes the output of a step's tasks to srun's own streams or to files.
 type stepOutput struct {
 	tool  *tool.Tool
 	line  *srunLine
-	dir   string // of relative paths
+	dir   string // base directory of relative paths
 	begun api.StepBegun
-	nodes []int // of each task, an index in begun.Nodes
+	nodes []int // node of each task, as an index into begun.Nodes
 
 	stdout, stderr spec
 	label          bool
@@ -32,28 +32,28 @@ type stepOutput struct {
 	sinks          map[from]*sink
 }
 
-// from names one stream of one task.
+// from identifies one output stream of one task.
 type from struct {
 	task   uint32
 	stderr bool
 }
 
-// spec is where a stream of all tasks goes.
+// spec says where a stream of all tasks goes.
 type spec struct {
 	none    bool
-	only    int    // with none: the one task whose output is shown; -1: none of them
-	pattern string // of files; "": to srun's own
+	only    int    // with none: the only task whose output is shown; -1: no task
+	pattern string // pattern of the files; "": srun's own stream
 }
 
-// sink is where one stream of one task goes.
+// sink is the destination of one stream of one task.
 type sink struct {
 	to    io.Writer
-	label string // in front of each line
-	whole bool   // only whole lines are written, as others write there too
-	part  []byte // of a line that has not ended
+	label string // prefix of each line
+	whole bool   // write only whole lines, because other tasks write to the same file
+	part  []byte // start of a line whose end has not arrived
 }
 
-// readSpec reads what --output or --error says.
+// readSpec parses the value of --output or --error.
 func readSpec(text string) spec {
 	switch {
 	case text == "" || strings.EqualFold(text, "all"):
@@ -67,7 +67,7 @@ func readSpec(text string) spec {
 	return spec{pattern: text}
 }
 
-// newStepOutput reads where the output goes, and refuses what it cannot do.
+// newStepOutput decides where the output goes, and refuses impossible requests.
 func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutput, error) {
 	o := &stepOutput{tool: t, line: line, dir: r.Workdir, label: line.is("label"),
 		stdout: readSpec(line.values["output"]), files: map[string]*os.File{}, sinks: map[from]*sink{}}
@@ -96,15 +96,15 @@ func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutpu
 	return o, nil
 }
 
-// writable refuses a pattern whose directory is literal and takes no files, so that no step runs for
-// nothing. path is one of its files.
+// writable refuses a pattern if its directory has no placeholders and cannot take files, so that no
+// step runs in vain. path is the path of one file.
 func writable(path, pattern string) error {
 	if pattern == "" || strings.Contains(filepath.Dir(pattern), "%") {
 		return nil
 	}
 	var mode uint32 = unix.X_OK
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && !strings.Contains(pattern, "%") {
-		mode |= unix.W_OK // it is to be made
+		mode |= unix.W_OK // the file does not exist, so the directory must be writable
 	}
 	if err := unix.Access(filepath.Dir(path), mode); err != nil {
 		return cannotOpen(&os.PathError{Op: "open", Path: path, Err: err})
@@ -114,7 +114,7 @@ func writable(path, pattern string) error {
 
 func cannotOpen(err error) error { return fmt.Errorf("Could not open file for output: %w", err) }
 
-// begin opens the files of all tasks of a step that has begun.
+// begin opens the files of all tasks after the step began.
 func (o *stepOutput) begin(b api.StepBegun) error {
 	o.begun, o.nodes = b, b.TaskNodes()
 	for task := range o.nodes {
@@ -127,7 +127,7 @@ func (o *stepOutput) begin(b api.StepBegun) error {
 	return nil
 }
 
-// nodeOf returns the name of a task's node.
+// nodeOf returns the name of the task's node.
 func (o *stepOutput) nodeOf(task uint32) string {
 	if int(task) >= len(o.nodes) || o.nodes[task] >= len(o.begun.Nodes) {
 		return "unknown"
@@ -135,7 +135,7 @@ func (o *stepOutput) nodeOf(task uint32) string {
 	return o.begun.Nodes[o.nodes[task]]
 }
 
-// sinkOf returns where a stream of a task goes.
+// sinkOf returns the sink of a task's stream.
 func (o *stepOutput) sinkOf(f from) (*sink, error) {
 	if s := o.sinks[f]; s != nil {
 		return s, nil
@@ -162,7 +162,7 @@ func (o *stepOutput) sinkOf(f from) (*sink, error) {
 			return nil, err
 		}
 		if other, err := o.expand(where.pattern, int(f.task)+1, node, o.nodeOf(f.task)); err == nil && other != path {
-			s.whole = false // it is the task's own
+			s.whole = false // the task has the file for itself
 			o.sinks[f] = s
 			return s, nil
 		}
@@ -175,14 +175,14 @@ func (o *stepOutput) sinkOf(f from) (*sink, error) {
 	return s, nil
 }
 
-// open opens a file once.
+// open opens each file once.
 func (o *stepOutput) open(path string) (io.Writer, error) {
 	if f := o.files[path]; f != nil {
 		return f, nil
 	}
 	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	mode := o.line.values["open-mode"]
-	// The output that a job wrote before it was requeued is kept, as with its own output.
+	// If the job was requeued, earlier output in the file is kept, as in the job's own output file.
 	again := o.tool.Getenv("SLURM_RESTART_COUNT")
 	if strings.HasPrefix(mode, "t") || mode == "" && (again == "" || again == "0") {
 		flags |= os.O_TRUNC
@@ -195,7 +195,7 @@ func (o *stepOutput) open(path string) (io.Writer, error) {
 	return f, nil
 }
 
-// expand replaces the letters of a pattern: as in batch scripts, and %t, %n and %N of the task.
+// expand replaces the letters of a pattern: those of batch scripts, and %t, %n and %N for the task.
 func (o *stepOutput) expand(pattern string, task, node int, name string) (string, error) {
 	if plain, found := strings.CutPrefix(pattern, `\`); found {
 		return o.absolute(strings.ReplaceAll(plain, `\`, "")), nil
@@ -206,7 +206,7 @@ func (o *stepOutput) expand(pattern string, task, node int, name string) (string
 	path, err := logpath.Expand(pattern, map[byte]string{'j': job, 'J': job + "." + step, 's': step,
 		't': strconv.Itoa(task), 'n': strconv.Itoa(node), 'N': host, 'x': env("SLURM_JOB_NAME"), 'u': env("USER"),
 		'A': cmp.Or(env("SLURM_ARRAY_JOB_ID"), job),
-		'a': cmp.Or(env("SLURM_ARRAY_TASK_ID"), "4294967294")}) // as Slurm writes it without an array
+		'a': cmp.Or(env("SLURM_ARRAY_TASK_ID"), "4294967294")}) // Slurm's value for a job without an array
 	return o.absolute(path), err
 }
 
@@ -217,7 +217,7 @@ func (o *stepOutput) absolute(path string) string {
 	return filepath.Join(o.dir, path)
 }
 
-// write takes output of a task.
+// write takes a piece of a task's output.
 func (o *stepOutput) write(f from, data []byte) error {
 	s, err := o.sinkOf(f)
 	if err != nil {
@@ -226,7 +226,7 @@ func (o *stepOutput) write(f from, data []byte) error {
 	return s.write(data)
 }
 
-// mostLine is how much of a line without an end is kept.
+// mostLine bounds the kept part of an unfinished line.
 const mostLine = 1 << 20
 
 func (s *sink) write(data []byte) error {
@@ -247,7 +247,7 @@ func (s *sink) write(data []byte) error {
 	return err
 }
 
-// put writes whole lines at once, each behind the label.
+// put writes whole lines in one call, each after its label.
 func (s *sink) put(lines []byte) error {
 	if s.label != "" {
 		var b bytes.Buffer
@@ -263,7 +263,8 @@ func (s *sink) put(lines []byte) error {
 	return err
 }
 
-// flush writes the rest of a line. Behind a label it gets an end, so that the next one begins a line.
+// flush writes the rest of an unfinished line. If lines have labels, flush ends the line, so that
+// the next label starts a new one.
 func (s *sink) flush() error {
 	if len(s.part) == 0 {
 		return nil
@@ -276,7 +277,7 @@ func (s *sink) flush() error {
 	return err
 }
 
-// flushTask writes what is left of the lines of a task that has ended.
+// flushTask flushes the streams of an ended task.
 func (o *stepOutput) flushTask(task uint32) error {
 	var errs []error
 	for _, stderr := range []bool{false, true} {
@@ -287,7 +288,7 @@ func (o *stepOutput) flushTask(task uint32) error {
 	return errors.Join(errs...)
 }
 
-// close writes what is left, and closes the files.
+// close flushes all streams and closes the files.
 func (o *stepOutput) close() error {
 	var errs []error
 	for task := range o.nodes {

@@ -19,14 +19,15 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// With --mpi=pmi2 srun answers the processes of an MPI program. Each task is started by srun itself, as
-// pmiTask in its container, which connects it with this srun. pmiVariable says where that is.
+// With --mpi=pmi2 srun answers the processes of an MPI program. Each task starts as a copy of srun
+// (pmiTask) in its container; the copy connects the task to this srun. pmiVariable holds the
+// address of this srun.
 const (
 	pmiTask     = "--rota-pmi-task"
 	pmiVariable = "ROTA_PMI"
 )
 
-// offerPMI has the tasks of a step find each other by PMI.
+// offerPMI prepares a request so that its tasks can find each other by PMI.
 func (s *stepRun) offerPMI() (stop func(), err error) {
 	l, err := pmi.Listen()
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *stepRun) offerPMI() (stop func(), err error) {
 	return l.Close, nil
 }
 
-// beginPMI answers the processes of a step that has begun.
+// beginPMI starts to answer the processes after the step began.
 func (s *stepRun) beginPMI(b api.StepBegun) {
 	name := fmt.Sprintf("%d.%d", b.Job, b.Step)
 	s.pmi.Begin(pmi.NewServer(name, s.output.nodes, func(rank int, why string) {
@@ -54,7 +55,7 @@ func (s *stepRun) beginPMI(b api.StepBegun) {
 	}))
 }
 
-// runPMITask connects a task with the srun that has started it, and becomes its program.
+// runPMITask connects a task to the srun that started it, and then executes the task's program.
 func runPMITask(ctx context.Context, t *tool.Tool, words []string) error {
 	addr, err := pmi.ParseAddress(t.Getenv(pmiVariable))
 	if err != nil || len(words) == 0 {
@@ -76,7 +77,7 @@ func runPMITask(ctx context.Context, t *tool.Tool, words []string) error {
 	if err != nil {
 		return err
 	}
-	fd := f.Fd() // blocking from now on
+	fd := f.Fd() // Fd switches the file to blocking mode
 	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 )
 
-// useTerminal has the first task of a step that has begun use srun's terminal, if that is one: keys go to
-// it as they are. sizes tells of other sizes, and that srun goes on after it was stopped; restore gives the
-// terminal back.
+// useTerminal connects srun's terminal, if it has one, to the step's first task: keys reach the
+// task unchanged. sizes signals that the window has a new size or that srun continues after a stop;
+// restore resets the terminal.
 func (s *stepRun) useTerminal() (sizes <-chan os.Signal, restore func(), err error) {
 	changed := make(chan os.Signal, 1)
 	in, ok := s.Stdin.(*os.File)
@@ -28,14 +28,14 @@ func (s *stepRun) useTerminal() (sizes <-chan os.Signal, restore func(), err err
 	signal.Notify(changed, syscall.SIGWINCH, syscall.SIGCONT)
 	return changed, func() {
 		signal.Stop(changed)
-		_ = term.Restore(int(in.Fd()), state) // the terminal may be gone
+		_ = term.Restore(int(in.Fd()), state) // the terminal may have gone away
 	}, nil
 }
 
-// sendSize tells the terminal of the step how large srun's is.
+// sendSize sends the size of srun's window to the step.
 func (s *stepRun) sendSize() {
 	if s.request.Terminal != nil {
 		size := terminal.Size(s.Env)
-		_ = s.conn.Write(stream.Size(0, size.Rows, size.Columns)) // its reader hears that it is lost
+		_ = s.conn.Write(stream.Size(0, size.Rows, size.Columns)) // the reader notices a lost connection
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// stepRequest returns what a command line asks for. own says that it is in the job that it is about.
+// stepRequest turns a command line into a request for a step. own means that srun runs inside the
+// job.
 func (line *srunLine) stepRequest(own bool) (*api.StepRequest, error) {
 	r := &api.StepRequest{Name: line.values["job-name"], Group: line.group}
 	err := line.readPart(r, own)
@@ -32,7 +33,7 @@ func (line *srunLine) stepRequest(own bool) (*api.StepRequest, error) {
 	return r, err
 }
 
-// readPart reads what a part of a step in one component of the job asks for.
+// readPart turns the part of a step in one component of the job into a request.
 func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 	if len(line.words) == 0 {
 		return errors.New("No command given to execute.")
@@ -53,8 +54,8 @@ func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 	return line.setWorkdir(r, dir, own, line.has("jobid"))
 }
 
-// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's
-// too. Mounts that the node gives every container keep their path.
+// checkMounts refuses mounts that the job does not have, because steps share the mounts of the job.
+// Mounts that the node gives to every container keep their path.
 func (line *srunLine) checkMounts(ctx context.Context, session *command.Session, ref string, own bool) error {
 	list := line.values["container-mounts"]
 	if list == "" {
@@ -69,7 +70,7 @@ func (line *srunLine) checkMounts(ctx context.Context, session *command.Session,
 		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", tool.AsSlurm(err))
 	}
 	if job.Spec == nil && !own {
-		return nil // it is another user's, and refused for that
+		return nil // another user's job: the request itself is refused later
 	}
 	const hint = "a step has the mounts of its job: name it in the script, with #SBATCH --container-mounts"
 	for _, m := range wanted {
@@ -90,7 +91,7 @@ func (line *srunLine) checkMounts(ctx context.Context, session *command.Session,
 	return nil
 }
 
-// mountAt returns what a job has mounted at a path, nil if it has not.
+// mountAt returns the job's mount at a path, or nil.
 func mountAt(spec *jobspec.Job, target string) *jobspec.Mount {
 	if spec == nil {
 		return nil
@@ -107,7 +108,7 @@ func mountAt(spec *jobspec.Job, target string) *jobspec.Mount {
 	return nil
 }
 
-// isMounted reports whether something is mounted at a path, as far as that is known.
+// isMounted reports whether a mount is known at a path.
 func isMounted(path string) bool {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(b)) {
@@ -118,8 +119,8 @@ func isMounted(path string) bool {
 	return false
 }
 
-// setWorkdir sets where the tasks start: in a directory that is named, in this one within the job, and in
-// that of the job elsewhere. In a shell of salloc it is this one too, once the user has changed it.
+// setWorkdir sets the directory in which tasks start: --chdir, else this directory inside the job,
+// else the job's directory. In a shell of salloc it is this directory once the user has changed it.
 func (line *srunLine) setWorkdir(r *api.StepRequest, dir string, own, elsewhere bool) error {
 	here, err := os.Getwd()
 	switch {
@@ -129,7 +130,7 @@ func (line *srunLine) setWorkdir(r *api.StepRequest, dir string, own, elsewhere 
 		return err
 	case own:
 		r.Workdir = filepath.Join(here, dir)
-	case dir != "": // the working directory of this machine says nothing of the job's
+	case dir != "": // the current directory of this machine says nothing about the job's
 		return fmt.Errorf("--chdir=%s: name an absolute path of the job's nodes", dir)
 	case !elsewhere && err == nil && line.Getenv("SLURM_SUBMIT_DIR") != "" && here != line.Getenv("SLURM_SUBMIT_DIR"):
 		r.Workdir = here
@@ -137,13 +138,13 @@ func (line *srunLine) setWorkdir(r *api.StepRequest, dir string, own, elsewhere 
 	return nil
 }
 
-// nodes of the job in which this process runs, or of the component that the line is for, 0 if in none.
+// nodes of the surrounding job, or of the line's component; 0 outside of a job
 func (line *srunLine) jobNodes() int {
 	n, _ := strconv.Atoi(line.variable("SLURM_JOB_NUM_NODES", true))
 	return n
 }
 
-// readNodes reads which nodes of the job the step is to have.
+// readNodes reads the request for nodes of the job.
 func (line *srunLine) readNodes(r *api.StepRequest) (err error) {
 	if text, given := line.values["nodes"]; given {
 		least, most, isRange := strings.Cut(text, "-")
@@ -177,14 +178,14 @@ func (line *srunLine) readNodes(r *api.StepRequest) (err error) {
 		r.NodeList = r.NodeList[:most]
 	}
 	r.Nodes = max(r.Nodes, len(r.NodeList))
-	// A number that is only the job's does not count where the nodes are chosen.
+	// If the user names nodes, a node count inherited from the job is ignored.
 	if !line.typed["nodes"] && (line.typed["relative"] || len(r.Exclude) > 0) {
 		r.Nodes = 0
 	}
 	return nil
 }
 
-// readHosts reads a list of nodes, or the name of a file with one, which has a slash.
+// readHosts parses a list of nodes, or reads it from a file if the value has a slash.
 func readHosts(text string) ([]string, error) {
 	if strings.Contains(text, "/") {
 		b, err := os.ReadFile(text)
@@ -206,7 +207,7 @@ func readHosts(text string) ([]string, error) {
 	return once, nil
 }
 
-// readTasks reads how many tasks there are, and how they lie on the nodes.
+// readTasks reads the number of tasks and their distribution over the nodes.
 func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
 	if r.Tasks, err = line.number("ntasks", 1); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
 	if r.TasksPerNode, err = line.number("ntasks-per-node", 1); err != nil {
 		return err
 	}
-	// A batch script always has the number of the job's tasks, in Slurm only if it asked for one.
+	// Here a batch script always sets the job's number of tasks; Slurm sets it only on request.
 	if line.typed["nodes"] && !line.typed["ntasks"] && r.Nodes != line.jobNodes() {
 		r.Tasks = 0
 	}
@@ -245,7 +246,7 @@ func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
 	return nil
 }
 
-// readAmounts reads cores and memory.
+// readAmounts reads the request for cores and memory.
 func (line *srunLine) readAmounts(r *api.StepRequest) (err error) {
 	if r.CoresPerTask, err = line.number("cpus-per-task", 1); err != nil {
 		return err
@@ -262,12 +263,12 @@ func (line *srunLine) readAmounts(r *api.StepRequest) (err error) {
 		if err != nil {
 			return fmt.Errorf("Invalid --%s specification: %w", name, err)
 		}
-		*field = size // 0 is all that the job has
+		*field = size // 0 means all memory of the job
 	}
 	return nil
 }
 
-// readGPUs reads how many GPUs the step has. The command line outweighs variables.
+// readGPUs reads the request for GPUs. Flags of the command line outweigh variables.
 func (line *srunLine) readGPUs(r *api.StepRequest) error {
 	fields := map[string]*int{"gpus": &r.GPUs, "gpus-per-node": &r.GPUsPerNode, "gpus-per-task": &r.GPUsPerTask,
 		"gres": &r.GPUsPerNode}
@@ -279,7 +280,7 @@ func (line *srunLine) readGPUs(r *api.StepRequest) error {
 			continue
 		}
 		if name == "gpus" && !typed && r.Nodes < line.jobNodes() {
-			continue // those of the whole job are not meant for a part of its nodes
+			continue // the job's total does not apply to a part of its nodes
 		}
 		n, found, err := countGPUs(name, text)
 		switch {
@@ -295,7 +296,7 @@ func (line *srunLine) readGPUs(r *api.StepRequest) error {
 	switch bind := strings.TrimPrefix(line.values["gpu-bind"], "verbose,"); bind {
 	case "", "closest", "verbose":
 	case "none":
-		if r.GPUsPerTask > 0 { // each task is to see all that they have together
+		if r.GPUsPerTask > 0 { // each task sees all GPUs of the tasks on its node
 			return errors.New("--gpu-bind=none with --gpus-per-task is not supported in a step: ask for --gpus-per-node")
 		}
 	default:
@@ -307,7 +308,7 @@ func (line *srunLine) readGPUs(r *api.StepRequest) error {
 	return nil
 }
 
-// countGPUs reads [TYPE:]N, or with --gres a list that has gpu[:TYPE][:N]. No job has other
+// countGPUs parses [TYPE:]N, or for --gres a list that contains gpu[:TYPE][:N]. No job has other
 // resources, so any other --gres is an error.
 func countGPUs(flag, text string) (n int, found bool, err error) {
 	invalid := fmt.Errorf("Invalid --%s specification: %q", flag, text)
@@ -339,13 +340,14 @@ func countGPUs(flag, text string) (n int, found bool, err error) {
 	return n, true, nil
 }
 
-// readSharing reads what the step shares with others, and whether it waits for them.
+// readSharing reads whether the step shares resources with other steps, and whether it waits for
+// them.
 func (line *srunLine) readSharing(r *api.StepRequest) error {
 	if line.is("exact") && line.is("whole") {
 		return errors.New("--exact and --whole are mutually exclusive.")
 	}
 	r.Overlap, r.Overcommit = line.is("overlap"), line.is("overcommit")
-	// As in Slurm, --exclusive and a number of cores for each task imply --exact.
+	// As in Slurm, --exclusive and --cpus-per-task imply --exact.
 	r.Exact = !line.is("whole") && (line.is("exact") || line.is("exclusive") || line.has("cpus-per-task"))
 	if text := line.values["immediate"]; line.is("immediate") && text != "1" && text != "yes" && text != "true" {
 		return fmt.Errorf("--immediate=%s: a step waits as long as it takes, or with --immediate not at all", text)
@@ -354,8 +356,8 @@ func (line *srunLine) readSharing(r *api.StepRequest) error {
 	return nil
 }
 
-// readPerGPU reads how many tasks and cores there are for each GPU. As in Slurm, one of the numbers of tasks and
-// of GPUs follows from the other one.
+// readPerGPU reads the numbers of tasks and cores for each GPU. As in Slurm, the number of tasks
+// determines the number of GPUs, or the reverse.
 func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
 	if r.CoresPerGPU, err = line.number("cpus-per-gpu", 1); err != nil {
 		return err
@@ -378,7 +380,7 @@ func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
 	if !line.typed["ntasks-per-node"] {
 		r.TasksPerNode = 0
 	}
-	tasks := 0 // those of the command line
+	tasks := 0 // tasks from the command line
 	if line.typed["ntasks"] {
 		tasks = r.Tasks
 	}
@@ -398,13 +400,13 @@ func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
 	default:
 		return fmt.Errorf("--ntasks-per-gpu=%d does not go with %d tasks and the GPUs that are asked for", each, tasks)
 	}
-	if each == 1 { // then each task sees its own
+	if each == 1 { // each task sees its own GPU
 		r.GPUs, r.GPUsPerNode, r.GPUsPerTask = 0, 0, 1
 	}
 	return nil
 }
 
-// readEnding reads what ends the step.
+// readEnding reads the options that end a step early.
 func (line *srunLine) readEnding(r *api.StepRequest) error {
 	if text, given := line.values["time"]; given {
 		limit, unlimited, ok := slurm.TimeLimit(text)
@@ -424,20 +426,20 @@ func (line *srunLine) readEnding(r *api.StepRequest) error {
 	return nil
 }
 
-// ownVariables are those that a task gets from its node, and not from what asks for the step.
+// ownVariables are set by the node for each task, never by the caller.
 var ownVariables = []string{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS",
 	"SLURMD_NODENAME", "SLURM_STEP_ID", "SLURM_STEPID", "ROTA_RANK", "ROTA_LOCAL_RANK", "ROTA_NODE"}
 
-// rankVariables are set for the tasks of a step. A batch script may set them itself.
+// rankVariables are the ranks of a step's tasks. A batch script may set them for its steps.
 var rankVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
 
-// readEnvironment reads which variables the tasks get.
+// readEnvironment decides which variables the tasks get.
 func (line *srunLine) readEnvironment(r *api.StepRequest) error {
 	text := cmp.Or(line.values["export"], "ALL")
 	all := false
 	var chosen, set []string
 	not := ownVariables
-	if line.Getenv("SLURM_STEP_ID") != "" { // this is within a step, whose ranks are others
+	if line.Getenv("SLURM_STEP_ID") != "" { // inside a step these variables hold that step's ranks
 		not = slices.Concat(not, rankVariables)
 	}
 	for item := range splitExport(text) {
@@ -455,9 +457,9 @@ func (line *srunLine) readEnvironment(r *api.StepRequest) error {
 	for _, entry := range line.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if line.OwnJob() == "" && !slices.Contains(chosen, name) && (name == "ROTA_ADDR" || name == "ROTA_TOKEN") {
-			continue // tasks have a way to the controllers of their own
+			continue // tasks reach the controllers in their own way
 		}
-		// Those of the job are there whatever is chosen, as in Slurm.
+		// The job's variables are always set, as in Slurm.
 		if (all || slices.Contains(chosen, name) || strings.HasPrefix(name, "SLURM_")) && !slices.Contains(not, name) {
 			r.Env = append(r.Env, entry)
 		}
@@ -470,7 +472,7 @@ func (line *srunLine) readEnvironment(r *api.StepRequest) error {
 	return nil
 }
 
-// splitExport splits what --export says at its commas. Within quotes they belong to a value.
+// splitExport splits the value of --export at commas. Commas within quotes belong to a value.
 func splitExport(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		var word strings.Builder
@@ -494,7 +496,7 @@ func splitExport(text string) func(yield func(string) bool) {
 	}
 }
 
-// readPrograms reads what the tasks run.
+// readPrograms reads which programs the tasks run.
 func (line *srunLine) readPrograms(r *api.StepRequest) error {
 	if !line.is("multi-prog") {
 		r.Programs = []api.StepProgram{{Argv: line.words}}

@@ -29,60 +29,58 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// stepRun is one srun: the request for a step, and the step once it has begun. It goes through
-// asked (the request is out), begun (the step has a number) and end (the step has ended). A lost
-// connection changes none of them: again makes another one.
+// stepRun is one run of srun: the request for a step, then the running step. Its states are asked
+// (the request is sent), begun (the step has a number) and end (the step has ended). A lost
+// connection keeps the state; again makes a new connection.
 type stepRun struct {
 	*tool.Tool
 	session *command.Session
 	line    *srunLine
 	base    string // path of the job's steps in the API
-	job     string // for messages
-	own     bool   // srun runs in it
+	job     string // job id for messages
+	own     bool   // srun runs inside the job
 	quiet   bool
 	request *api.StepRequest
 	output  *stepOutput
-	input   *stream.Input // nil: no task reads srun's input
+	input   *stream.Input // nil: no task reads input
 
-	pmi *pmi.Listener // nil: without --mpi=pmi2
+	pmi *pmi.Listener // nil: --mpi=pmi2 is off
 
-	// awaitRun waits until the job runs; nil: it runs already
+	// waits until the job runs; nil: the job runs already
 	awaitRun func(context.Context) error
 
-	asked    bool // the request is out, so the step may have begun
+	asked    bool // the request was sent, so the step may exist
 	conn     *stream.Conn
-	resumed  *stream.Conn // the connection that input goes to now
-	waited   bool         // a message came before the step began
+	resumed  *stream.Conn // the connection that input currently goes to
+	waited   bool         // a message arrived before the step began
 	begun    bool
-	received []int64         // bytes of the output of each node, written here
-	acked    []int64         // of these, the bytes that the node may forget
-	running  map[uint32]bool // tasks
-	// interrupted: srun has got a signal that would end a program, and its step may have ended of
-	// it
+	received []int64         // bytes of each node's output that srun has written
+	acked    []int64         // of these, the bytes acknowledged to the node, which may drop them
+	running  map[uint32]bool // running tasks
+	// interrupted: a terminating signal reached srun, so the step may have ended because of it
 	interrupted bool
 	worst       int // highest exit code
 	failed      []failure
-	sayFails    <-chan time.Time // when failed is printed; nil: it is empty
-	said        bool             // the user knows that the connection is lost
+	sayFails    <-chan time.Time // fires when failed must be printed; nil: failed is empty
+	said        bool             // srun has printed that the connection is lost
 	end         *api.StepEnd
 }
 
-// failure is one way to fail, and the tasks of a node that failed so.
+// failure is one way to fail, with the tasks of one node that failed so.
 type failure struct {
 	node, what string
 	tasks      []int
 }
 
-// failurePause is the time in which further failures are collected, so that one line names them
-// all.
+// failurePause is how long srun collects failures, so that one line can name all tasks that failed
+// alike.
 const failurePause = 100 * time.Millisecond
 
-// pmi2 is the type of --mpi with which srun answers MPI programs.
+// pmi2 is the value of --mpi for which srun serves MPI programs.
 const pmi2 = "pmi2"
 
 // runStep runs a step of a job, shows its output, and returns its exit code as the error. Files
-// that the command line names are opened before the controller is asked: a typing error must not
-// start a step.
+// named on the command line are opened before the request, so that a typing error starts no step.
 func runStep(ctx context.Context, t *tool.Tool, args []string) error {
 	line, err := readSrun(t, args)
 	if err != nil {
@@ -113,7 +111,7 @@ func listMPI(t *tool.Tool) {
 	fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
 }
 
-// newStepRun turns a command line into a request. Nothing is sent yet.
+// newStepRun turns a command line into a request. It sends nothing.
 func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 	switch mpi := line.values["mpi"]; mpi {
 	case "", "none", pmi2:
@@ -133,7 +131,7 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 	if s.request, err = line.stepRequest(own); err != nil {
 		return nil, err
 	}
-	// With the key a request can be repeated: the node starts one step for it.
+	// The key makes the request repeatable: the node starts only one step for a key.
 	s.request.Key, s.request.Acks = api.NewKey(), true
 	if line.is("pty") {
 		size := terminal.Size(t.Env)
@@ -143,7 +141,7 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 		return nil, err
 	}
 	if n, err := strconv.ParseInt(ref, 10, 64); err == nil {
-		s.output.begun.Job = model.JobID(n) // names of files may contain it
+		s.output.begun.Job = model.JobID(n) // patterns of file names may contain the job id
 	}
 	return s, nil
 }
@@ -163,8 +161,8 @@ func (s *stepRun) start(ctx context.Context, stdin io.Reader, signals <-chan os.
 	return s.run(ctx, stdin, signals)
 }
 
-// inputFile reads --input. path is the file that the tasks read ("": srun's own input), and task is
-// the one task that reads it, or stream.AllTasks. none means that no task reads anything.
+// inputFile parses --input. path is the file that the tasks read ("" is srun's own input); task is
+// the one reader, or stream.AllTasks. none means that no task reads input.
 func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 	task = stream.AllTasks
 	text := s.line.values["input"]
@@ -178,7 +176,8 @@ func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 		if path, err = s.output.expand(text, 0, 0, "n"); err != nil {
 			break
 		}
-		// A name that differs between two tasks would need a file for each task.
+		// A pattern that differs between tasks is refused, because it would need one file for each
+		// task.
 		if other, _ := s.output.expand(text, 1, 1, "m"); other != path {
 			err = fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
 		}
@@ -186,7 +185,7 @@ func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 	return path, task, none, err
 }
 
-// openInput opens the tasks' input; nil: they read none.
+// openInput opens the input of the tasks; nil if no task reads input.
 func (s *stepRun) openInput() (io.Reader, error) {
 	path, task, none, err := s.inputFile()
 	if err != nil || none {
@@ -206,7 +205,7 @@ func (s *stepRun) openInput() (io.Reader, error) {
 	return f, nil
 }
 
-// readable refuses a file that cannot be read.
+// readable refuses an unreadable file.
 func readable(path string) error {
 	if err := unix.Access(path, unix.R_OK); err != nil {
 		return cannotRead(&os.PathError{Op: "open", Path: path, Err: err})
@@ -214,8 +213,8 @@ func readable(path string) error {
 	return nil
 }
 
-// namedPipe is opened by the first Read. Opening waits for a writer, and srun must handle signals
-// meanwhile.
+// namedPipe is a pipe that the first Read opens. Opening a pipe waits for a writer, and srun must
+// handle signals meanwhile.
 type namedPipe struct {
 	path string
 	file *os.File
@@ -239,8 +238,8 @@ type arrival struct {
 	err   error
 }
 
-// run asks for the step and handles signals, frames and lost connections until the step has ended.
-// All of it happens in this goroutine, so the fields of s need no lock.
+// run sends the request, then handles signals, frames and lost connections until the step has
+// ended. All of it happens in this goroutine, so the fields of s need no lock.
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -251,13 +250,13 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 	}
 	s.conn = conn
 	defer func() { _ = s.conn.Close() }()
-	restore := func() {} // becomes the way back to the terminal's settings
+	restore := func() {} // resets the terminal once it was changed
 	defer func() { restore() }()
-	var sizes <-chan os.Signal // set once the terminal belongs to the step
+	var sizes <-chan os.Signal // set once the step uses the terminal
 	if s.input != nil {
 		defer s.input.Close()
 		go func() {
-			_, _ = io.Copy(s.input, stdin) // it ends early if the step reads no more
+			_, _ = io.Copy(s.input, stdin) // the copy ends early if the step stops reading
 			s.input.End()
 		}()
 	}
@@ -270,16 +269,16 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 				return err
 			}
 		case sig := <-sizes:
-			if sig == syscall.SIGCONT { // srun was stopped, and goes on
+			if sig == syscall.SIGCONT { // SIGCONT means that srun was stopped
 				terminal.Resume(s.Env)
 			}
 			s.sendSize()
 		case <-s.sayFails:
 			s.sayFailures()
 		case a := <-arrivals:
-			// A frame is acknowledged after its output was written: until then the node keeps it. A
-			// broken connection is replaced, and the loop goes on with the new one. An error of
-			// take is srun's own, such as a full disk: it ends the step.
+			// A frame is acknowledged after its output is written; until then the node keeps the
+			// output. If the connection breaks, the loop continues with a new one. An error of take
+			// is a local error of srun, such as a full disk: it ends the step.
 			if a.err == nil {
 				if a.err = s.take(a.frame); a.err == nil {
 					s.acknowledge(a.frame)
@@ -306,12 +305,11 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 	return s.ended(ctx)
 }
 
-// endPatience is how long srun waits for the end of a step that it has given up.
+// endPatience is how long srun waits for the end of a step that it has killed.
 const endPatience = 10 * time.Second
 
-// giveUp kills a step after an error of srun's own, and waits for its end. If srun closed the
-// connection at once, the signal could be lost with it. And the next step of the script may need
-// this one's resources.
+// giveUp kills a step after a local error of srun, and waits for its end. Closing the connection at
+// once could lose the signal. Also, the script's next step may need the resources of this one.
 func (s *stepRun) giveUp(arrivals <-chan arrival) {
 	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
 	late := time.After(endPatience)
@@ -327,15 +325,15 @@ func (s *stepRun) giveUp(arrivals <-chan arrival) {
 	}
 }
 
-// receive reads a connection in a goroutine of its own, until the step or the connection ends. It
-// becomes the connection to write to.
+// receive reads frames from a connection in its own goroutine, until the step or the connection
+// ends. Messages to the step go to this connection from now on.
 func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 	s.conn = conn
 	to := make(chan arrival)
 	go func() {
 		for {
 			f, err := conn.Read()
-			f.Data = append([]byte(nil), f.Data...) // Read reuses its buffer
+			f.Data = append([]byte(nil), f.Data...) // the next Read overwrites its buffer
 			to <- arrival{f, err}
 			if err != nil || f.Kind == stream.End {
 				return
@@ -345,8 +343,8 @@ func (s *stepRun) receive(conn *stream.Conn) <-chan arrival {
 	return to
 }
 
-// take handles a frame. received counts output by node, whichever task wrote it: after a new
-// connection each node's output goes on from there.
+// take handles one frame. received counts output for each node, over all its tasks; a new
+// connection resumes each node's output at that count.
 func (s *stepRun) take(f stream.Frame) error {
 	if n := f.Counts(); n > 0 && int(f.Task) < len(s.output.nodes) {
 		s.received[s.output.nodes[f.Task]] += n
@@ -371,7 +369,7 @@ func (s *stepRun) take(f stream.Frame) error {
 			return fmt.Errorf("the beginning of the step cannot be read: %w", err)
 		}
 		if s.begun {
-			return nil // it is repeated on every new connection
+			return nil // the signal is sent again on every new connection
 		}
 		s.begun, s.job = true, strconv.FormatInt(int64(b.Job), 10)
 		if s.waited && !s.quiet {
@@ -402,8 +400,8 @@ func (s *stepRun) take(f stream.Frame) error {
 	return nil
 }
 
-// acknowledged handles the step's word of how much input it has taken. On a new connection this is
-// where input goes on; later it says which bytes need not be kept.
+// acknowledged handles the node's report of how much input the step has read. On a new connection,
+// input resumes there; later reports release buffered input.
 func (s *stepRun) acknowledged(f stream.Frame) error {
 	offset, err := f.Offset()
 	if err != nil || s.input == nil {
@@ -416,8 +414,8 @@ func (s *stepRun) acknowledged(f stream.Frame) error {
 	return s.input.Taken(offset)
 }
 
-// taskEnded writes the rest of a task's output, and collects the task with others of its node that
-// failed alike.
+// taskEnded flushes the output of an ended task, and groups it with failed tasks of its node that
+// ended alike.
 func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	delete(s.running, task)
 	if err := s.output.flushTask(task); err != nil {
@@ -448,7 +446,7 @@ func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	return nil
 }
 
-// sayFailures prints the collected failures, a line for each node and way to fail.
+// sayFailures prints the collected failures, one line for each node and way to fail.
 func (s *stepRun) sayFailures() {
 	for _, f := range s.failed {
 		slices.Sort(f.tasks)
@@ -471,8 +469,8 @@ func signalText(n int) string {
 	return fmt.Sprintf("Unknown signal %d", n)
 }
 
-// ended returns the exit code after the end of the step: the worst of the tasks' and the step's
-// own. A step that was ended for a reason never counts as a success.
+// ended returns srun's exit code after the step: the highest of the tasks' codes and the step's
+// own. A step that Rota ended for a stated reason never counts as a success.
 func (s *stepRun) ended(ctx context.Context) error {
 	if !s.begun {
 		return s.notCreated(ctx, errors.New(s.end.Why))
@@ -491,7 +489,7 @@ func (s *stepRun) ended(ctx context.Context) error {
 	return exit.WithCode(code)
 }
 
-// notCreated turns the error of a request into Slurm's words for it.
+// notCreated puts the error of a request into Slurm's words.
 func (s *stepRun) notCreated(ctx context.Context, err error) error {
 	refused, denied := tool.Denied(err)
 	var own *exit.CodeError
@@ -514,21 +512,21 @@ func (s *stepRun) notCreated(ctx context.Context, err error) error {
 	return tool.ErrSaid
 }
 
-// attachPatience is how long srun tries to reach the step's node again, beyond the wait of each
-// request.
+// attachPatience is how long srun tries to reach the step's node again, not counting the wait
+// inside each request.
 const attachPatience = 10 * time.Minute
 
-// again replaces a lost connection, for example after a restart of the node's daemon. A begun step
-// is attached to; otherwise the request is sent again, and its key keeps a second step from
-// starting. It tries for attachPatience, or until a signal that would end a program.
+// again replaces a lost connection, for example after the node daemon was restarted. It attaches to
+// a begun step; otherwise it repeats the request, whose key keeps a second step from starting. It
+// stops trying after attachPatience, or at a terminating signal.
 func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signal) (*stream.Conn, error) {
-	_ = s.conn.Close() // it is lost
+	_ = s.conn.Close() // the connection is lost already
 	until := s.Now().Add(attachPatience)
 	for {
 		conn, err := s.reopen(ctx, signals)
 		var own *exit.CodeError
 		switch {
-		case err == nil || errors.As(err, &own): // own: a signal has ended srun
+		case err == nil || errors.As(err, &own): // own: a terminating signal ended srun
 			return conn, err
 		case (tool.IsUnreachable(err) || nodeIsAway(err)) && ctx.Err() == nil && !s.Now().After(until):
 		case !s.begun:
@@ -543,19 +541,19 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 	}
 }
 
-// nodeIsAway reports whether a controller could not reach the job's node. Its daemon may be
+// nodeIsAway reports whether a controller could not reach the job's node. The node daemon may be
 // restarting.
 func nodeIsAway(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Status == http.StatusBadGateway
 }
 
-// awayPause is the pause before the next try to reach a node.
+// awayPause is the pause between two tries to reach a node.
 const awayPause = 500 * time.Millisecond
 
-// reopen asks for the step once, or attaches to it once it has begun. The request runs in a
-// goroutine of its own, because it may wait for hours and signals must be handled meanwhile. A
-// signal that would end a program ends srun.
+// reopen sends the request once more, or attaches to the step if it has begun. The request runs in
+// its own goroutine: it may take hours, and srun must handle signals meanwhile. A terminating
+// signal ends srun.
 func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream.Conn, error) {
 	type answer struct {
 		conn *stream.Conn
@@ -569,7 +567,7 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	answers := make(chan answer, 1)
 	go func() {
 		conn, err := s.session.Stream(ctx, path, request)
-		if err != nil && s.awaitRun != nil && !s.begun { // perhaps the job did not run yet
+		if err != nil && s.awaitRun != nil && !s.begun { // the job may not have run yet
 			if err = s.awaitRun(ctx); err == nil {
 				conn, err = s.session.Stream(ctx, path, request)
 			}
@@ -584,14 +582,14 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 		case a := <-answers:
 			return a.conn, a.err
 		case sig := <-signals:
-			number, _ := sig.(syscall.Signal) // there are no others
+			number, _ := sig.(syscall.Signal) // every os.Signal here is a syscall.Signal
 			switch {
 			case endsStep(number) && !s.begun:
 				s.Infof("Cancelled pending step for job %s", s.job)
 			case endsStep(number):
 				s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
 			case !s.begun:
-				continue // no task exists yet that could get the signal
+				continue // no task exists yet, so the signal has no receiver
 			default:
 				s.Errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
 					unix.SignalName(number))
@@ -603,11 +601,11 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	}
 }
 
-// ackEvery is the number of bytes of a node's output for which one acknowledgement is sent.
+// ackEvery is the number of output bytes of a node that one acknowledgement covers.
 const ackEvery = 32 << 10
 
-// acknowledge tells the node how much of its output was written here. The node need not keep it any
-// more.
+// acknowledge tells the node how much of its output srun has written. The node may then drop that
+// output.
 func (s *stepRun) acknowledge(f stream.Frame) {
 	if f.Counts() == 0 || int(f.Task) >= len(s.output.nodes) {
 		return
@@ -616,27 +614,26 @@ func (s *stepRun) acknowledge(f stream.Frame) {
 	if n := s.received[node]; n >= s.acked[node]+ackEvery {
 		s.acked[node] = n
 		ack := stream.Number(n)
-		ack.Task = uint32(node) //nolint:gosec // it is an index
-		_ = s.conn.Write(ack)   // the next read meets a lost connection
+		ack.Task = uint32(node) //nolint:gosec // the index of a node fits 32 bits
+		_ = s.conn.Write(ack)   // the next read notices a lost connection
 	}
 }
 
-// endsStep reports whether a signal ends srun while no connection can carry it to the step.
+// endsStep reports whether a signal ends srun while no connection can carry the signal to the step.
 func endsStep(number syscall.Signal) bool {
 	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, number)
 }
 
-// interrupts has the times of the last Ctrl-C, and of the last one that was sent to the tasks.
+// interrupts holds the times of the last Ctrl-C, and of the last Ctrl-C that was sent to the tasks.
 type interrupts struct{ last, sent time.Time }
 
-// interruptPause is how soon a second Ctrl-C must follow to end the step.
+// interruptPause is the time within which a second Ctrl-C counts as a request to end the step.
 const interruptPause = time.Second
 
-// signalled handles a signal as Slurm does. The first Ctrl-C prints which tasks run; a second one
-// within a second goes to the tasks; a third one soon after kills them. Other signals go to the
-// tasks.
+// signalled handles a signal as Slurm does. The first Ctrl-C prints the running tasks; a second
+// within a second goes to the tasks; a third soon after kills them. Other signals go to the tasks.
 func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
-	number, _ := sig.(syscall.Signal) // there are no others
+	number, _ := sig.(syscall.Signal) // every os.Signal here is a syscall.Signal
 	if !s.begun && endsStep(number) {
 		s.interrupted = true
 		s.Infof("Cancelled pending step for job %s", s.job)
@@ -660,12 +657,12 @@ func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 		s.Infof("sending Ctrl-C to StepId=%s.%d", s.job, s.output.begun.Step)
 	}
 	s.interrupted = s.interrupted || endsStep(number) || number == syscall.SIGKILL
-	// An error is ignored: the reader of the connection meets it too.
+	// The error is ignored, because the reader of the connection notices it too.
 	_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte(unix.SignalName(number))})
 	return nil
 }
 
-// state returns a text with the tasks that run and the tasks that have ended.
+// state returns a text with the running and the ended tasks.
 func (s *stepRun) state() string {
 	var running, ended []int
 	for task := range s.output.nodes {
@@ -687,7 +684,7 @@ func (s *stepRun) state() string {
 	return strings.Join(parts, ", ")
 }
 
-// taskText names tasks.
+// taskText formats a list of task numbers.
 func taskText(tasks []int) string {
 	word := "tasks"
 	if len(tasks) == 1 {
@@ -696,8 +693,8 @@ func taskText(tasks []int) string {
 	return word + " " + hostlist.Numbers(tasks)
 }
 
-// watchSignals returns a channel with the signals that concern the step. SIGTTIN is ignored:
-// reading a terminal from the background then fails, and does not stop srun. SIGPIPE is ignored
+// watchSignals returns a channel of the signals that srun handles for its step. It ignores SIGTTIN,
+// so that reading a terminal in the background fails and does not stop srun. It ignores SIGPIPE
 // too, so that a write fails with EPIPE.
 func watchSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)

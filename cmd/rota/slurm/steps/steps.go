@@ -1,6 +1,6 @@
-// Package steps has the commands under Slurm's names that keep running beside their tasks. srun
-// starts a step of a job, or a step in an allocation of its own if it runs outside of a job. salloc
-// starts a shell in which srun starts steps. sattach watches a step.
+// Package steps has the Slurm commands that keep running while their tasks run. srun starts a step
+// of a job; outside of a job, it makes an allocation and runs the step in it. salloc starts a shell
+// in which srun starts steps. sattach shows the output of a running step.
 package steps
 
 import "github.com/rota-hpc/rota/cmd/rota/slurm/tool"

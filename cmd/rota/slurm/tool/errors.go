@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Words of Slurm, which clients look for.
+// Messages of Slurm that clients search for.
 const (
 	NoSuchJob    = "Invalid job id specified"
 	NotPermitted = "Access/permission denied"
@@ -19,25 +19,25 @@ const (
 	noController = "Unable to contact slurm controller (connect failure)"
 )
 
-// ErrSaid ends a command that has said what was wrong.
+// ErrSaid ends a command that has already printed its error.
 var ErrSaid = errors.New("the command has failed")
 
-// errHelp ends a command that was asked for help.
+// errHelp ends a command that has printed its help.
 var errHelp = errors.New("help")
 
-// LoadError is what Slurm says when a list cannot be had.
+// LoadError is Slurm's error for a list that could not be fetched.
 type LoadError struct {
-	What string // the call of Slurm's library
+	What string // name of the call in Slurm's library
 	Text string
 }
 
 // Error implements error.
 func (e *LoadError) Error() string { return e.Text }
 
-// NoJob is the error for a job that is not there.
+// NoJob is the error for an unknown job.
 var NoJob = &LoadError{"slurm_load_jobs", NoSuchJob}
 
-// LoadFailure is the error for a request that reads jobs.
+// LoadFailure is the error for a failed request that reads jobs.
 func LoadFailure(err error) error {
 	var said *LoadError
 	switch {
@@ -49,7 +49,7 @@ func LoadFailure(err error) error {
 	return &LoadError{"slurm_load_jobs", show.Clean(AsSlurm(err).Error())}
 }
 
-// HasEnded reports whether an error of a request is about a job that has ended.
+// HasEnded reports whether a request failed because its job has ended.
 func HasEnded(ctx context.Context, s *command.Session, ref string, err error) bool {
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Code != api.CodeWrongState {
@@ -59,8 +59,8 @@ func HasEnded(ctx context.Context, s *command.Session, ref string, err error) bo
 	return err == nil && j.Code.Final()
 }
 
-// Denied returns what Slurm says when a request was refused because of its caller, with the hint if there is
-// one. It reports whether it was.
+// Denied returns Slurm's message for a request that the caller may not make, with a hint if the
+// error has one. It returns false for other errors.
 func Denied(err error) (string, bool) {
 	var p *api.Problem
 	switch {
@@ -72,14 +72,14 @@ func Denied(err error) (string, bool) {
 	return NotPermitted, true
 }
 
-// IsUnreachable reports whether no controller has answered.
+// IsUnreachable reports whether the request failed because no controller answered.
 func IsUnreachable(err error) bool {
 	var nowhere *api.UnreachableError
 	var p *api.Problem
 	return errors.As(err, &nowhere) || errors.As(err, &p) && p.Code == api.CodeNoLeader
 }
 
-// AsSlurm returns an error of a request in Slurm's words, where a client may look for them.
+// AsSlurm puts the error of a request into Slurm's words if clients may search for them.
 func AsSlurm(err error) error {
 	var p *api.Problem
 	switch {
@@ -93,7 +93,7 @@ func AsSlurm(err error) error {
 	return withHint(err)
 }
 
-// SubmitError is the error for a submission that has failed, in Slurm's words behind those of a command.
+// SubmitError is the error for a failed submission: the command's words, then Slurm's.
 func SubmitError(words string, err error) error {
 	text := AsSlurm(err).Error()
 	var lost *api.UncertainError
@@ -103,11 +103,11 @@ func SubmitError(words string, err error) error {
 	return fmt.Errorf("%s: %s", words, text)
 }
 
-// withHint returns an error whose text has the hint of a command line that is not right, once.
+// withHint appends the usage hint to the error of a bad command line, once.
 func withHint(err error) error {
 	var usage *exit.UsageError
 	if errors.As(err, &usage) && usage.Hint != "" {
-		return fmt.Errorf("%s (%s)", err, usage.Hint) //nolint:errorlint // what is behind it has the hint again
+		return fmt.Errorf("%s (%s)", err, usage.Hint) //nolint:errorlint // the wrapped error has the hint already
 	}
 	return err
 }

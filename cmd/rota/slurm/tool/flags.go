@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags returns a set of flags that prints nothing by itself.
+// Flags returns a flag set that prints nothing by itself.
 func (t *Tool) Flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet(t.Name, pflag.ContinueOnError)
 	f.Usage = func() {}
@@ -20,8 +20,9 @@ func (t *Tool) Flags() *pflag.FlagSet {
 	return f
 }
 
-// Shortened returns the flag that begins with the name on a command line, as getopt_long(3) does.
-// If several flags or none begin so, it returns the name itself. Names in the program are whole.
+// Shortened returns the flag that a shortened name on a command line means, as getopt_long(3) does.
+// If no flag or several flags match, it returns the name unchanged. The program itself uses whole
+// names.
 func Shortened(f *pflag.FlagSet, name string) pflag.NormalizedName {
 	if f.Parsed() {
 		if fit := beginning(f, name); len(fit) == 1 {
@@ -31,8 +32,8 @@ func Shortened(f *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// beginning returns the flag with a name, or the flags whose names begin so. Two names of one flag
-// count once.
+// beginning returns the flag with this name, or all flags whose names start with it. Two names of
+// one flag count once.
 func beginning(f *pflag.FlagSet, name string) (fit []string) {
 	var values []pflag.Value
 	exact := false
@@ -50,8 +51,8 @@ func beginning(f *pflag.FlagSet, name string) (fit []string) {
 	return fit
 }
 
-// Parse reads flags. Others than those of the set are refused by name. An error ends the command, also
-// where it was asked for help and has given that.
+// Parse parses the flags of a command line. It refuses unknown flags by name. An error ends the
+// command; a request for help, which Parse prints, also returns an error.
 func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error) {
 	if f.Lookup("help") == nil {
 		f.Bool("help", false, "")
@@ -72,7 +73,7 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		len(beginning(f, unknown.GetSpecifiedName())) > 1:
 		return nil, fmt.Errorf("option --%s is ambiguous: it may stand for --%s", unknown.GetSpecifiedName(),
 			strings.Join(beginning(f, unknown.GetSpecifiedName()), ", --"))
-	case errors.Is(err, pflag.ErrHelp): // -h, where it means nothing else
+	case errors.Is(err, pflag.ErrHelp): // -h asks for help if the command has no flag -h
 		t.About("--help")
 		return nil, errHelp
 	case err != nil:
@@ -87,7 +88,7 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 	return f.Args(), nil
 }
 
-// ParseOptions is Parse for a command that takes options alone.
+// ParseOptions is Parse for a command that takes no arguments.
 func (t *Tool) ParseOptions(f *pflag.FlagSet, args []string) error {
 	rest, err := t.Parse(f, args)
 	if err == nil && len(rest) > 0 {
@@ -96,7 +97,7 @@ func (t *Tool) ParseOptions(f *pflag.FlagSet, args []string) error {
 	return err
 }
 
-// About answers a flag that asks for the version or for help. It reports whether it is one.
+// About handles flags that ask for the version or the help. It returns false for all other flags.
 func (t *Tool) About(flag string) bool {
 	switch flag {
 	case "-V", "--version":
@@ -109,14 +110,14 @@ func (t *Tool) About(flag string) bool {
 	return true
 }
 
-// Aliased gives an option other names.
+// Aliased gives a flag further names.
 func Aliased(f *pflag.FlagSet, name string, others ...string) {
 	for _, other := range others {
 		f.Var(f.Lookup(name).Value, other, "")
 	}
 }
 
-// SetFrom sets a flag to the value of a variable.
+// SetFrom sets a flag from an environment variable.
 func SetFrom(f *pflag.FlagSet, name, variable, value string) error {
 	if f.Lookup(name).Value.Type() == "bool" {
 		on, err := ReadSwitch(variable, value)
@@ -131,7 +132,7 @@ func SetFrom(f *pflag.FlagSet, name, variable, value string) error {
 	return nil
 }
 
-// ReadSwitch reads a variable that stands for a flag without a value.
+// ReadSwitch reads an environment variable that sets a switch.
 func ReadSwitch(variable, value string) (on bool, err error) {
 	switch strings.ToLower(value) {
 	case "1", "yes", "true":

@@ -9,14 +9,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// Warner prints the warnings about a script or command line of a name.
+// Warner returns a function that prints the warnings about a script or command line.
 func (t *Tool) Warner(name string) func(script.Problem) {
 	return func(p script.Problem) {
 		t.Notef("warning: %s", show.Clean(strings.Replace(oneLine(name, p), "warning: ", "", 1)))
 	}
 }
 
-// oneLine writes a problem of a script on one line: where it is, what it is, and what to do.
+// oneLine formats a problem of a script on one line: place, message and hint.
 func oneLine(name string, p script.Problem) string {
 	hint := p.Hint
 	p.Quote, p.Hint = "", ""
@@ -30,8 +30,8 @@ func oneLine(name string, p script.Problem) string {
 	return text
 }
 
-// Unreadable prints what is wrong with a script, if that is what the error is about, and returns the
-// error that ends the command.
+// Unreadable prints the problems of a script if the error holds any, and returns the error that
+// ends the command.
 func (t *Tool) Unreadable(err error) error {
 	var file *exit.FileError
 	if !errors.As(err, &file) {
@@ -40,7 +40,7 @@ func (t *Tool) Unreadable(err error) error {
 	return t.Refuse(file.Name, file.Problems)
 }
 
-// Refuse prints what is wrong with a script or a command line, and returns the error that ends the
+// Refuse prints the problems of a script or command line, and returns the error that ends the
 // command.
 func (t *Tool) Refuse(name string, problems script.Problems) error {
 	for _, p := range problems {

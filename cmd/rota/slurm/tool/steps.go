@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// BatchStep names the step that is a job's script or program itself. ExternStep names the step of
-// processes that were started beside it, by rota exec and rota shell.
+// BatchStep names the step that is the job's script or program itself. ExternStep names the step of
+// processes started by rota exec and rota shell.
 const (
 	BatchStep  = "batch"
 	ExternStep = "extern"
 )
 
-// CutStep splits 7.batch, 7.0 or 8_3.extern into a job and a step. Other words behind a dot name
-// groups of jobs.
+// CutStep splits names such as 7.batch, 7.0 or 8_3.extern into job and step. Other words after a
+// dot name groups of jobs.
 func CutStep(ref string) (job, step string) {
 	job, step, ok := strings.Cut(ref, ".")
 	if _, err := strconv.ParseUint(step, 10, 32); ok &&

@@ -1,5 +1,5 @@
-// Package tool has the common parts of all commands under Slurm's names. It reads flags, reaches
-// the controllers, and reports errors in Slurm's words.
+// Package tool has the common parts of the commands with Slurm's names. It parses flags, connects
+// to the controllers, and reports errors in Slurm's words.
 package tool
 
 import (
@@ -17,39 +17,40 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Release is the version of Slurm whose command lines and JSON these are. Clients read it.
+// Release is the version of Slurm whose command lines and JSON Rota imitates. Clients read this
+// version.
 const Release = "24.11.0"
 
 // Failed is the exit code for every failure, as in Slurm.
 const Failed = 1
 
-// Tool is one call of a command under one of Slurm's names, which is the Name of its Env.
+// Tool is one run of a Slurm command; the Name of its Env is the command's name.
 type Tool struct {
 	*command.Env
-	Args []string // behind the name
+	Args []string // arguments after the name
 	Submitter
 	help string
 
-	Inspect func(*pflag.FlagSet) // gets the flags of the command, which then does nothing; nil: none
+	Inspect func(*pflag.FlagSet) // gets the command's flags, and the command does nothing else
 }
 
-// Command is a command under one of Slurm's names.
+// Command is a command with one of Slurm's names.
 type Command struct {
 	Does func(ctx context.Context, t *Tool, args []string) error
-	Help string // what it knows, in a line; "": its manual page says it
+	Help string // one line about the command; "": see the manual page
 }
 
-// Commands are commands by their names.
+// Commands maps names to commands.
 type Commands map[string]Command
 
-// Submitter does what commands of rota do with jobs that they have submitted.
+// Submitter lets these commands submit jobs in the way of rota's own commands.
 type Submitter struct {
 	// Await waits until a job has ended. It returns the job's exit code as an [exit.CodeError].
 	Await func(context.Context, *command.Session, model.JobID) error
 }
 
-// Run carries out a command line and returns its exit code. Its first word is the name of the
-// command, or a path that ends in it. Run prints errors itself.
+// Run runs a command line and returns its exit code. The first word is the command's name, or a
+// path that ends in it. Run prints errors itself.
 func (c Commands) Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
 	own := *env
 	own.Name = filepath.Base(args[0])
@@ -74,21 +75,21 @@ func (c Commands) Run(ctx context.Context, args []string, env *command.Env, does
 	return Failed
 }
 
-// Errorf prints an error as Slurm does.
+// Errorf prints an error in Slurm's format.
 func (t *Tool) Errorf(format string, args ...any) {
 	fmt.Fprintf(t.Stderr, t.Name+": error: "+format+"\n", args...)
 }
 
-// Infof prints a message as Slurm does.
+// Infof prints a message in Slurm's format.
 func (t *Tool) Infof(format string, args ...any) {
 	fmt.Fprintf(t.Stderr, t.Name+": "+format+"\n", args...)
 }
 
-// Connect returns a session with the controllers of the default address.
+// Connect returns a session with the controllers at the default address.
 func (t *Tool) Connect() (*command.Session, error) { return t.DialAt("", "") }
 
-// ConnectFor returns a session with the cluster that --clusters names, and the cluster's name if it names
-// any.
+// ConnectFor returns a session with the cluster that --clusters names; the name is "" if the flag
+// is unset.
 func (t *Tool) ConnectFor(ctx context.Context, clusters string) (*command.Session, string, error) {
 	session, err := t.Connect()
 	if err != nil || clusters == "" {
@@ -98,8 +99,8 @@ func (t *Tool) ConnectFor(ctx context.Context, clusters string) (*command.Sessio
 	return session, cluster, err
 }
 
-// ClusterName returns the name of the cluster, and refuses others than that which is wanted: "" and all
-// stand for any.
+// ClusterName returns the cluster's name and refuses a wrong one; "" and "all" accept every
+// cluster.
 func ClusterName(ctx context.Context, s *command.Session, wanted string) (string, error) {
 	name, err := s.InCluster(ctx, cmp.Or(wanted, "all"))
 	var other *exit.UsageError

@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// linkTimeout bounds how long one end waits for the other one to prove itself.
+// linkTimeout bounds how long one end waits for the other end to authenticate.
 const linkTimeout = 10 * time.Second
 
-// Address is where a server listens, and the secret by which it and its processes know each other. As a
-// text it is an environment variable of the processes.
+// Address is where a server listens, and the secret that authenticates the server and its processes
+// to each other. Its text form is an environment variable of the processes.
 type Address struct {
-	Hosts  []string // that may be the machine's, as seen from others
+	Hosts  []string // addresses of this machine, as other machines see it
 	Port   int
 	Secret string
 }
 
-// String writes the address.
+// String returns the text form.
 func (a Address) String() string {
 	return fmt.Sprintf("%s/%d/%s", a.Secret, a.Port, strings.Join(a.Hosts, ","))
 }
 
-// ParseAddress reads what String has written.
+// ParseAddress parses the text form that String returns.
 func ParseAddress(text string) (Address, error) {
 	parts := strings.SplitN(text, "/", 3)
 	if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
@@ -43,7 +43,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Hosts: strings.Split(parts[2], ","), Port: int(port), Secret: parts[0]}, err
 }
 
-// proof shows that one end knows the secret.
+// proof returns a message that only an end with the secret can make.
 func (a Address) proof(words ...string) string {
 	h := hmac.New(sha256.New, []byte(a.Secret))
 	h.Write([]byte(strings.Join(words, " ")))
@@ -52,7 +52,7 @@ func (a Address) proof(words ...string) string {
 
 func nonce() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails
+	rand.Read(b[:]) // rand.Read never fails
 	return hex.EncodeToString(b[:])
 }
 
@@ -61,15 +61,15 @@ type Listener struct {
 	Address
 	listen net.Listener
 	server *Server
-	begun  chan struct{} // closed when server is set
+	begun  chan struct{} // closed once server is set
 	mu     sync.Mutex
-	taken  map[int]bool // ranks
+	taken  map[int]bool // connected ranks
 	conns  map[net.Conn]bool
 	ends   sync.WaitGroup
 }
 
-// Listen accepts processes from anywhere in the network that know the secret. They wait until Begin is
-// called. Close ends it.
+// Listen accepts processes that know the secret, from anywhere in the network. They wait until
+// Begin is called. Close closes the listener.
 func Listen() (*Listener, error) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -79,20 +79,20 @@ func Listen() (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
+	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // the listener is a TCP listener
 	ln := &Listener{Address: Address{hosts, port, nonce()}, listen: l, begun: make(chan struct{}), taken: map[int]bool{},
 		conns: map[net.Conn]bool{}}
 	ln.ends.Go(ln.accept)
 	return ln, nil
 }
 
-// Begin has a server answer the processes. It is called once.
+// Begin lets a server answer the processes. It must be called once.
 func (l *Listener) Begin(s *Server) {
 	l.server = s
 	close(l.begun)
 }
 
-// hosts lists the machine's addresses, those first that other machines know.
+// hosts lists this machine's addresses, those that other machines can reach first.
 func hosts() ([]string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -112,8 +112,7 @@ func hosts() ([]string, error) {
 	return append(far, near...), nil
 }
 
-// maxStrangers bounds how many connections may be open at once whose other end has not yet proved that
-// it is a process of the program.
+// maxStrangers bounds the number of open connections that have not authenticated yet.
 const maxStrangers = 256
 
 func (l *Listener) accept() {
@@ -121,7 +120,7 @@ func (l *Listener) accept() {
 	for {
 		conn, err := l.listen.Accept()
 		if err != nil {
-			return // it was closed
+			return // the listener was closed
 		}
 		strangers <- struct{}{}
 		if !l.keep(conn) {
@@ -132,7 +131,7 @@ func (l *Listener) accept() {
 			rank, err := l.welcome(conn)
 			<-strangers
 			if err == nil {
-				_ = l.server.Serve(rank, conn) // the process sees that its connection has ended
+				_ = l.server.Serve(rank, conn) // the process notices the closed connection
 			}
 		})
 	}
@@ -156,7 +155,7 @@ func (l *Listener) drop(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Close ends the connections with all processes.
+// Close closes the connections to all processes.
 func (l *Listener) Close() {
 	_ = l.listen.Close()
 	l.mu.Lock()
@@ -168,7 +167,8 @@ func (l *Listener) Close() {
 	l.ends.Wait()
 }
 
-// welcome checks that the other end knows the secret, proves that this one does, and returns its rank.
+// welcome verifies that the other end knows the secret, proves that this end does, and returns the
+// rank of the process.
 func (l *Listener) welcome(conn net.Conn) (int, error) {
 	if err := conn.SetDeadline(time.Now().Add(linkTimeout)); err != nil {
 		return 0, err
@@ -206,7 +206,7 @@ func (l *Listener) welcome(conn net.Conn) (int, error) {
 	return rank, errors.Join(err, conn.SetDeadline(time.Time{}))
 }
 
-// readWord reads a line of at most 200 bytes, and nothing behind it.
+// readWord reads one line of at most 200 bytes, and no byte beyond it.
 func readWord(r io.Reader) (string, error) {
 	var line []byte
 	for len(line) < 200 {
@@ -222,8 +222,8 @@ func readWord(r io.Reader) (string, error) {
 	return "", bufio.ErrBufferFull
 }
 
-// Dial connects a process with its server, and returns how many ranks there are. It tries all hosts of
-// the address at once.
+// Dial connects a process to its server, and returns the number of ranks. It tries all hosts of the
+// address at once.
 func (a Address) Dial(ctx context.Context, rank int) (conn *net.TCPConn, size int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -259,14 +259,14 @@ func (a Address) Dial(ctx context.Context, rank int) (conn *net.TCPConn, size in
 	return nil, 0, err
 }
 
-// greet connects to one host, and has it prove that it is the server.
+// greet connects to one host and verifies that it is the server.
 func (a Address) greet(ctx context.Context, host string, rank int) (*net.TCPConn, int, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(a.Port)))
 	if err != nil {
 		return nil, 0, err
 	}
-	conn := c.(*net.TCPConn) //nolint:forcetypeassert // it was asked for TCP
+	conn := c.(*net.TCPConn) //nolint:forcetypeassert // the dialled network is TCP
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	size, err := a.introduce(conn, rank)
 	if !stop() || err != nil {

@@ -1,4 +1,4 @@
-//nolint:misspell // the protocols have words of their own
+//nolint:misspell // the protocols have their own spelling
 package pmi
 
 import (
@@ -11,25 +11,25 @@ import (
 	"sync"
 )
 
-// Server is the table of one MPI program.
+// Server keeps the key-value table of one MPI program and answers its processes.
 type Server struct {
 	name  string
-	nodes []int // of each rank
+	nodes []int // node of each rank
 	abort func(rank int, why string)
 
 	mu      sync.Mutex
 	table   map[string]string
-	bytes   int                 // of the table
-	local   []map[string]string // of each node
-	changed sync.Cond           // something was put, or a process is gone
-	waiting []func()            // answers to those that wait for all others
+	bytes   int                 // size of the table
+	local   []map[string]string // table of each node
+	changed sync.Cond           // a value was stored, or a process has left
+	waiting []func()            // replies to the processes that wait in the barrier
 }
 
-// maxTable is how many bytes the table may have.
+// maxTable bounds the size of the table in bytes.
 const maxTable = 256 << 20
 
-// NewServer returns the table of a program, whose ranks run on these nodes. abort is called when a
-// process wants all to be ended.
+// NewServer returns the server of a program; nodes has the node of each rank. abort is called when
+// a process asks to end the whole program.
 func NewServer(name string, nodes []int, abort func(rank int, why string)) *Server {
 	s := &Server{name: name, nodes: nodes, abort: abort, table: map[string]string{"PMI_process_mapping": mapping(nodes)}}
 	for _, n := range nodes {
@@ -41,8 +41,8 @@ func NewServer(name string, nodes []int, abort func(rank int, why string)) *Serv
 	return s
 }
 
-// mapping says which ranks are on which node: (vector,(0,2,3)) are two nodes from node 0 on, with three
-// ranks each.
+// mapping describes which ranks run on which node: (vector,(0,2,3)) means three ranks on each of
+// two nodes, from node 0 on.
 func mapping(nodes []int) string {
 	type run struct{ first, count, ranks int }
 	var runs []run
@@ -66,24 +66,25 @@ func mapping(nodes []int) string {
 	return "(vector" + b.String() + ")"
 }
 
-// process is the connection with one rank.
+// process is the connection to one rank.
 type process struct {
 	*Server
 	rank  int
 	in    *bufio.Reader
 	out   io.Writer
 	write sync.Mutex
-	two   bool // it speaks PMI-2
-	done  bool // it has said that it is over
+	two   bool // it uses PMI-2
+	done  bool // it has sent finalize
 
-	gone  bool // it is not connected any more; with the lock of the server
-	waits int  // how often it has waited for a value of its node
+	gone  bool // its connection is closed; guarded by the server's lock
+	waits int  // number of its pending reads of node-local values
 }
 
-// maxWaits is how often a process may wait for a value of its node.
+// maxWaits bounds the pending reads of node-local values of one process.
 const maxWaits = 1024
 
-// Serve answers one process until it is over. The error says what it did wrong.
+// Serve answers one process until its connection ends. The error describes a violation of the
+// protocol by the process.
 func (s *Server) Serve(rank int, conn io.ReadWriter) error {
 	p := &process{Server: s, rank: rank, in: bufio.NewReader(conn), out: conn}
 	defer func() {
@@ -164,7 +165,7 @@ func (p *process) answer(m message) error {
 	return fmt.Errorf("%q is not supported", m.get("cmd")+m.get("mcmd"))
 }
 
-// init agrees on a version.
+// init negotiates the version of the protocol.
 func (p *process) init(m message) error {
 	version := m.get("pmi_version")
 	if version != "1" && version != "2" {
@@ -204,9 +205,9 @@ func (p *process) answer2(m message) error {
 			if p.waits++; p.waits > maxWaits {
 				return fmt.Errorf("it waits for values of its node more than %d times", maxWaits)
 			}
-			go func() { // the process may go on in another thread
+			go func() { // another thread of the process may continue meanwhile
 				if value, found := p.getLocal(m.get("key"), true); found {
-					_ = p.say(append(append(reply, lookedUp(value, true)...), good)) // its reader hears that it is gone
+					_ = p.say(append(append(reply, lookedUp(value, true)...), good)) // its reader notices a failure
 				}
 			}()
 			return nil
@@ -234,7 +235,7 @@ func (p *process) answer2(m message) error {
 
 func isTrue(text string) bool { return strings.EqualFold(text, "true") }
 
-// result says whether something was done.
+// result replies whether a request succeeded.
 func result(err error) message {
 	if err != nil {
 		return message{{"rc", "1"}, {"errmsg", err.Error()}}
@@ -262,7 +263,7 @@ func (s *Server) put(key, value string) error {
 	return s.store(s.table, key, value)
 }
 
-// store puts a value into a table. The lock is held.
+// store stores a value in a table. The caller holds the lock.
 func (s *Server) store(table map[string]string, key, value string) error {
 	size := len(key) + len(value)
 	switch {
@@ -283,7 +284,8 @@ func (p *process) putLocal(key, value string) error {
 	return p.store(p.local[p.nodes[p.rank]], key, value)
 }
 
-// getLocal returns a value of the process's node. It may wait until there is one.
+// getLocal replies with a value from the table of the process's node. It may wait until another
+// process stores the value.
 func (p *process) getLocal(key string, wait bool) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -296,10 +298,10 @@ func (p *process) getLocal(key string, wait bool) (string, bool) {
 	}
 }
 
-// meet answers when all processes have come so far.
+// meet is the barrier: it replies when all processes have called it.
 func (p *process) meet(reply message) error {
 	p.mu.Lock()
-	p.waiting = append(p.waiting, func() { _ = p.say(reply) }) // of a process that is gone its reader hears
+	p.waiting = append(p.waiting, func() { _ = p.say(reply) }) // its reader notices a failed write
 	var ready []func()
 	if len(p.waiting) == len(p.nodes) {
 		ready, p.waiting = p.waiting, nil
@@ -311,7 +313,7 @@ func (p *process) meet(reply message) error {
 	return nil
 }
 
-// word writes a text without blanks, as a value of PMI-1 has it.
+// word replaces blanks, which values of PMI-1 cannot contain.
 func word(text string) string { return strings.ReplaceAll(text, " ", "_") }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,6 @@
-// Package pmi is the process manager's end of PMI, by which the processes of an MPI program find
-// each other. They put their addresses into a common table, and wait for each other. It speaks the
-// text protocols of PMI-1 and PMI-2.
+// Package pmi is the process manager's side of PMI, through which the processes of an MPI program
+// find each other. The processes store their addresses in a common table and meet in a barrier. It
+// speaks the text protocols of PMI-1 and PMI-2.
 package pmi
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Bounds of what processes may send. Those of names, keys and values are told to them.
+// Limits on messages of processes. The processes are told the limits of names, keys and values.
 const (
 	maxName, maxKey, maxValue = 256, 64, 1024
 	maxMessage                = 1 << 16 // bytes of one message
 )
 
-// pair is one NAME=VALUE of a message.
+// pair is one NAME=VALUE pair of a message.
 type pair struct{ name, value string }
 
-// message is what one end tells the other: a command and its values, in order.
+// message is a command with its values, in order.
 type message []pair
 
-// get returns the value of a name, "" for none.
+// get returns the value for a name, or "".
 func (m message) get(name string) string {
 	for _, p := range m {
 		if p.name == name {
@@ -34,14 +34,14 @@ func (m message) get(name string) string {
 	return ""
 }
 
-// command is what the message asks for.
+// command returns the name of the message's command.
 func (m message) command() string { return m.get("cmd") }
 
-// errTooLong ends the connection with a process that sends more than a message may have.
+// errTooLong ends the connection to a process that sends an overlong message.
 var errTooLong = fmt.Errorf("a message has more than %d bytes", maxMessage)
 
-// readLine reads a message of PMI-1: pairs with blanks between them, in a line. A value has no blanks,
-// but that of the last pair may.
+// readLine reads a message of PMI-1: one line of pairs separated by blanks. Only the value of the
+// last pair may contain blanks.
 func readLine(r *bufio.Reader) (message, error) {
 	var line []byte
 	for {
@@ -69,7 +69,7 @@ func parseLine(line string) (message, error) {
 			return nil, fmt.Errorf("%q is no NAME=VALUE", rest)
 		}
 		value, next, _ := strings.Cut(after, " ")
-		if name == "value" { // it goes on to the end of the line
+		if name == "value" { // this value extends to the end of the line
 			value, next = after, ""
 		}
 		m = append(m, pair{name, value})
@@ -81,7 +81,7 @@ func parseLine(line string) (message, error) {
 	return m, nil
 }
 
-// line writes a message of PMI-1.
+// line formats a message of PMI-1.
 func (m message) line() []byte {
 	var b []byte
 	for i, p := range m {
@@ -93,11 +93,11 @@ func (m message) line() []byte {
 	return append(b, '\n')
 }
 
-// lengthDigits is how many digits the length in front of a message of PMI-2 has.
+// lengthDigits is the number of digits of the length field that starts a PMI-2 message.
 const lengthDigits = 6
 
-// readBlock reads a message of PMI-2: its length, and pairs that end in a semicolon. One that belongs to
-// a value is written twice.
+// readBlock reads a message of PMI-2: its length, then pairs that each end in a semicolon. A
+// doubled semicolon stands for a semicolon in a value.
 func readBlock(r io.Reader) (message, error) {
 	var head [lengthDigits]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -146,7 +146,7 @@ func parseBlock(text string) (message, error) {
 	return m, nil
 }
 
-// block writes a message of PMI-2.
+// block formats a message of PMI-2.
 func (m message) block() []byte {
 	var b strings.Builder
 	for _, p := range m {
