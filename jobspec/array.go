@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Param is one parameter of an array's element and its value.
+// Param is a parameter of an array element, with its value.
 type Param struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Span is the ordinals from First to Last, both included.
+// Span is the ordinals from First to Last, inclusive.
 type Span struct{ First, Last int }
 
-// Elements is an array prepared for many look-ups. The ordinal numbers elements from 0 without
-// gaps. The index is the number that the user gave, and differs from the ordinal in an array made
-// of [Array.Indices].
+// Elements is an index of an array's elements for many look-ups. The ordinal numbers elements from
+// 0 without gaps. The index is the number that the user wrote; the two differ in an array with
+// [Array.Indices].
 type Elements struct {
 	array *Array
 	runs  Indices // nil: index and ordinal are the same
-	base  []int   // ordinal of each run's first index
+	base  []int   // ordinal of the first index of each run
 	len   int
 }
 
-// Elements prepares the array for look-ups. An array that breaks a rule has no elements.
+// Elements builds the index of the array. An invalid array has no elements.
 func (a *Array) Elements() Elements {
 	e := Elements{array: a}
 	switch {
@@ -50,8 +50,8 @@ func (a *Array) Elements() Elements {
 	return e
 }
 
-// combinations returns the product of the axes, at most one more than [MaxElements], so that it
-// cannot overflow.
+// combinations returns the product of the axes' lengths, capped at [MaxElements] + 1 to prevent
+// overflow.
 func (a *Array) combinations() int {
 	n := 1
 	for _, axis := range a.Matrix {
@@ -65,7 +65,8 @@ func (a *Array) combinations() int {
 	return n
 }
 
-// Len returns how many elements the array has. For several questions ask [Array.Elements] once.
+// Len returns the number of elements of the array. Callers with several questions should use
+// [Array.Elements] once.
 func (a *Array) Len() int { return a.Elements().Len() }
 
 // Index returns the index of the element with an ordinal, -1 if there is none.
@@ -90,7 +91,7 @@ func (a *Array) Names() []string {
 	return names
 }
 
-// Len returns how many elements there are.
+// Len returns the number of elements.
 func (e Elements) Len() int { return e.len }
 
 // Index returns the index of the element with an ordinal, -1 if there is none.
@@ -105,7 +106,7 @@ func (e Elements) Index(ordinal int) int {
 	return e.runs[i].First + (ordinal-e.base[i])*e.runs[i].Step
 }
 
-// runOf returns the position of the run that holds an ordinal.
+// runOf returns the position of the run that contains an ordinal.
 func (e Elements) runOf(ordinal int) int { return sort.SearchInts(e.base, ordinal+1) - 1 }
 
 // Ordinal returns the ordinal of the element with an index, -1 if there is none.
@@ -117,7 +118,8 @@ func (e Elements) Ordinal(index int) int {
 	return n
 }
 
-// place returns how many elements have a lower index, and whether one has this.
+// place returns the number of elements with a lower index, and whether the index belongs to an
+// element.
 func (e Elements) place(index int) (int, bool) {
 	if e.runs == nil {
 		return min(max(index, 0), e.len), index >= 0 && index < e.len
@@ -151,8 +153,9 @@ func (e Elements) Params(ordinal int) []Param {
 	return params
 }
 
-// Text writes the indices of some elements in the shortest form: 0-98:2,200. The spans ascend and
-// do not overlap. Its cost depends on the spans and runs, not on the elements.
+// Text formats the indices of some elements in the shortest form: 0-98:2,200. The spans ascend and
+// do not overlap. The cost grows with the numbers of spans and runs, not with the number of
+// elements.
 func (e Elements) Text(spans []Span) string {
 	var out Indices
 	for _, s := range spans {
@@ -175,8 +178,8 @@ func (e Elements) Text(spans []Span) string {
 }
 
 // Select finds the elements with the indices in a text, in any order, such as 4-9 of job 123_[4-9].
-// It returns their ordinals as ascending spans and how many of the named indices the array does not
-// have. The error is an *[IndicesError].
+// It returns their ordinals as ascending spans, and the number of indices that the array lacks. The
+// error is an *[IndicesError].
 func (e Elements) Select(indices string) (spans []Span, missing int, err error) {
 	runs, err := parseAnyOrder(unbracket(indices))
 	if err != nil {
@@ -201,7 +204,7 @@ func (e Elements) Select(indices string) (spans []Span, missing int, err error) 
 	return spans, missing, nil
 }
 
-// addSpan adds a span behind the others, joined with the last if they touch.
+// addSpan appends a span, and merges it with the last one if they touch.
 func addSpan(spans []Span, s Span) []Span {
 	if s.Last < s.First {
 		return spans
@@ -213,8 +216,8 @@ func addSpan(spans []Span, s Span) []Span {
 	return append(spans, s)
 }
 
-// ParseSlurmArray reads what sbatch takes as --array: indices in any order, and %N for at most N
-// elements at once, as in 0-99:2%8. The error is an *[IndicesError].
+// ParseSlurmArray parses the value of sbatch --array: indices in any order, and %N for at most N
+// running elements, as in 0-99:2%8. The error is an *[IndicesError].
 func ParseSlurmArray(text string) (*Array, error) {
 	indices, limit, limited := strings.Cut(text, "%")
 	runs, err := parseAnyOrder(unbracket(indices))
@@ -232,7 +235,7 @@ func ParseSlurmArray(text string) (*Array, error) {
 	return a, nil
 }
 
-// unbracket removes a pair of brackets around a text.
+// unbracket removes the brackets around a text.
 func unbracket(text string) string {
 	if inner, ok := strings.CutPrefix(text, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); ok {
@@ -242,13 +245,14 @@ func unbracket(text string) string {
 	return text
 }
 
-// parseAnyOrder reads indices in any order. It returns each once, in ascending order.
+// parseAnyOrder parses indices in any order. It returns them in ascending order without
+// repetitions.
 func parseAnyOrder(text string) (Indices, error) {
 	runs, err := ParseIndices(text)
 	if err == nil {
 		return runs, nil
 	}
-	bad := err.(*IndicesError) //nolint:errorlint // ParseIndices returns no other
+	bad := err.(*IndicesError) //nolint:errorlint // ParseIndices returns no other type of error
 	if bad.Code != CodeIndexOrder || bad.Why == "goes down" {
 		return nil, err
 	}

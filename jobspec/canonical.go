@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Canonical returns the job's JSON with its defaults filled in. Jobs that ask for the same have the
+// Canonical returns the job's JSON with defaults filled in. Two jobs with the same meaning have the
 // same JSON. It does not change j.
 func (j *Job) Canonical() ([]byte, error) {
 	full, err := j.Clone()
@@ -18,8 +18,8 @@ func (j *Job) Canonical() ([]byte, error) {
 	return json.Marshal(full)
 }
 
-// Version returns the hash of what the job asks for, in 64 hexadecimal digits. Host and directory
-// of the submission do not count.
+// Version returns a hash of the job's content, in 64 hexadecimal digits. Host and directory of the
+// submission are left out.
 func (j *Job) Version() (string, error) {
 	bare := *j
 	bare.SubmitDir, bare.SubmitHost = "", ""

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// test returns the function that decides whether a constraint holds for a value. The constraint is
-// plain, and has the operands that its operator takes.
+// test returns a function that reports whether a constraint holds for a value. The constraint must
+// be plain, with the operands that its operator takes.
 func (c Constraint) test(kind string) (func(fact) bool, error) {
 	switch c.Operator {
 	case "is_set":
@@ -38,7 +38,7 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 	return c.glob()
 }
 
-// among tests for equality with one of the operands.
+// among compares for equality with any of the operands.
 func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
 	if kind == "text" || kind == "label" {
 		list := c.operands()
@@ -55,8 +55,8 @@ func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
 	return func(f fact) bool { return slices.Contains(list, f.number) == want }, nil
 }
 
-// ordered compares by size. A label is read as the operand is, as a number or a size. The
-// constraint does not hold for a label that cannot be read so.
+// ordered compares by size. The label is parsed in the operand's type: a number or a size. The
+// constraint does not hold for a label that cannot be parsed.
 func (c Constraint) ordered(kind string) (func(fact) bool, error) {
 	order := ordering(c.Operator)
 	switch kind {
@@ -107,7 +107,7 @@ func ordering(operator string) func(int) bool {
 	return func(n int) bool { return n == 0 }
 }
 
-// number reads an operand for an attribute that is a number or a size.
+// number parses an operand of a numeric or size attribute.
 func (c Constraint) number(kind, text string) (int64, error) {
 	if kind == "size" {
 		n, err := ParseSize(text)
@@ -123,8 +123,8 @@ func (c Constraint) number(kind, text string) (int64, error) {
 	return n, nil
 }
 
-// glob matches the whole value, regardless of case. A GPU model also matches by one of its words:
-// the driver says "NVIDIA H100 80GB HBM3", and users say H100.
+// glob matches the whole value and ignores case. A pattern for a GPU model may also match a single
+// word: the driver says "NVIDIA H100 80GB HBM3", users write H100.
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {
@@ -140,15 +140,15 @@ func (c Constraint) glob() (func(fact) bool, error) {
 
 func betweenWords(r rune) bool { return r == ' ' || r == '-' || r == '_' }
 
-// globPattern compiles a pattern of *, which is any text, and ?, which is any character.
+// globPattern compiles a glob: * is any text and ? any character.
 func globPattern(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("(?s)^" + globSigns.Replace(regexp.QuoteMeta(pattern)) + "$")
 }
 
 var globSigns = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
-// versions tests a value such as 550.54.15 against conditions such as ">= 550, < 600", all of which
-// must hold. A value that is no version does not hold.
+// versions tests a version such as 550.54.15 against conditions such as ">= 550, < 600"; all must
+// hold. A value that is no version does not hold.
 func (c Constraint) versions() (func(fact) bool, error) {
 	type bound struct {
 		order func(int) bool
@@ -187,7 +187,7 @@ func cutOperator(text string) (operator, rest string) {
 	return "=", text
 }
 
-// version is a list of numbers, and a suffix behind a hyphen: 550.54.15, 6.8.0-51-generic.
+// version is a list of numbers and a suffix after a hyphen: 550.54.15, 6.8.0-51-generic.
 type version struct {
 	numbers []int64
 	suffix  string
@@ -207,8 +207,8 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
-// compare orders versions by their numbers, then by their suffixes. A missing number is 0, and no
-// suffix comes first.
+// compare orders versions by their numbers, then by their suffixes. A missing number counts as 0,
+// and a version without suffix comes first.
 func (v version) compare(o version) int {
 	for i := range max(len(v.numbers), len(o.numbers)) {
 		if c := cmp.Compare(v.at(i), o.at(i)); c != 0 {

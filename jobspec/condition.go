@@ -17,20 +17,20 @@ type NodeFacts struct {
 	Cores     int64
 	Memory    Bytes
 	GPUs      int64
-	Models    []string // of each GPU that works
-	GPUMemory []Bytes  // of each GPU that works
+	Models    []string // of each working GPU
+	GPUMemory []Bytes  // of each working GPU
 	Labels    map[string]string
 }
 
 // nodeAttribute is a property of nodes that a constraint can test.
 type nodeAttribute struct {
 	name string                  // as in node.cores; node.label. stands for all labels
-	kind string                  // text, number, size, or label: a text that is compared as what the value looks like
-	get  func(*NodeFacts) []fact // for a label, of its key
+	kind string                  // text, number, size, or label (compared as the type of the operand)
+	get  func(*NodeFacts) []fact // values on a node; key is set for a label
 }
 
-// nodeAttributes are what constraints and affinities can test, in the order of the documentation. A
-// condition on GPUs must hold for every GPU of the node.
+// nodeAttributes are the attributes for constraints and affinities, in the order of the
+// documentation. A condition on GPUs must hold for every GPU of the node.
 var nodeAttributes = []nodeAttribute{
 	{"node.name", "text", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
 	{"node.cores", "number", func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}} }},
@@ -46,7 +46,7 @@ var nodeAttributes = []nodeAttribute{
 	{labelPrefix, "label", nil},
 }
 
-// AttributeNames lists the names of all attributes of nodes, with KEY for the key of a label.
+// AttributeNames lists the names of all node attributes; KEY stands for a label's key.
 func AttributeNames() []string {
 	names := attributeNames()
 	names[len(names)-1] += "KEY"
@@ -63,13 +63,13 @@ func attributeNames() []string {
 
 const labelPrefix = "node.label."
 
-// Operators of a constraint, in the order of the documentation.
+// Operators of constraints, in the order of the documentation.
 var operators = [...]string{"=", "!=", "<", "<=", ">", ">=", "regexp", "version", "in", "not_in", "glob", "is_set"}
 
-// maxOperand bounds the text of one constraint's values.
+// maxOperand bounds the length of a constraint's values in bytes.
 const maxOperand = 4096
 
-// badCondition returns why a constraint cannot be tested on any node, as a problem without a path.
+// badCondition returns why no node can be tested for a constraint, as a problem without a path.
 func badCondition(code, hint, format string, args ...any) error {
 	return Problem{Code: code, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -79,7 +79,7 @@ type Condition struct {
 	text  string
 	gets  func(*NodeFacts) []fact
 	holds func(fact) bool
-	every bool // a node without the attribute meets it too: the condition only rules values out
+	every bool // holds on a node without the attribute too, because the condition only excludes values
 }
 
 // fact is one value of an attribute.
@@ -98,7 +98,7 @@ func (c Constraint) Compile() (*Condition, error) {
 	if err := c.checkOperands(); err != nil {
 		return nil, err
 	}
-	if c.Operator == "is_set" && attribute.kind == "label" { // a feature, or several of which one is enough
+	if c.Operator == "is_set" && attribute.kind == "label" { // a feature, or alternatives
 		attribute.get = labels(strings.Split(strings.TrimPrefix(c.Attribute, labelPrefix), "|")...)
 	}
 	holds, err := c.test(attribute.kind)
@@ -110,8 +110,7 @@ func (c Constraint) Compile() (*Condition, error) {
 	}, nil
 }
 
-// plain returns the constraint in its normal form: without ${ }, with its operator, and with sorted
-// lists.
+// plain returns the normal form of the constraint: no ${ }, an explicit operator, sorted lists.
 func (c Constraint) plain() Constraint {
 	if name, ok := strings.CutPrefix(c.Attribute, "${"); ok {
 		c.Attribute = strings.TrimSuffix(name, "}")
@@ -127,7 +126,7 @@ func (c Constraint) plain() Constraint {
 	return c
 }
 
-// String writes the normal form of a constraint in one line.
+// String formats the normal form of a constraint in one line.
 func (c Constraint) String() string {
 	c = c.plain()
 	s := c.Attribute + " " + c.Operator
@@ -140,7 +139,7 @@ func (c Constraint) String() string {
 	return s
 }
 
-// ParseConstraint reads the output of [Constraint.String].
+// ParseConstraint parses the output of [Constraint.String].
 func ParseConstraint(text string) (Constraint, error) {
 	attribute, rest, _ := strings.Cut(text, " ")
 	operator, rest, more := strings.Cut(rest, " ")
@@ -176,7 +175,7 @@ func (c Constraint) operands() []string {
 	return []string{c.Value}
 }
 
-// checkOperands refuses an unknown operator, and values that do not go with the operator.
+// checkOperands refuses unknown operators, and values that do not fit the operator.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
 		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q",
@@ -203,7 +202,7 @@ func (c Constraint) checkOperands() error {
 // String returns the constraint as [Constraint.String] writes it.
 func (c *Condition) String() string { return c.text }
 
-// Holds reports whether the condition holds on a node. If a node lacks the attribute, only != and
+// Holds reports whether the condition holds on a node. On a node without the attribute, only != and
 // not_in hold.
 func (c *Condition) Holds(n *NodeFacts) bool {
 	facts := c.gets(n)
@@ -213,7 +212,7 @@ func (c *Condition) Holds(n *NodeFacts) bool {
 	return !slices.ContainsFunc(facts, func(f fact) bool { return !c.holds(f) })
 }
 
-// Has returns the values of the attribute on a node, as text.
+// Has returns a node's values of the attribute, as text.
 func (c *Condition) Has(n *NodeFacts) []string {
 	var values []string
 	for _, f := range c.gets(n) {
@@ -222,12 +221,12 @@ func (c *Condition) Has(n *NodeFacts) []string {
 	return values
 }
 
-// lookUp returns the attribute with a name.
+// lookUp returns the attribute with this name.
 func lookUp(name string) (nodeAttribute, error) {
 	key, isLabel := strings.CutPrefix(name, labelPrefix)
 	for _, a := range nodeAttributes {
 		switch {
-		case strings.ContainsAny(name, " \t\r\n"): // a constraint is kept as words of one line
+		case strings.ContainsAny(name, " \t\r\n"): // String writes a constraint as words of one line
 		case a.kind != "label" && a.name == name:
 			return a, nil
 		case a.kind == "label" && isLabel && key != "":
@@ -239,7 +238,7 @@ func lookUp(name string) (nodeAttribute, error) {
 	return nodeAttribute{}, badCondition(CodeAttribute, hint, "nodes have no attribute %q", name)
 }
 
-// labels returns what reads the labels of a node that have one of some keys.
+// labels returns a function that reads the node's label with one of the keys.
 func labels(keys ...string) func(*NodeFacts) []fact {
 	return func(n *NodeFacts) (facts []fact) {
 		for _, k := range keys {
@@ -252,7 +251,7 @@ func labels(keys ...string) func(*NodeFacts) []fact {
 }
 
 // distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node
-// are mostly alike.
+// are usually alike.
 func distinct[T comparable](values []T, make func(T) fact) []fact {
 	var facts []fact
 	for i, v := range values {

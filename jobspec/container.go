@@ -2,7 +2,7 @@ package jobspec
 
 import "strings"
 
-// SecretFile returns the path of a secret in the container, "" if a variable holds it.
+// SecretFile returns the path of a secret in the container; "" if the secret is in a variable.
 func (s *Secret) SecretFile() string {
 	if s.File != "" || s.Env != "" {
 		return s.File
@@ -10,10 +10,10 @@ func (s *Secret) SecretFile() string {
 	return SecretsDir + s.Name
 }
 
-// SecretsDir is the directory of a container that holds its secrets, in memory.
+// SecretsDir is the container's directory for secrets; it is kept in memory.
 const SecretsDir = "/run/rota/secrets/"
 
-// ReservedTargets are the directories of a container in which a job cannot mount anything, because
+// ReservedTargets are directories of a container where a job may not mount anything, because
 // programs or Rota need their content.
 func ReservedTargets() []string {
 	return []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}

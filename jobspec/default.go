@@ -2,7 +2,7 @@ package jobspec
 
 import "slices"
 
-// Defaults of settings that the cluster does not decide.
+// Defaults of settings that do not depend on the cluster.
 const (
 	DefaultPriority           = 50
 	DefaultGroup              = "main"
@@ -18,7 +18,7 @@ const (
 )
 
 // Default fills in the settings that do not depend on the cluster. Queue, account, class and time
-// limit stay as they are, because the queue decides them. A word that equals its default is
+// limit stay as they are, because the queue decides them. An explicit value equal to its default is
 // removed, which keeps records small. A second call changes nothing.
 func (j *Job) Default() {
 	fill(&j.Priority, DefaultPriority)
@@ -58,7 +58,7 @@ func (g *Group) Default() {
 	defaultConditions(g.Constraints, g.Affinities)
 	leader := g.leaderIndex()
 	for i := range g.Tasks {
-		if g.Exclusive { // it gets all memory of its node
+		if g.Exclusive { // the worker gets all memory of its node
 			orElse(&g.Tasks[i].Resources.Memory, DefaultMemoryPerCore)
 		}
 		g.Tasks[i].Default()
@@ -66,9 +66,9 @@ func (g *Group) Default() {
 	}
 }
 
-// UsualPerNode returns how many workers may share a node by default. That is all of them, so that
-// they take as few nodes as have room. A worker has a node for itself by default if its group gets
-// whole nodes, runs steps, or could not tell two workers on one node apart.
+// UsualPerNode returns how many workers of the group may share a node by default. By default all
+// may share, so that the group uses as few nodes as possible. A worker gets its own node if its
+// group gets whole nodes, runs steps, or cannot tell workers on one node apart.
 func (g *Group) UsualPerNode() int {
 	if !g.Loose() && (g.Exclusive || g.RunsSteps() || g.MeetsByHost()) {
 		return 1
@@ -76,14 +76,14 @@ func (g *Group) UsualPerNode() int {
 	return min(max(g.Most(), 1), MaxWorkers)
 }
 
-// MeetsByHost reports whether the workers find each other by torchrun's c10d, which knows them by host
-// name and process number. Both are alike for workers on one node.
+// MeetsByHost reports whether the workers find each other by torchrun's c10d, which identifies them
+// by host name and process id. Workers on one node have equal host names and process ids.
 func (g *Group) MeetsByHost() bool {
 	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return t.Launch != nil && t.Launch.Rdzv == "c10d" })
 }
 
-// leaderIndex returns the index of the leader: the main task with leader = true, or else the first
-// main task without leader = false.
+// leaderIndex returns the index of the leader: the main task with leader = true, or the first main
+// task without leader = false.
 func (g *Group) leaderIndex() int {
 	first := -1
 	for i := range g.Tasks {
@@ -107,8 +107,8 @@ func defaultConditions(constraints []Constraint, affinities []Affinity) {
 	}
 }
 
-// defaultArray fills in the settings of the array. A stop rule takes its goal from the task that
-// reports its metric.
+// defaultArray fills in the settings of the array. A stop rule without a goal takes the goal of the
+// task that reports its metric.
 func (j *Job) defaultArray() {
 	if j.Array == nil {
 		return
@@ -127,7 +127,7 @@ func (j *Job) defaultArray() {
 	j.Array = a
 }
 
-// Default fills in the settings of a task, except Leader, which depends on the other tasks.
+// Default fills in the settings of a task except Leader, which depends on the other tasks.
 func (t *Task) Default() {
 	orElse(&t.KillSignal, "SIGTERM")
 	orElse(&t.KillTimeout, DefaultKillTimeout)
@@ -142,8 +142,8 @@ func (t *Task) Default() {
 	}
 }
 
-// Default fills in one core, 4 GiB of memory for each core, and half of the memory for /dev/shm and
-// for /tmp.
+// Default fills in one core, 4 GiB of memory for each core, and half of the memory each for
+// /dev/shm and for /tmp.
 func (r *Resources) Default() {
 	orElse(&r.Cores, 1)
 	orElse(&r.Memory, Bytes(max(r.Cores, 1))*DefaultMemoryPerCore)
@@ -154,22 +154,22 @@ func (r *Resources) Default() {
 		g := *r.GPU
 		drop(&g.Vendor, "nvidia")
 		r.GPU = &g
-		if r.GPUs > 0 && g == (GPU{}) { // any will do
+		if r.GPUs > 0 && g == (GPU{}) { // an empty requirement: any GPU is suitable
 			r.GPU = nil
 		}
 	}
 }
 
-// Default fills in that the job waits for all jobs of the dependency.
+// Default fills in that the job waits for all jobs of the dependency, not for any.
 func (d *Dependency) Default() { orElse(&d.Match, "all") }
 
-// Default fills in that the policy reads both streams.
+// Default fills in that the policy reads stdout and stderr.
 func (p *LogPolicy) Default() { orElse(&p.Stream, "both") }
 
 // Default brings the constraint into its normal form.
 func (c *Constraint) Default() { *c = c.plain() }
 
-// Default fills in the settings of an array, except the goal of its stop rule, which depends on the
+// Default fills in the settings of an array except the goal of its stop rule, which depends on the
 // tasks.
 func (a *Array) Default() {
 	orElse(&a.Order, "index")
@@ -179,7 +179,7 @@ func (a *Array) Default() {
 // Default fills in the settings of a checkpoint.
 func (c *Checkpoint) Default() { orElse(&c.ExitCode, DefaultCheckpointExitCode) }
 
-// Default fills in the settings of retries.
+// Default fills in the settings of restarts.
 func (r *Restart) Default() {
 	orElse(&r.Delay, DefaultRestartDelay)
 	orElse(&r.Backoff, "exponential")
@@ -188,13 +188,13 @@ func (r *Restart) Default() {
 	fill(&r.ExcludeNode, true)
 }
 
-// Default fills in the settings of a mount, and removes slashes at the end of its paths.
+// Default fills in the settings of a mount, and removes trailing slashes from its paths.
 func (m *Mount) Default() {
 	orElse(&m.Type, "bind")
 	m.Source, m.Target = withoutSlash(m.Source), withoutSlash(m.Target)
 }
 
-// Default fills in the file of a secret, unless a variable holds it.
+// Default fills in the file of a secret that is not in a variable.
 func (s *Secret) Default() { s.File = s.SecretFile() }
 
 // Default fills in the settings of a log.
@@ -205,7 +205,7 @@ func (l *Log) Default() {
 	fill(&l.Keep, DefaultLogKeep)
 }
 
-// Default fills in how many processes a worker starts, and how they meet.
+// Default fills in the number of processes of a worker, and how they find each other.
 func (l *Launch) Default() {
 	orElse(&l.Type, "single")
 	switch {
@@ -230,8 +230,8 @@ func (j *Job) preemptionWithDefaults() *Preemption {
 	return &d
 }
 
-// UsualPreemption returns how the job is stopped by default. The signal depends on its launchers:
-// frameworks for Slurm take SIGUSR1 as the request to save and requeue.
+// UsualPreemption returns the default way to stop the job. Its signal depends on the launchers:
+// frameworks for Slurm save and requeue on SIGUSR1.
 func (j *Job) UsualPreemption() *Preemption {
 	signal := "SIGTERM"
 	for _, g := range j.Groups {
@@ -244,14 +244,14 @@ func (j *Job) UsualPreemption() *Preemption {
 	return &Preemption{Signal: signal, GracePeriod: DefaultGracePeriod}
 }
 
-// part is a pointer to a part of a job with defaults.
+// part is a pointer to a part of a job that has defaults.
 type part[T any] interface {
 	*T
 	Default()
 }
 
 // defaulted returns a copy of a part with its defaults filled in, or nil for nil. Copies of a job
-// share their parts, so a part is never changed in place.
+// share their parts, so a part is replaced and never changed in place.
 func defaulted[T any, P part[T]](p P) P {
 	if p == nil {
 		return nil
@@ -259,7 +259,7 @@ func defaulted[T any, P part[T]](p P) P {
 	return filled(p)
 }
 
-// filled is [defaulted] that makes a missing part.
+// filled is [defaulted], but creates a missing part.
 func filled[T any, P part[T]](p P) P {
 	next := P(new(T))
 	if p != nil {
@@ -277,14 +277,14 @@ func orElse[T comparable](field *T, value T) {
 	}
 }
 
-// drop removes a word that equals its default.
+// drop clears a field that equals its default.
 func drop(field *string, word string) {
 	if *field == word {
 		*field = ""
 	}
 }
 
-// fill points *field at value if it is nil.
+// fill points *field to value if it is nil.
 func fill[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value

@@ -1,23 +1,23 @@
 package jobspec
 
-// Elastic lets a group run with any number of workers in a range. It starts with the fewest, grows
-// into free capacity, and shrinks when other jobs need its capacity.
+// Elastic lets a group run with any number of workers in a range. The group starts with the fewest
+// workers, grows into free capacity, and shrinks when other jobs need its capacity.
 type Elastic struct {
 	Min        int `json:"min"`
 	Max        int `json:"max"`
-	MultipleOf int `json:"multiple_of,omitempty"` // default 1: the number of workers is always a multiple of it
-	// default MultipleOf: how many workers join at once, or a multiple of it
+	MultipleOf int `json:"multiple_of,omitempty"` // default 1: the number of workers is a multiple of it
+	// default MultipleOf: workers join in multiples of it
 	Step int `json:"step,omitempty"`
-	// restart (default): all workers are stopped, and the new number is started; signal: those that
-	// leave are stopped, the others go on
+	// restart (default): stop all workers and start the new number; signal: stop the leaving
+	// workers only
 	Resize string `json:"resize,omitempty"`
-	// default 300: time after a start without growth
+	// default 300: no growth for this time after a start
 	Cooldown  Seconds `json:"cooldown,omitempty"`
-	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: how long room was free before the group grows into it
+	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: time for which room must be free before growth
 }
 
-// Values of [Elastic.Resize]. Nothing but the state machine and the scheduler knows signal yet: nodes
-// cannot tell a program that it has another number of workers.
+// Values of [Elastic.Resize]. Only the state machine and the scheduler support signal so far: nodes
+// cannot tell a program its new number of workers.
 const (
 	ResizeRestart = "restart"
 	ResizeSignal  = "signal"

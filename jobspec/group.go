@@ -2,7 +2,8 @@ package jobspec
 
 import "strings"
 
-// Needs returns the groups that g waits for and under which condition: ok, any, failed or started.
+// Needs returns the groups that g waits for, and the condition for each: ok, any, failed or
+// started.
 func (g *Group) Needs() []GroupNeed {
 	var needs []GroupNeed
 	for _, text := range g.DependsOn {
@@ -15,7 +16,7 @@ func (g *Group) Needs() []GroupNeed {
 	return needs
 }
 
-// GroupNeed is a group to wait for, and the condition that it must reach.
+// GroupNeed is a group to wait for, and the condition that ends the wait.
 type GroupNeed struct{ Group, Condition string }
 
 // MainTasks returns the main tasks of all groups.

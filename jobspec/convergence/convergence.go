@@ -1,10 +1,10 @@
-// Package convergence classifies how far the training of a job has come, by the metric that the job
-// reports (SpeCon, Mao et al., 2020). A job that still learns fast is progressing. A job that slows
-// down is watched, and one that has slowed down further is converged.
+// Package convergence classifies a job's training progress by the metric that it reports (SpeCon,
+// Mao et al., 2020). A job that still learns fast is progressing, a job that slows down is watched,
+// and a job that has slowed down further is converged.
 //
-// The node that runs the job evaluates it, the controllers keep the class alone, and the simulator
-// uses the same [Meter]. A class says nothing about the quality of a model, and a job can make it
-// up. It may therefore move a job only among the jobs of its own account.
+// The job's node computes the class; the controllers store only the class; the simulator uses the
+// same [Meter]. A class says nothing about a model's quality, and a job can fake it. Therefore the
+// class only orders jobs of the same account.
 package convergence
 
 import (
@@ -12,10 +12,11 @@ import (
 	"slices"
 )
 
-// Class is the progress class of a job; "" is one whose class is not known.
+// Class is the progress class of a job; "" means unknown.
 type Class string
 
-// Classes, in the order in which a job takes them. From each it may return to Progressing.
+// Classes, in the order in which a job passes through them. A job may return from any of them to
+// Progressing.
 const (
 	Progressing Class = "progressing" // PC in the paper
 	Watching    Class = "watching"    // WC
@@ -25,12 +26,12 @@ const (
 // Classes lists them.
 var Classes = []Class{Progressing, Watching, Converged}
 
-// Known reports whether there is such a class.
+// Known reports whether c is one of the classes.
 func (c Class) Known() bool { return slices.Contains(Classes, c) }
 
-// Weight is the part of a node that a job of a class gets beside others of its account, in tenths
-// of a converged job's part: 20, 15 and 10 (2, 1.5 and 1 in the paper). A job that says nothing
-// counts as progressing.
+// Weight is a job's part of a node relative to other jobs of its account. It is in tenths of a
+// converged job's part: 20, 15 and 10 (2, 1.5 and 1 in the paper); a job without a class counts as
+// progressing.
 func (c Class) Weight() int64 {
 	switch c {
 	case Watching:
@@ -43,61 +44,61 @@ func (c Class) Weight() int64 {
 
 // Tunables are the numbers that steer the classes.
 type Tunables struct {
-	// Interval, in ms: a job is evaluated so often. Reason: the reports of an interval are averaged,
-	// and a log entry follows from a change only. Evidence: the paper's own setting, and
-	// cmd/lab/papers.md, "SpeCon".
+	// Interval in ms: the time between two evaluations of a job. Reason: an interval's reports are
+	// averaged, and only a change of the class costs a log entry. Evidence: the paper's own
+	// setting, and cmd/lab/papers.md, "SpeCon".
 	Interval int64
-	// AlphaWall, in the range of the metric so far by second: what changes faster is progressing.
-	// Reason: it is all that is known of a job whose share of a processor is not. Evidence: the
-	// paper's own setting.
+	// AlphaWall is the bound of progressing: a metric that changes faster, relative to its range so
+	// far, per second. Reason: the wall clock is all that is known if a job's processor share is
+	// unknown. Evidence: the paper's own setting.
 	AlphaWall float64
-	// AlphaProcessor is the same by second of processor time that the job received. Reason: a job that
-	// waits for its turn does not converge. Evidence: five jobs share a worker in the paper's runs, so
-	// that it is the same bound there; cmd/lab/papers.md, "SpeCon".
+	// AlphaProcessor is the same bound per second of processor time that the job received. Reason:
+	// a job that waits for its turn does not converge. Evidence: five jobs share a worker in the
+	// paper's runs, so the bound is equivalent there; cmd/lab/papers.md, "SpeCon".
 	AlphaProcessor float64
-	// MinReports, in reports: before there are so many a job has no class. Reason: with fewer there is
-	// no second change to compare with the first.
+	// MinReports is the number of reports before a job gets a class. Reason: fewer reports give no
+	// second change to compare with the first.
 	MinReports int
-	// LeastRange, as a part of the first report: a metric that has changed by less has no range.
-	// Reason: a metric that stands still ranges over its rounding and its noise, and averages of that
-	// look like one that has slowed down. Evidence: TestAMetricThatStandsStill in noded/progress.
+	// LeastRange is a fraction of the first report: a metric that has changed by less has no range.
+	// Reason: the range of a constant metric is rounding and noise, and averages of noise look like
+	// a metric that slows down. Evidence: TestAMetricThatStandsStill in noded/progress.
 	LeastRange float64
 }
 
-// Use are the values in use. They never change.
+// Use are the tunables in use. They never change.
 var Use = Tunables{Interval: 30_000, AlphaWall: 0.01, AlphaProcessor: 0.05, MinReports: 3, LeastRange: 0.01}
 
-// Origin is what a [Meter] needs to know of earlier attempts of its job: its first report and its
-// best one.
+// Origin is a [Meter]'s memory of earlier attempts of its job: the first report and the best
+// report.
 type Origin struct {
 	First, Best float64
 	Known       bool
 }
 
-// Meter classifies one attempt of a job. Its memory is bounded. The zero value is ready for use
-// with a metric that is to become small; a value may be copied.
+// Meter classifies one attempt of a job. It uses bounded memory. The zero value is ready to use for
+// a metric to minimise; a value may be copied.
 type Meter struct {
 	Alpha  float64 // see [Tunables.AlphaWall]; 0: that
-	Max    bool    // the metric is to become large
+	Max    bool    // the metric is to be maximised
 	Origin Origin
 
 	class   Class
-	reports int     // until now, at most Use.MinReports
-	sum     float64 // of the reports since the last evaluation
-	n       int     // of these reports
-	bad     bool    // one of them was no finite number
+	reports int     // number of reports so far, at most Use.MinReports
+	sum     float64 // sum of the reports since the last evaluation
+	n       int     // number of these reports
+	bad     bool    // one of them was not finite
 
-	mean float64 // of the reports before the last evaluation
-	at   int64   // when that was, in ms
-	has  bool    // there was one
+	mean float64 // mean of the reports before the last evaluation
+	at   int64   // time of the last evaluation, in ms
+	has  bool    // mean and at are set
 	rate float64 // G of the last evaluation
-	had  bool    // there was one
+	had  bool    // rate is set
 }
 
-// Class returns the present class.
+// Class returns the current class.
 func (m *Meter) Class() Class { return m.class }
 
-// Report notes a value of the metric.
+// Report adds a value of the metric.
 func (m *Meter) Report(value float64) {
 	m.reports = min(m.reports+1, Use.MinReports)
 	if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -116,9 +117,8 @@ func (m *Meter) Report(value float64) {
 	m.n++
 }
 
-// Evaluate classifies the job at an instant on its clock, in ms: wall-clock time, or the processor
-// time that it received, as Alpha says. It reports whether the class has changed. Without a report
-// since the last evaluation it has not.
+// Evaluate updates the class at a time in ms: wall-clock time, or processor time received, as Alpha
+// says. It returns true if the class has changed. Without a new report, the class stays.
 func (m *Meter) Evaluate(at int64) (Class, bool) {
 	if m.n == 0 && !m.bad {
 		return m.class, false
@@ -137,9 +137,9 @@ func (m *Meter) Evaluate(at int64) (Class, bool) {
 	return next, changed
 }
 
-// change returns G: the change of the metric's mean per second, relative to its range. It is NaN if
-// the metric is no number or stands still. It is not known at the first evaluation, and when time
-// has gone back.
+// change returns G: the change of the metric's mean per second, relative to its range. G is NaN if
+// the metric is not finite or constant. G is unknown at the first evaluation, and if time went
+// backwards.
 func (m *Meter) change(at int64) (rate float64, known bool) {
 	mean := m.sum / float64(m.n)
 	if m.bad || math.IsNaN(mean) || math.IsInf(mean, 0) {
@@ -159,8 +159,8 @@ func (m *Meter) change(at int64) (rate float64, known bool) {
 	return rate, true
 }
 
-// next returns the class that follows from G. A job moves on by one class in an evaluation, and
-// only if G has not grown since the last one.
+// next returns the class after an evaluation with G. A job advances by one class per evaluation,
+// and only if G has not grown since the last evaluation.
 func (m *Meter) next(rate float64, known bool) Class {
 	switch {
 	case m.class == "":

@@ -1,5 +1,5 @@
-// Package duration reads durations as every file, flag and request of Rota writes them: "90m", "7d",
-// "2d12h", or Slurm's D-HH:MM:SS.
+// Package duration parses durations in the form of all files, flags and requests of Rota: "90m",
+// "7d", "2d12h", or Slurm's D-HH:MM:SS.
 package duration
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Parse reads a duration of at most 292 years, in nanoseconds. It reports false for any other text, and
-// for a number without a unit.
+// Parse parses a duration of at most 292 years, in nanoseconds. It returns false for other texts,
+// including a number without a unit.
 func Parse(text string) (nanoseconds int64, ok bool) {
 	seconds, ok := Seconds(text)
 	ns := math.Round(seconds * 1e9)
@@ -19,7 +19,7 @@ func Parse(text string) (nanoseconds int64, ok bool) {
 	return int64(ns), true
 }
 
-// Seconds reads a duration of any length, in seconds. It reports false for any other text.
+// Seconds parses a duration of any length, in seconds. It returns false for other texts.
 func Seconds(text string) (float64, bool) {
 	if strings.Contains(text, ":") {
 		return clockTime(text)
@@ -27,7 +27,7 @@ func Seconds(text string) (float64, bool) {
 	return unitTime(text)
 }
 
-// clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
+// clockTime parses [D-]HH:MM:SS; minutes and seconds have two digits and are below 60.
 func clockTime(text string) (float64, bool) {
 	days, clock, dashed := strings.Cut(text, "-")
 	if !dashed {
@@ -51,7 +51,7 @@ func clockTime(text string) (float64, bool) {
 	return total, true
 }
 
-// unitTime reads numbers that each carry a unit.
+// unitTime parses a sequence of numbers, each with a unit.
 func unitTime(text string) (total float64, ok bool) {
 	for rest := text; rest != ""; ok = true {
 		number := leadingNumber(rest)
@@ -68,7 +68,7 @@ func unitTime(text string) (total float64, ok bool) {
 	return total, ok
 }
 
-// unitSeconds are the units of a duration.
+// unitSeconds maps the units to seconds.
 var unitSeconds = map[string]float64{
 	"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
 }

@@ -1,6 +1,6 @@
-// Package explain holds the texts of `rota explain`. Every code of a diagnostic, every state and
-// reason of a job, and every attribute and block of a job file has a paragraph. It works without a
-// cluster. The texts are those of docs/codes.md and of the job file's tables.
+// Package explain has the texts of `rota explain`. Each diagnostic code, each state and reason of a
+// job, and each attribute and block of a job file has a paragraph. It works without a cluster. The
+// texts come from docs/codes.md and from the job file's tables.
 package explain
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// Kind says what an entry is about.
+// Kind is the kind of thing that an entry explains.
 type Kind string
 
 // Kinds of entries.
@@ -31,7 +31,7 @@ const (
 type Entry struct {
 	Kind  Kind   `json:"kind"`
 	Name  string `json:"name"`            // JS-112, PD, Priority, time_limit
-	Where string `json:"where,omitempty"` // of an attribute or block: the block it stands in
+	Where string `json:"where,omitempty"` // of an attribute or block: the enclosing block
 	Title string `json:"title"`           // a few words
 	Text  string `json:"text"`            // a paragraph
 }
@@ -44,9 +44,9 @@ func All() []Entry {
 }
 
 // Find returns the meanings of a word; most words have one. A word is a code with or without its
-// hyphen, a state, a reason, an attribute or block, or a term of the glossary. An attribute may be
-// alone or with its block (group.time_limit). The word policy means the page about it. Small and
-// capital letters are the same. The word may mean several things.
+// hyphen, a state, a reason, an attribute, a block, or a glossary term. An attribute may be written
+// with its block (group.time_limit). The word policy stands for the page about policies. Case does
+// not matter. A word may have several meanings.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")
@@ -64,7 +64,7 @@ func Find(word string) []Entry {
 	return found
 }
 
-// Nearest returns the words that are most like one that means nothing, at most three.
+// Nearest returns at most three words that resemble an unknown word.
 func Nearest(word string) []string {
 	word = strings.ToLower(word)
 	type near struct {
@@ -87,7 +87,7 @@ func Nearest(word string) []string {
 	return names
 }
 
-// Write writes entries for people.
+// Write writes entries as text.
 func Write(w io.Writer, entries []Entry) error {
 	for i, e := range entries {
 		gap := ""
@@ -113,7 +113,7 @@ func Write(w io.Writer, entries []Entry) error {
 
 const width = 100
 
-// wrapped breaks a paragraph into lines, indented.
+// wrapped breaks a paragraph into indented lines.
 func wrapped(text string) string {
 	var b strings.Builder
 	column := 0
@@ -136,7 +136,7 @@ func wrapped(text string) string {
 	return b.String()
 }
 
-// language turns the tables of the job file into entries.
+// language converts the tables of the job file into entries.
 func language() []Entry {
 	var list []Entry
 	for _, a := range jobfile.Attributes() {

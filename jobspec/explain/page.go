@@ -8,21 +8,21 @@ import (
 	"github.com/rota-hpc/rota/docs"
 )
 
-// page is the page with the table of each kind of word.
+// page is docs/codes.md, whose tables explain the words.
 const page = "codes.md"
 
-// kindOfSection is the kind of the words in a section of the page, by the section's title.
+// kindOfSection maps the title of a section to the kind of its words.
 var kindOfSection = map[string]Kind{
 	"States of jobs and nodes":  State,
 	"Why a job waits, or ended": Reason,
 	"Errors in a job":           Code,
 }
 
-// words returns the entries of the page by kind, in the order of the page.
+// words returns the entries of the page by kind, in the page's order.
 var words = sync.OnceValue(func() map[Kind][]Entry {
 	text, err := docs.Pages.ReadFile(page)
 	if err != nil {
-		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+		panic(fmt.Sprintf("explain: %v", err)) // the page is built into the program
 	}
 	found := map[Kind][]Entry{}
 	var kind Kind
@@ -46,11 +46,11 @@ func parseRow(kind Kind, row string) Entry {
 	return Entry{Kind: kind, Name: name, Title: title, Text: strings.ReplaceAll(text, `\|`, "|")}
 }
 
-// terms returns the terms of docs/glossary.md, an entry for each spelling.
+// terms returns the glossary's terms, with an entry for each spelling.
 var terms = sync.OnceValue(func() []Entry {
 	text, err := docs.Pages.ReadFile("glossary.md")
 	if err != nil {
-		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+		panic(fmt.Sprintf("explain: %v", err)) // the page is built into the program
 	}
 	var found []Entry
 	_, table, _ := strings.Cut(string(text), "|---|---|\n")
@@ -66,11 +66,11 @@ var terms = sync.OnceValue(func() []Entry {
 	return found
 })
 
-// pages returns the pages that are explained whole.
+// pages returns the pages that rota explain shows whole.
 var pages = sync.OnceValue(func() []Entry {
 	text, err := docs.Pages.ReadFile("policy.md")
 	if err != nil {
-		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+		panic(fmt.Sprintf("explain: %v", err)) // the page is built into the program
 	}
 	return []Entry{{Kind: Page, Name: "policy", Title: "how the default policy schedules", Text: string(text)}}
 })

@@ -7,15 +7,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// dynamicCost is added to the cost of an expression in a dynamic block, which is decoded again for
-// each element.
+// dynamicCost is added to the cost of an expression in a dynamic block, because each element
+// decodes the expression again.
 const dynamicCost = 256
 
-// maxRefused is how many expressions may ask for more than the budget has, each without using it
-// up. After them no expression is evaluated any more.
+// maxRefused is the number of expressions that may be refused because each needs more than the
+// remaining budget. After that, no expression is evaluated.
 const maxRefused = 10
 
-// affordable reports whether the file's budget lasts for an expression.
+// affordable reports whether the remaining budget suffices for an expression.
 func (r *reader) affordable(expr hclsyntax.Expression) bool {
 	if !r.meter.Exhausted() {
 		return true
@@ -31,8 +31,7 @@ func (r *reader) affordable(expr hclsyntax.Expression) bool {
 	return false
 }
 
-// facts are properties of the value of a variable or local. They are found once, however often it
-// is used.
+// facts are properties of the value of a variable or local. They are computed once for all uses.
 type facts struct{ known, secret bool }
 
 // factsOf returns the facts of a variable or local. Its value must be final.

@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// decodeBody stores what a body says in target.
+// decodeBody stores the content of a body in target.
 func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, path string) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		if schema.Free != nil {
@@ -42,7 +42,7 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.missing(body, schema, seen)
 }
 
-// checkNames reports unknown, refused and missing names of a body. It does not evaluate values.
+// checkNames reports unknown, refused and missing names in a body. It does not evaluate values.
 func (r *reader) checkNames(body *hclsyntax.Body, schema *Block) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		r.knownAttr(a, schema)
@@ -63,12 +63,12 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// unsupported reports a name that this version does not honour.
+// unsupported reports a name that this version does not support.
 func (r *reader) unsupported(at hcl.Range, name, instead string) {
 	r.add(at, diagnostic.CodeUnsupported, instead, "%s is not supported yet", name)
 }
 
-// knownAttr returns what the schema says of an attribute, or reports it.
+// knownAttr returns the schema of an attribute, or reports the name.
 func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 	if known := schema.attr(a.Name); known != nil {
 		if known.Refused != "" {
@@ -90,7 +90,7 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 	return nil
 }
 
-// knownBlock returns what the schema says of a block, or reports it.
+// knownBlock returns the schema of a block, or reports the name.
 func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 	if schema.Free != nil {
 		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } cannot stand here: only attributes can",
@@ -216,7 +216,7 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	r.refuse(a, known, err)
 }
 
-// place notes the place of a value, and of its elements if it is a literal list or map.
+// place records the position of a value, and of its elements if the value is a literal list or map.
 func (r *reader) place(path string, expr hclsyntax.Expression) {
 	r.places[path] = expr.Range()
 	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {
@@ -260,7 +260,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 	r.add(place, bad.Code, bad.Hint, "%s: %s", a.Name, bad.Text)
 }
 
-// freeAttr stores an attribute of a block that takes any name.
+// freeAttr stores an attribute of a block with free names.
 func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, path string) {
 	r.places[path] = a.Expr.Range()
 	r.now = current{name: a.Name, deferred: schema.Deferred && r.scope != nil}
@@ -283,5 +283,5 @@ func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, pat
 	(*into)[a.Name] = text
 }
 
-// Names lists what may stand in a block, refused names included, in order.
+// Names lists all names allowed in a block, including refused names, in order.
 func (b *Block) Names() []string { return slices.Sorted(slices.Values(b.names())) }

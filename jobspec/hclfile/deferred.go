@@ -13,24 +13,24 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// A deferred reference, such as job.id, has no value before the job runs. An attribute with the
-// flag Deferred keeps it, in three steps:
+// A deferred reference, such as job.id, has no value until the job runs. An attribute with the flag
+// Deferred stores it in three steps:
 //
-//  1. keep computes the expression. It replaces each reference by a mark: a NUL byte and the name in
-//     braces. No file can hold a NUL byte, so a mark cannot be written by hand.
-//  2. Only operations that pass texts on unread may see a mark: templates, lists, conditional
-//     expressions and the functions in joining. Anything else is an error at its place in the file.
+//  1. keep evaluates the expression. It replaces each reference by a mark: a NUL byte and the name
+//     in braces. No file can hold a NUL byte, so a mark cannot be written by hand.
+//  2. Only operations that copy texts without reading them may handle a mark: templates, lists,
+//     conditional expressions and the functions in joining. Any other operation is an error.
 //  3. asTemplate turns texts with marks into templates, and escapes the text around the marks. So
-//     package template later returns exactly the text that was written, with values in place.
+//     package template later reproduces the original text, with the values filled in.
 
 const deferredMark = "\x00"
 
-// deferredRoots are the first parts of deferred references.
+// deferredRoots are the first parts of all deferred references.
 var deferredRoots = []string{"array", "job", "node", "worker"}
 
 func isDeferredRoot(root string) bool { return slices.Contains(deferredRoots, root) }
 
-// notSupported are the hints for references in a file whose schema has no Deferred attributes.
+// notSupported are the hints for references in a kind of file that has no Deferred attributes.
 var notSupported = map[string]string{
 	"array.index":  "arrays are not supported yet: submit one job for each element",
 	"job.id":       "use $ROTA_JOB_ID in the command of a shell",
@@ -40,21 +40,21 @@ var notSupported = map[string]string{
 	"node.name":    "use $(hostname) in the command of a shell",
 }
 
-// templateScope belongs to the innermost block with a Template flag.
+// templateScope belongs to the innermost surrounding block with a Template flag.
 type templateScope struct {
-	on bool // a text in the block holds a reference, so all its texts are templates
+	on bool // one text of the block holds a reference, so all its texts are templates
 }
 
-// current is the attribute being decoded.
+// current is the state of the attribute being decoded.
 type current struct {
 	name     string
-	deferred bool // it may hold deferred references
-	secret   bool // a sensitive value went into it
+	deferred bool // the attribute may hold deferred references
+	secret   bool // a sensitive value is part of it
 }
 
-// deferredOutside reports a deferred reference in a place that needs its value. The advice depends
-// on the reason. The name is unknown, the kind of file has no such references, the reference is
-// part of a computation, or the attribute is needed before the job runs.
+// deferredOutside reports a deferred reference in a place that needs its value at once. The advice
+// depends on the reason: the name is unknown, this kind of file has no references, the reference is
+// part of a computation, or the value is needed before the job runs.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]
@@ -80,9 +80,9 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 // deferredAttrs lists the attributes of the file that may hold deferred references.
 func (r *reader) deferredAttrs() []string { return deferredNames(r.schema, false, map[*Block]bool{}) }
 
-// deferredNames lists the attributes below b that may hold deferred references. inScope says that a
-// block around b has the Template flag: without it references cannot be kept. seen stops at
-// recursive blocks.
+// deferredNames lists the attributes below b that may hold deferred references. inScope means that
+// a surrounding block has the Template flag; without it references are refused. seen ends the
+// recursion at recursive blocks.
 func deferredNames(b *Block, inScope bool, seen map[*Block]bool) []string {
 	if seen[b] {
 		return nil
@@ -116,9 +116,9 @@ func hasDeferred(expr hclsyntax.Expression) bool {
 	})
 }
 
-// defers reports whether a Deferred attribute of a block holds a deferred reference. It looks into
-// inner blocks too, unless they have a Template flag of their own. It runs before anything is
-// computed, because one reference makes all texts of the block templates.
+// defers reports whether a Deferred attribute of a block holds a deferred reference. It searches
+// inner blocks too, except those with their own Template flag. It runs before any evaluation,
+// because a single reference turns all texts of the block into templates.
 func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	for _, a := range body.Attributes {
 		known := schema.attr(a.Name)
@@ -141,7 +141,7 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	return false
 }
 
-// nameOf returns the dotted name of an expression that is nothing but a reference beginning with
+// nameOf returns the dotted name of an expression that consists of one reference starting with
 // root.
 func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
 	if wrap, ok := expr.(*hclsyntax.TemplateWrapExpr); ok {
@@ -168,8 +168,8 @@ func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
 	return name, true
 }
 
-// attrValue computes the value of an attribute and notes in r.now if a sensitive value went into
-// it.
+// attrValue evaluates an attribute; r.now.secret records whether a sensitive value is part of the
+// result.
 func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Value, bool) {
 	if name, ok := nameOf(expr, nameRoot); ok {
 		return cty.StringVal(name), true
@@ -188,7 +188,7 @@ func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Valu
 	return value, true
 }
 
-// finite reports an infinite number, for example after a division by zero.
+// finite reports an infinite number, such as the result of a division by zero.
 func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	value, _ = value.Unmark()
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
@@ -199,9 +199,9 @@ func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	return false
 }
 
-// keep computes an expression and puts marks in place of its deferred references. Parts without
-// such a reference are computed as everywhere else. Of the others it handles the kinds of
-// expressions that pass texts on, and descends into them.
+// keep evaluates an expression and puts marks in place of its deferred references. Parts without
+// deferred references are evaluated normally. For the others, keep descends into the expressions
+// that only copy texts.
 func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 	if !hasDeferred(expr) {
 		value, ok := r.eval(expr)
@@ -227,16 +227,17 @@ func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 			return r.keepCall(x)
 		}
 	}
-	// This kind of expression reads its operands. Evaluating it reports each reference in it.
+	// This kind of expression reads its operands, so a mark must not get in. A normal evaluation
+	// reports each reference in it.
 	_, _ = r.eval(expr)
 	return cty.DynamicVal, false
 }
 
-// joining are the functions that put values together and read none of them.
+// joining are the functions that combine values without reading them.
 var joining = map[string]bool{"concat": true, "flatten": true, "join": true}
 
-// keepCall calls a joining function with marks in its arguments. For join, elements that are no
-// texts become texts first, as in ordinary expressions.
+// keepCall calls a joining function with marks in its arguments. For join, elements of other types
+// are converted to texts first, as in normal expressions.
 func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr) (cty.Value, bool) {
 	args, ok := r.keepAll(x.Args)
 	if !ok {
@@ -261,7 +262,7 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr) (cty.Value, bool) {
 	return value, true
 }
 
-// textList turns a list of values into a list of their texts.
+// textList converts a list of values into a list of texts.
 func textList(v cty.Value) (cty.Value, error) {
 	var texts []string
 	err := decode.StoreList(&texts, v, func(text *string, v cty.Value) (err error) {
@@ -278,8 +279,8 @@ func textList(v cty.Value) (cty.Value, error) {
 	return cty.ListVal(values), nil
 }
 
-// withoutNames makes a message readable whose values contain marks: ${job.id} in place of the mark.
-// It hides everything if a value is sensitive.
+// withoutNames makes a message about values with marks readable: it writes ${job.id} in place of a
+// mark. It hides the whole message if a value is sensitive.
 func (r *reader) withoutNames(text string) string {
 	if r.now.secret {
 		return "the values do not fit; one of them is sensitive, so it is not shown"
@@ -287,7 +288,8 @@ func (r *reader) withoutNames(text string) string {
 	return strings.ReplaceAll(text, deferredMark, "$")
 }
 
-// keepAll keeps each expression. It goes on after an error, so that all of them are reported.
+// keepAll calls keep for each expression. It continues after an error, so that all errors are
+// reported.
 func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
 	values, ok := make([]cty.Value, len(exprs)), true
 	for i, expr := range exprs {
@@ -311,7 +313,7 @@ func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool
 	return value, true
 }
 
-// keepText joins the parts of a text with ${...} in it.
+// keepText joins the parts of a template string.
 func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 	var b strings.Builder
 	ok := true
@@ -335,8 +337,8 @@ func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 	return cty.StringVal(b.String()), ok
 }
 
-// shellWord returns a part such as ${HOME} as it is written: an unknown single word in a text is a
-// variable of the shell.
+// shellWord returns a part such as ${HOME} unchanged: an unknown single word in a text is a shell
+// variable.
 func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
 	x, ok := part.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(x.Traversal) != 1 || x.Traversal.RootName() == "var" || x.Traversal.RootName() == "local" {
@@ -348,7 +350,7 @@ func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
 	return "${" + x.Traversal.RootName() + "}", true
 }
 
-// keepChoice computes the condition, which must not be deferred, and keeps the chosen result alone.
+// keepChoice evaluates the condition, which must not be deferred, and keeps only the chosen result.
 func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	condition, ok := r.eval(x.Condition)
 	condition = r.reveal(condition)
@@ -364,7 +366,7 @@ func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	return r.keep(x.FalseResult)
 }
 
-// withoutMark refuses a text with a NUL byte, which would be taken for a mark.
+// withoutMark refuses a text with a NUL byte, because it would be mistaken for a mark.
 func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
 	found := false
 	_ = cty.Walk(value, func(_ cty.Path, v cty.Value) (bool, error) {
@@ -377,7 +379,7 @@ func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
 	return !found
 }
 
-// asTemplate turns every text in a value into a template.
+// asTemplate converts every text in a value into a template.
 func asTemplate(value cty.Value) cty.Value {
 	made, err := cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() {
@@ -391,8 +393,8 @@ func asTemplate(value cty.Value) cty.Value {
 	return made
 }
 
-// templateText turns a text with marks into a template. The first piece has no mark before it; each
-// other piece begins with a name.
+// templateText converts a text with marks into a template. The first piece has no mark before it;
+// each further piece starts with a name.
 func templateText(text string) string {
 	var b template.Builder
 	for i, part := range strings.Split(text, deferredMark+"{") {

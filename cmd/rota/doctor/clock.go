@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// Limits of the clock. Certificates tolerate a day; users compare times of several machines.
+// Limits of the clock. Certificates tolerate a clock that is a day off; users compare times of
+// several machines.
 const (
 	offsetWarn = time.Second
 	offsetBad  = 24 * time.Hour
@@ -20,7 +21,7 @@ const (
 // clockError is the state of a clock that is not synchronised.
 const clockError = 5
 
-// synchronised asks the kernel whether a program keeps its clock right.
+// synchronised asks the kernel whether a time daemon keeps the clock in step.
 func (in *inspection) synchronised(context.Context) []finding {
 	const name = "synchronised"
 	const fix = "run chronyd, systemd-timesyncd or ntpd; on a virtual machine, a clock of the host"
@@ -34,14 +35,15 @@ func (in *inspection) synchronised(context.Context) []finding {
 	return fine(name, "the kernel counts the clock as right to %s", human(time.Duration(t.Maxerror)*time.Microsecond))
 }
 
-// reading is the time of another machine, from the header Date of an answer.
+// reading is the time of another machine, from the Date header of an HTTP answer.
 type reading struct {
 	addr           string
 	sent, received time.Time
 	date           time.Time // whole seconds
 }
 
-// offset returns by how much the other clock is ahead at least: 0 if both may show the same.
+// offset returns the least amount by which the other clock is ahead; 0 if both may show the same
+// time.
 func (r reading) offset() time.Duration {
 	low, high := r.date.Sub(r.received), r.date.Add(time.Second).Sub(r.sent)
 	switch {
@@ -53,7 +55,7 @@ func (r reading) offset() time.Duration {
 	return 0
 }
 
-// offsets compares the clocks of the controllers with this one.
+// offsets compares the controllers' clocks with this machine's clock.
 func (in *inspection) offsets(ctx context.Context) []finding {
 	readings := in.readClocks(ctx)
 	if len(readings) == 0 && in.cluster.reading != nil {
@@ -80,7 +82,8 @@ func (in *inspection) offsets(ctx context.Context) []finding {
 	return found
 }
 
-// readClocks asks each controller for its time. Only root has the certificate for it.
+// readClocks asks each controller for its time. The certificate for this request is readable by
+// root only.
 func (in *inspection) readClocks(ctx context.Context) []reading {
 	dirs := in.settings.dataDirs()
 	if in.uid != 0 || len(dirs) == 0 {
@@ -88,7 +91,7 @@ func (in *inspection) readClocks(ctx context.Context) []reading {
 	}
 	cred, err := pki.Load(in.path(pki.Dir(dirs[0].path)))
 	if err != nil {
-		return nil // reported by the check of certificates
+		return nil // the check of certificates reports it
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: cred.Client(pki.Controller),
 		DisableKeepAlives: true}}

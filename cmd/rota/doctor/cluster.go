@@ -13,25 +13,25 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// cluster is what the controllers say.
+// cluster holds the answers of the controllers.
 type cluster struct {
-	err         error // why they could not be asked
-	named       bool  // the user, or a socket, names their address
+	err         error // why the controllers could not be asked
+	named       bool  // the user or a local socket names the controllers' address
 	addrs       []string
 	id, name    string
 	leader      string
 	controllers []api.Controller
-	generation  *api.GenerationState // nil: it is that of a cluster that was never recovered or restored
+	generation  *api.GenerationState // nil: the cluster was never recovered or restored
 	refusedBy   []api.RefusingNode
 	nodes       []api.Node
-	jobs        []api.Job // users and their numbers
-	reading     *reading  // of the clock that answered
+	jobs        []api.Job // jobs whose users and user numbers are compared
+	reading     *reading  // clock of the controller that answered
 }
 
-// jobsAsked is how many jobs of the queue, and of the history, are compared by their users.
+// jobsAsked is the number of jobs of the queue, and of the history, whose users are compared.
 const jobsAsked = 1000
 
-// recorder keeps what the headers of answers say.
+// recorder keeps the headers of answers.
 type recorder struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -61,8 +61,8 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// ask asks the controllers for everything that checks compare this machine with. It fails only if the
-// command line is wrong.
+// ask asks the controllers for everything that the checks compare with this machine. It fails only
+// if the command line is wrong.
 func (in *inspection) ask(env *command.Env, c *cli.Context) error {
 	var kept headers
 	own := *env

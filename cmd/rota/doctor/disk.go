@@ -22,7 +22,7 @@ import (
 
 // Limits of the disk.
 const (
-	spaceWarn   = 2 * jobspec.GiB // the log, its snapshots and the history grow by less in a day
+	spaceWarn   = 2 * jobspec.GiB // log, snapshots and history grow by less in a day
 	spaceBad    = 100 * jobspec.MiB
 	inodesWarn  = 10_000
 	inodesBad   = 1_000
@@ -32,7 +32,7 @@ const (
 	fsyncBad    = 100 * time.Millisecond
 )
 
-// programs checks that the programs of a node are installed, and where the daemon finds them.
+// programs checks that the programs a node needs are installed, and where the daemon finds them.
 func (in *inspection) programs(context.Context) []finding {
 	var found []finding
 	if in.forController() {
@@ -67,7 +67,8 @@ func (in *inspection) programs(context.Context) []finding {
 	return found
 }
 
-// program checks that a daemon is installed. Where nothing is configured yet, it may be missing.
+// program checks that a daemon's program is installed. It may be missing while nothing is
+// configured.
 func (in *inspection) program(name string, optional bool) []finding {
 	switch path := in.find(name); {
 	case path != "":
@@ -119,7 +120,7 @@ func (in *inspection) directory(dir dataDir) []finding {
 	return fine(name, "%s belongs to uid %d alone", dir.path, uid)
 }
 
-// space checks the file systems of the data directories: their kind, and what is free.
+// space checks the kind and the free space of the file systems that hold the data directories.
 func (in *inspection) space(context.Context) []finding {
 	var found []finding
 	for _, dir := range in.settings.dataDirs() {
@@ -135,7 +136,7 @@ func (in *inspection) space(context.Context) []finding {
 	return found
 }
 
-// existing returns the innermost directory of a path that is there.
+// existing returns the deepest existing directory of a path.
 func (in *inspection) existing(path string) string {
 	for path != "/" && !in.exists(path) {
 		path = filepath.Dir(path)
@@ -143,7 +144,8 @@ func (in *inspection) existing(path string) string {
 	return path
 }
 
-// kindOf reports a data directory on a file system that does not keep what is written.
+// kindOf reports data directories on a file system that loses data at a reboot, or that is shared
+// over a network.
 func (in *inspection) kindOf(dir dataDir, at string) []finding {
 	m, known := in.mountOf(at)
 	severe := warn
@@ -183,7 +185,7 @@ func freeSpace(path string, s unix.Statfs_t) []finding {
 		"%s: %s", path, text)
 }
 
-// fsync measures the disk of a controller: each change of the cluster waits for an fsync there.
+// fsync measures the controller's disk, because each change of the cluster waits for an fsync.
 func (in *inspection) fsync(context.Context) []finding {
 	const name = "fsync"
 	if in.quick || in.settings.controller == nil || in.settings.controllerUnknown {
@@ -212,7 +214,7 @@ func (in *inspection) fsync(context.Context) []finding {
 		text+"; every submission, start and end of a job waits for an fsync on most controllers", args...)
 }
 
-// defaultShared are shared with jobs on each node that has them.
+// defaultShared are directories that a node shares with its jobs by default if they exist.
 var defaultShared = []string{"/home", "/shared", "/data"}
 
 // sharedPaths checks the directories that all nodes share.
@@ -240,7 +242,7 @@ func (in *inspection) sharedPaths(context.Context) []finding {
 	return append(found, in.homeDirectory()...)
 }
 
-// homeDirectory checks that jobs can work in the directory of the user that asks.
+// homeDirectory checks that jobs can use the caller's home directory.
 func (in *inspection) homeDirectory() []finding {
 	if in.uid == 0 || in.home == "" || in.settings.nodeUnknown {
 		return nil
@@ -258,7 +260,7 @@ func (in *inspection) homeDirectory() []finding {
 	return fine(name, "%s is shared, and this user may write to it", in.home)
 }
 
-// sharedPath says where a shared directory comes from.
+// sharedPath returns the source of a shared directory's content.
 func (in *inspection) sharedPath(path string) []finding {
 	m, known := in.mountOf(path)
 	if !known {
@@ -276,7 +278,7 @@ func (in *inspection) sharedPath(path string) []finding {
 	return found
 }
 
-// otherShared compares the shared directories with those that the other nodes have registered.
+// otherShared compares this node's shared directories with those that other nodes have registered.
 func (in *inspection) otherShared() []finding {
 	var own *api.Node
 	for i := range in.cluster.nodes {
@@ -297,7 +299,7 @@ func (in *inspection) otherShared() []finding {
 	return found
 }
 
-// difference returns what is in a and not in b.
+// difference returns the elements of a that b lacks.
 func difference(a, b []string) []string {
 	var out []string
 	for _, x := range a {

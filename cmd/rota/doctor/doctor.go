@@ -1,8 +1,8 @@
-// Package doctor has the command doctor. It checks the machine that it runs on: what Rota needs, what is
-// unsafe, and how to put it right.
+// Package doctor has the command rota doctor. It checks whether this machine has what Rota needs,
+// finds unsafe settings, and says how to fix them.
 //
 // Each check is a method of inspection that returns findings. It asks the machine through [system],
-// which tests replace. Checks that the node daemon does as well are in noded/requirements.
+// which tests replace. The checks that the node daemon also does are in noded/requirements.
 package doctor
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 )
 
-// Where packages put the configuration files.
+// Places where packages put the configuration files.
 const (
 	controldFile = "/etc/rota/controld.hcl"
 	nodedFile    = "/etc/rota/noded.hcl"
@@ -45,7 +45,7 @@ func Commands() []*command.Command {
 	}})
 }
 
-// patience bounds each request and each program that a check runs.
+// patience bounds each request and each external program of a check.
 const patience = 5 * time.Second
 
 // inspection is one run of the command.
@@ -53,9 +53,9 @@ type inspection struct {
 	*system
 	quick    bool
 	settings settings
-	found    []finding // by readSettings
+	found    []finding // set by readSettings
 	cluster  cluster
-	synced   time.Duration // the longest sync of the controller's disk; 0: not measured
+	synced   time.Duration // the longest fsync of the controller's disk; 0: not measured
 }
 
 // examine runs every check and prints what it found.
@@ -96,7 +96,7 @@ func examine(env *command.Env, c *cli.Context) error {
 	return exit.WithCode(r.Worst.exitCode())
 }
 
-// report runs the checks, in the order in which they are shown.
+// report runs the checks in the order of the output.
 func (in *inspection) report(ctx context.Context) *report {
 	var found []finding
 	for _, group := range []struct {
@@ -128,7 +128,7 @@ func (in *inspection) report(ctx context.Context) *report {
 	return newReport(host, in.settings.roles(), found)
 }
 
-// Shorthands of checks for their findings.
+// Short forms that checks use to add findings.
 
 func one(l level, check, fix, format string, args ...any) []finding {
 	return []finding{{Check: check, Level: l, Text: fmt.Sprintf(format, args...), Fix: fix}}
@@ -136,8 +136,7 @@ func one(l level, check, fix, format string, args ...any) []finding {
 
 func fine(check, format string, args ...any) []finding { return one(ok, check, "", format, args...) }
 
-// forNode reports whether to check what only nodes need: this machine is a node, or its role is not
-// known yet.
+// forNode reports whether to run checks for nodes: this machine is a node, or has no role yet.
 func (in *inspection) forNode() bool {
 	return in.settings.node != nil && !in.settings.login() || len(in.settings.roles()) == 0
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// level says how severe a finding is. Greater is worse.
+// level is the severity of a finding. A greater level is worse.
 type level int
 
 const (
-	ok   level = iota // as it should be
-	note              // good to know
-	warn              // works, and is unsafe or will fail later
+	ok   level = iota // nothing to do
+	note              // information
+	warn              // works, but is unsafe or will fail later
 	bad               // keeps Rota from working
 )
 
@@ -28,7 +28,7 @@ func (l level) String() string { return levelNames[l] }
 // MarshalText implements encoding.TextMarshaler.
 func (l level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// exitCode returns the exit code of the command for its worst finding.
+// exitCode returns the command's exit code, which follows from the worst finding.
 func (l level) exitCode() int {
 	return []int{exit.OK, exit.OK, exit.Failed, exit.Broken}[l]
 }
@@ -39,17 +39,17 @@ type finding struct {
 	Check   string `json:"check"`
 	Level   level  `json:"level"`
 	Text    string `json:"text"`          // what was found
-	Fix     string `json:"fix,omitempty"` // what to do; "" only if the level is ok, or nothing needs doing
+	Fix     string `json:"fix,omitempty"` // what to do; "" if the level is ok or no action is needed
 }
 
-// report is all that was found on one machine, as -o json prints it.
+// report holds all findings of one machine, as -o json prints them.
 type report struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Host       string         `json:"host"`
-	Roles      []string       `json:"roles"` // controller, node, login; none if nothing is configured
+	Roles      []string       `json:"roles"` // controller, node, login; empty if nothing is configured
 	Worst      level          `json:"worst"`
-	Counts     map[string]int `json:"counts"` // findings of each level
+	Counts     map[string]int `json:"counts"` // number of findings of each level
 	Items      []finding      `json:"items"`
 }
 
@@ -63,11 +63,10 @@ func newReport(host string, roles []string, found []finding) *report {
 	return r
 }
 
-// colours are the escape sequences of the levels.
+// colours are the terminal's escape sequences for the levels.
 var colours = []string{"\x1b[32m", "\x1b[36m", "\x1b[33m", "\x1b[31m"}
 
-// write prints the report as text: the findings below their subjects, and a fix below each that needs
-// one.
+// write prints the report as text, with the fix below each finding that needs one.
 func (r *report) write(to io.Writer, colour bool) error {
 	b := bufio.NewWriter(to)
 	as := "nothing of Rota is configured"
@@ -95,7 +94,7 @@ func (r *report) write(to io.Writer, colour bool) error {
 	return b.Flush()
 }
 
-// indent puts the further lines of a text under its first.
+// indent aligns the further lines of a text below its first line.
 func indent(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i := range lines {

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// generation says whether the nodes follow the controllers that answer, after a recovery or a restore.
+// generation checks, after a recovery or a restore, whether the nodes have accepted the controllers
+// that answer.
 func (in *inspection) generation(context.Context) []finding {
 	const name = "generation of the cluster"
 	k := &in.cluster
@@ -39,7 +40,7 @@ func (in *inspection) generation(context.Context) []finding {
 	return found
 }
 
-// keptFolders says which nodes keep checkpoint folders that the controllers do not know.
+// keptFolders finds nodes with checkpoint folders that the controllers do not know.
 func (in *inspection) keptFolders(context.Context) []finding {
 	var found []finding
 	for i := range in.cluster.nodes {

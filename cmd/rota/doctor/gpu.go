@@ -12,11 +12,10 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 )
 
-// nvidia is the number of NVIDIA as a maker of PCI devices.
+// nvidia is NVIDIA's vendor id on the PCI bus.
 const nvidia = "0x10de"
 
-// gpus checks NVIDIA's driver, its device nodes and its library, in the way that the node daemon reads
-// them.
+// gpus checks NVIDIA's driver, device nodes and library in the same way as the node daemon.
 func (in *inspection) gpus(ctx context.Context) []finding {
 	if !in.forNode() {
 		return nil
@@ -50,7 +49,7 @@ func (in *inspection) gpus(ctx context.Context) []finding {
 	return append(found, in.nvml(ctx, severe, cards, len(nodes))...)
 }
 
-// cards counts the graphics processors of NVIDIA on the bus.
+// cards counts NVIDIA's GPUs on the PCI bus.
 func (in *inspection) cards() int {
 	n := 0
 	for _, path := range in.glob("/sys/bus/pci/devices/*/vendor") {
@@ -62,7 +61,7 @@ func (in *inspection) cards() int {
 	return n
 }
 
-// promisedGPUs says what makes the cluster count on GPUs of this machine, "" if nothing does.
+// promisedGPUs returns the reason why the cluster expects GPUs on this machine, or "".
 func (in *inspection) promisedGPUs() string {
 	if in.settings.node == nil {
 		return ""
@@ -109,7 +108,7 @@ func (in *inspection) deviceNodes(nodes []string) []finding {
 		"missing: %s; jobs cannot use CUDA without them", strings.Join(missing, ", "))
 }
 
-// nvml asks NVIDIA's library through the node daemon's own helper.
+// nvml queries NVIDIA's library through the node daemon's helper process.
 func (in *inspection) nvml(ctx context.Context, severe level, cards, nodes int) []finding {
 	daemon := in.find(noded)
 	if daemon == "" {

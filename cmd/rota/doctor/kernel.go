@@ -24,7 +24,8 @@ func (in *inspection) kernel(context.Context) []finding {
 	return fine("kernel", "Linux %s", release)
 }
 
-// cgroups makes a cgroup where those of containers will be. A user can only see what is mounted.
+// cgroups tries to create a cgroup in the place where containers get theirs. A user without root
+// rights can only look at the mounts.
 func (in *inspection) cgroups(context.Context) []finding {
 	if !in.forNode() {
 		return nil
@@ -52,7 +53,7 @@ func (in *inspection) cgroups(context.Context) []finding {
 	return fine(name, "version %s: the controllers that limits need are there, and %s can be used", version, root)
 }
 
-// namespaces starts a process in the namespaces that containers have.
+// namespaces tries to start a process in the namespaces that containers use.
 func (in *inspection) namespaces(context.Context) []finding {
 	if !in.forNode() {
 		return nil
@@ -90,7 +91,7 @@ func (in *inspection) namespaces(context.Context) []finding {
 	return found
 }
 
-// criuProgram tries CRIU where a node is to save containers by it. Only root can.
+// criuProgram tries CRIU if the node saves containers with it. Only root can try it.
 func (in *inspection) criuProgram(ctx context.Context) []finding {
 	n := in.settings.node
 	if n == nil || n.Criu == nil || !*n.Criu {
@@ -123,7 +124,7 @@ func (in *inspection) seccomp(context.Context) []finding {
 	return fine("seccomp", "system calls can be filtered")
 }
 
-// keyrings asks for a session keyring, as the launch of each container does.
+// keyrings requests a session keyring, as every container launch does.
 func (in *inspection) keyrings(context.Context) []finding {
 	if !in.forNode() {
 		return nil
@@ -143,7 +144,7 @@ func (in *inspection) keyrings(context.Context) []finding {
 	}
 }
 
-// security reports settings of the machine that change what users and daemons see.
+// security reports machine settings that limit what users and daemons can see.
 func (in *inspection) security(context.Context) []finding {
 	var found []finding
 	if in.text("/sys/fs/selinux/enforce") == "1" {
@@ -168,7 +169,7 @@ func (in *inspection) swap(context.Context) []finding {
 		"the kernel can limit it", len(lines)-1)
 }
 
-// slurm notices Slurm's node daemon.
+// slurm reports a running Slurm node daemon.
 func (in *inspection) slurm(context.Context) []finding {
 	if !in.forNode() || len(in.processes("slurmd")) == 0 {
 		return nil

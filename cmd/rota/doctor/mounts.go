@@ -9,12 +9,12 @@ import (
 // mount is a line of /proc/self/mountinfo.
 type mount struct {
 	target  string
-	kind    string // of the file system
+	kind    string // type of the file system
 	source  string
-	options string // of the mount and of the file system
+	options string // options of the mount and of the file system
 }
 
-// mounts returns what is mounted, later mounts last.
+// mounts returns the mounts of the machine, later mounts last.
 func (s *system) mounts() []mount {
 	var list []mount
 	for line := range strings.Lines(s.text("/proc/self/mountinfo")) {
@@ -42,7 +42,7 @@ func unescape(text string) string {
 	return strings.Join(parts, "")
 }
 
-// mountOf returns the mount on which a path lies, and whether one is known.
+// mountOf returns the mount that holds a path, and false if the mounts are unknown.
 func (s *system) mountOf(path string) (m mount, found bool) {
 	if real, err := filepath.EvalSymlinks(s.path(path)); err == nil {
 		if rel, err := filepath.Rel(s.root, real); err == nil {
@@ -58,12 +58,12 @@ func (s *system) mountOf(path string) (m mount, found bool) {
 	return m, found
 }
 
-// networkKinds are file systems that several machines share.
+// networkKinds are the types of file systems that several machines can share.
 var networkKinds = map[string]bool{"nfs": true, "nfs4": true, "lustre": true, "beegfs": true, "ceph": true,
 	"gpfs": true, "cifs": true, "smb3": true, "9p": true, "virtiofs": true, "glusterfs": true, "wekafs": true,
 	"orangefs": true, "afs": true, "panfs": true, "vastfs": true, "daos": true}
 
-// overNetwork reports whether a file system may be that of other machines as well.
+// overNetwork reports whether a file system may be shared with other machines.
 func (m mount) overNetwork() bool {
 	kind := strings.TrimPrefix(m.kind, "fuse.")
 	return networkKinds[kind] || strings.Contains(kind, "ceph") || strings.Contains(kind, "sshfs") ||

@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// hostName checks that this machine's name leads to it.
+// hostName checks that the name of this machine resolves to one of its own addresses.
 func (in *inspection) hostName(ctx context.Context) []finding {
 	const name = "host name"
 	const fix = "name this machine with its address in /etc/hosts or in DNS"
@@ -30,7 +30,7 @@ func (in *inspection) hostName(ctx context.Context) []finding {
 	if err != nil {
 		return one(warn, name, fix, "%s does not resolve: %v", host, err)
 	}
-	own, _ := in.addrs() // without addresses none is this machine's
+	own, _ := in.addrs() // with an unreadable list, no address counts as this machine's
 	loopback := false
 	for _, text := range found {
 		a, err := netip.ParseAddr(text)
@@ -52,7 +52,7 @@ func (in *inspection) hostName(ctx context.Context) []finding {
 	return one(warn, name, fix, "%s resolves to %s, which is no address of this machine", host, strings.Join(found, ", "))
 }
 
-// ports checks that each address of a daemon is free, or taken by the daemon itself.
+// ports checks that each port of a daemon is free, or held by the daemon itself.
 func (in *inspection) ports(context.Context) []finding {
 	var found []finding
 	taken := map[string]listener{}
@@ -97,8 +97,7 @@ func (in *inspection) port(l listener, network string) []finding {
 	return one(warn, l.setting, "run this command as root to see by which program", "%s is in use", what)
 }
 
-// holder returns the name of the program that has a port of this machine, "" if this user cannot see
-// it.
+// holder returns the program that holds a port of this machine, or "" if this user cannot see it.
 func (in *inspection) holder(network, addr string) string {
 	_, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -125,7 +124,7 @@ func (in *inspection) holder(network, addr string) string {
 	return ""
 }
 
-// loopbackOnly notices a daemon that cannot be reached although its cluster has other machines.
+// loopbackOnly reports a daemon that other machines of its cluster cannot reach.
 func (in *inspection) loopbackOnly() []finding {
 	remote := slices.ContainsFunc(in.settings.peers(), func(addr string) bool { return !loopbackAddr(addr) })
 	var found []finding
@@ -138,7 +137,7 @@ func (in *inspection) loopbackOnly() []finding {
 	return found
 }
 
-// loopbackAddr reports whether host:port can be reached from this machine only.
+// loopbackAddr reports whether only this machine can reach an address.
 func loopbackAddr(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -148,7 +147,7 @@ func loopbackAddr(addr string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable checks that the machines that the configuration names resolve and take connections.
+// reachable checks that the machines named in the configuration resolve and accept connections.
 func (in *inspection) reachable(ctx context.Context) []finding {
 	var found []finding
 	for _, addr := range in.settings.peers() {
@@ -177,7 +176,7 @@ func (in *inspection) connect(ctx context.Context, check, addr string, severe le
 	return fine(check, "%s takes connections", addr)
 }
 
-// controllers checks that the cluster answers, and that its controllers can be reached from here.
+// controllers checks that a controller answers, and that this machine reaches every controller.
 func (in *inspection) controllers(ctx context.Context) []finding {
 	const name = "controllers"
 	k := in.cluster

@@ -16,13 +16,13 @@ import (
 	nodeconfig "github.com/rota-hpc/rota/noded/config"
 )
 
-// Names of the daemons' programs.
+// Names of the daemons.
 const (
 	controld = "rota-controld"
 	noded    = "rota-noded"
 )
 
-// Settings that a daemon has if its file does not say otherwise.
+// Defaults of the daemons' settings.
 const (
 	controldData  = "/var/lib/rota/controld"
 	nodedData     = "/var/lib/rota/noded"
@@ -31,17 +31,17 @@ const (
 	defaultGossip = "127.0.0.1:7072"
 )
 
-// settings is what this machine is configured to be. A daemon that has neither a configuration file nor
+// settings is the configuration of this machine. A daemon without a configuration file and without
 // the default data directory is nil.
 type settings struct {
 	controller *controlconfig.File
 	node       *nodeconfig.File
 
-	// Their files cannot be read, so that it is not known what they say.
+	// unreadable configuration files, so that their settings are unknown
 	controllerUnknown, nodeUnknown bool
 }
 
-// roles names what this machine is.
+// roles lists the roles of this machine.
 func (s settings) roles() []string {
 	roles := []string{}
 	if s.controller != nil {
@@ -59,12 +59,12 @@ func (s settings) roles() []string {
 // login reports whether this machine is a login node.
 func (s settings) login() bool { return s.node != nil && s.node.Login != nil && *s.node.Login }
 
-// simulated reports whether the node has simulated GPUs in place of real ones.
+// simulated reports whether the node simulates its GPUs.
 func (s settings) simulated() bool {
 	return s.node != nil && s.node.SimGPUs != nil && *s.node.SimGPUs > 0
 }
 
-// value returns a setting, or what it is by default.
+// value returns a setting, or its default.
 func value(p *string, def string) string {
 	if p == nil {
 		return def
@@ -78,7 +78,7 @@ type dataDir struct {
 	controller bool
 }
 
-// dataDirs returns the data directories of the daemons of this machine.
+// dataDirs returns the data directories of all daemons of this machine.
 func (s settings) dataDirs() []dataDir {
 	var dirs []dataDir
 	if s.controller != nil && !s.controllerUnknown {
@@ -94,11 +94,11 @@ func (s settings) dataDirs() []dataDir {
 type listener struct {
 	setting, addr string
 	program       string
-	udp           bool // as well as TCP
+	udp           bool // listens on UDP as well as TCP
 }
 
-// listeners returns the addresses of all daemons here; of a controller if nothing is configured, as its
-// ports are the ones that everything else needs.
+// listeners returns the addresses on which the daemons listen; a controller's if nothing is
+// configured, because all else needs those ports.
 func (s settings) listeners() []listener {
 	var list []listener
 	if c := s.controller; (c != nil || s.node == nil) && !s.controllerUnknown {
@@ -118,7 +118,7 @@ func (s settings) listeners() []listener {
 	return list
 }
 
-// peers returns the addresses of other daemons that the configuration names.
+// peers returns the addresses of other machines' daemons that the configuration names.
 func (s settings) peers() []string {
 	var list []string
 	if s.controller != nil {
@@ -134,8 +134,8 @@ func (s settings) peers() []string {
 	return unique(list)
 }
 
-// readSettings finds out what this machine is. It keeps errors in its files for the check of the
-// configuration.
+// readSettings reads the configuration of this machine. It keeps errors in the files for the check
+// of the configuration.
 func (in *inspection) readSettings(controlFile, nodeFile string) {
 	in.found, in.settings = nil, settings{}
 	text, err := in.read(controlFile)
@@ -166,7 +166,7 @@ func (in *inspection) readSettings(controlFile, nodeFile string) {
 	}
 }
 
-// noteFile keeps what is wrong with a configuration file.
+// noteFile keeps the errors of a configuration file.
 func (in *inspection) noteFile(path string, err error) {
 	if err != nil {
 		in.found = append(in.found, one(bad, "file", "correct the file; the daemon does not start with it", "%v", err)...)
@@ -179,7 +179,7 @@ func (in *inspection) noteUnread(path string, err error) {
 	in.found = append(in.found, one(note, "file", "run this command as root", "%s cannot be read: %v", path, err)...)
 }
 
-// configuration reports what was found when the files were read.
+// configuration reports the errors that readSettings found.
 func (in *inspection) configuration(context.Context) []finding {
 	if len(in.settings.roles()) == 0 {
 		return one(note, "file", "", "there is neither %s nor %s", controldFile, nodedFile)
@@ -197,10 +197,10 @@ func (in *inspection) configuration(context.Context) []finding {
 	return found
 }
 
-// renewal is how long before its end a certificate should have been renewed.
+// renewal is the remaining lifetime at which a certificate should have been renewed.
 const renewal = 10 * 24 * time.Hour
 
-// certificates checks the certificates of the daemons of this machine. Only root can read them.
+// certificates checks the certificates of this machine's daemons. Only root can read them.
 func (in *inspection) certificates(context.Context) []finding {
 	var found []finding
 	clusters := map[string]string{}
@@ -237,7 +237,7 @@ func (in *inspection) certificates(context.Context) []finding {
 	return found
 }
 
-// lifetime checks how long a certificate is still good.
+// lifetime checks the remaining lifetime of a certificate.
 func (in *inspection) lifetime(dir string, cred *pki.Credential) []finding {
 	left := cred.Expires().Sub(in.now())
 	at := cred.Expires().UTC().Format(time.RFC3339)
@@ -252,9 +252,9 @@ func (in *inspection) lifetime(dir string, cred *pki.Credential) []finding {
 	return fine("certificate", "%s of %s is good until %s", name, cred.Member, at)
 }
 
-// nodeName returns the name of this machine's node.
+// nodeName returns the node's name in the cluster.
 func (in *inspection) nodeName() string {
-	host, _ := in.hostname() // "" is the name of no node
+	host, _ := in.hostname() // no node is named ""
 	if in.settings.node == nil {
 		return host
 	}

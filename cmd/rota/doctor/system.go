@@ -22,32 +22,32 @@ import (
 	"github.com/rota-hpc/rota/noded/requirements"
 )
 
-// system is what checks ask of the machine. Tests replace its functions, and read files below another
+// system is the machine as checks see it. Tests replace its functions, and put files below another
 // root.
 type system struct {
-	root     string // files are read below it
+	root     string // directory that stands for /
 	uid      int
-	home     string // directory of this user
+	home     string // home directory of the user
 	now      func() time.Time
 	hostname func() (string, error)
-	release  func() (string, error) // of the kernel
+	release  func() (string, error) // release of the kernel
 	addrs    func() ([]netip.Addr, error)
 	lookup   func(ctx context.Context, host string) ([]string, error)
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
-	listen   func(network, addr string) error // listens and closes
+	listen   func(network, addr string) error // tries to listen, then closes
 	clone    func(flags uintptr) error        // starts a process in new namespaces
-	keyring  func() error                     // asks for the session keyring
+	keyring  func() error                     // requests a session keyring
 	criu     func(ctx context.Context, path string) (found, version string, err error)
-	timex    func() (int, unix.Timex, error) // state and values of the kernel's clock
+	timex    func() (int, unix.Timex, error) // state and offsets of the kernel's clock
 	statfs   func(path string) (unix.Statfs_t, error)
 	syncs    func(dir string, n int, limit time.Duration) ([]time.Duration, error)
 	cgroup   func(root string) error
 	gpuList  func(ctx context.Context, program string) (gpu.Inventory, error)
 	output   func(ctx context.Context, program string, args ...string) ([]byte, error)
-	find     func(program string) string // its path, "" if there is none
+	find     func(program string) string // path of a program, "" if it is missing
 }
 
-// machine is the machine on which the command runs.
+// machine returns the real machine.
 func machine() *system {
 	return &system{
 		root: "/", uid: os.Geteuid(), home: os.Getenv("HOME"), now: clock.Wall,
@@ -74,14 +74,14 @@ func machine() *system {
 	}
 }
 
-// path returns where a file of the machine is read.
+// path returns where a file of the machine is found below the root.
 func (s *system) path(name string) string { return filepath.Join(s.root, name) }
 
 func (s *system) read(name string) ([]byte, error) { return os.ReadFile(s.path(name)) }
 
-// text returns the content of a file without white space around it, "" if it cannot be read.
+// text returns a file's content without surrounding white space, or "" if it is unreadable.
 func (s *system) text(name string) string {
-	b, _ := s.read(name) // an unreadable file has no text
+	b, _ := s.read(name) // an unreadable file counts as empty
 	return strings.TrimSpace(string(b))
 }
 
@@ -92,7 +92,7 @@ func (s *system) exists(name string) bool {
 
 // glob returns the files of the machine that match a pattern.
 func (s *system) glob(pattern string) []string {
-	found, _ := filepath.Glob(s.path(pattern)) // the patterns are constants
+	found, _ := filepath.Glob(s.path(pattern)) // constant patterns cannot be malformed
 	for i, path := range found {
 		if rel, err := filepath.Rel(s.root, path); err == nil {
 			found[i] = "/" + rel
@@ -144,7 +144,7 @@ func tryListen(network, addr string) error {
 	return l.Close()
 }
 
-// tryClone starts this program in new namespaces. How it ends does not matter.
+// tryClone starts this program in new namespaces. The way in which it ends does not matter.
 func tryClone(flags uintptr) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -161,12 +161,12 @@ func tryClone(flags uintptr) error {
 	return nil
 }
 
-// sessionKeyring makes a new session keyring, as the launch of a container does. It belongs to one
+// sessionKeyring creates a session keyring, as a container launch does. The keyring belongs to one
 // thread, which ends with the call.
 func sessionKeyring() error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its goroutine
+		runtime.LockOSThread() // the thread stays locked, so it ends with its goroutine
 		_, err := unix.KeyctlJoinSessionKeyring("rota-doctor")
 		result <- err
 	}()
@@ -200,14 +200,14 @@ func timeSyncs(dir string, n int, limit time.Duration) (took []time.Duration, er
 	return took, nil
 }
 
-// readGPUs asks the driver as the node daemon does: through its helper process.
+// readGPUs queries the driver through a helper process, as the node daemon does.
 func readGPUs(ctx context.Context, program string) (i gpu.Inventory, err error) {
 	h := gpu.NewHelper(gpu.HelperConfig{Command: []string{program, "nvml-helper"}})
 	defer func() { err = errors.Join(err, h.Close()) }()
 	return h.Inventory(ctx)
 }
 
-// findProgram looks beside this program, on PATH, and where packages put programs.
+// findProgram searches the directory of this program, PATH, and the directories of packages.
 func findProgram(name string) string {
 	var tried []string
 	if self, err := os.Executable(); err == nil {
@@ -227,12 +227,12 @@ func findProgram(name string) string {
 	return ""
 }
 
-// percentile returns the value below which the given part in a hundred of sorted values lie.
+// percentile returns the value below which the given percentage of the sorted values lies.
 func percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]
 }
 
-// human writes a duration with a useful number of digits.
+// human formats a duration with two or three digits.
 func human(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

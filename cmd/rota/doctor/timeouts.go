@@ -8,15 +8,15 @@ import (
 	controlconfig "github.com/rota-hpc/rota/controld/config"
 )
 
-// Bounds of a controller's lease. A follower answers a heartbeat once its disk has written what
-// came before, and syncs of a disk that others use vary.
+// Bounds for a controller's lease. A follower answers a heartbeat only after earlier writes are on
+// its disk, and fsyncs of a shared disk take varying time.
 const (
-	roundTrips  = 5 // connections to each controller
-	leaseFactor = 4 // the lease is at least so many times a sync and a round trip
+	roundTrips  = 5 // measured connections to each controller
+	leaseFactor = 4 // least ratio of the lease to an fsync plus a round trip
 	leaseStep   = 50 * time.Millisecond
 )
 
-// timeouts compares the timeouts of the log with what the disk and the network take.
+// timeouts compares the timeouts of the log with the measured delays of the disk and the network.
 func (in *inspection) timeouts(ctx context.Context) []finding {
 	const name = "timeouts"
 	if in.quick || in.settings.controller == nil || in.settings.controllerUnknown || in.synced == 0 {
@@ -42,8 +42,8 @@ func (in *inspection) timeouts(ctx context.Context) []finding {
 	return one(warn, name, fix, text+": leaders will give up although nothing has failed", args...)
 }
 
-// slowest returns the longest of several connections to the logs of the other controllers, and to
-// which it was. Those that cannot be reached are shown elsewhere.
+// slowest returns the longest of several connection times to the other controllers' logs, and that
+// controller. Other checks report unreachable controllers.
 func (in *inspection) slowest(ctx context.Context) (worst time.Duration, to string) {
 	own := value(in.settings.controller.Name, "")
 	for _, c := range in.cluster.controllers {

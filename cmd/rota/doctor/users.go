@@ -16,10 +16,10 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 )
 
-// firstUser is the least number of an ordinary user.
+// firstUser is the lowest user id of an ordinary user.
 const firstUser = 1000
 
-// noUser is the number of the user nobody, and above it are numbers without meaning.
+// noUser is the user id of nobody; ids from there on do not count as ordinary users.
 const noUser = 65534
 
 // account is a user of this machine.
@@ -29,19 +29,19 @@ type account struct {
 	GID  int    `json:"gid"`
 }
 
-// userList is the output of --users.
+// userList is the output of rota doctor --users.
 type userList struct {
 	Host   string    `json:"host"`
-	Digest string    `json:"digest"` // the same on machines with the same ordinary users
+	Digest string    `json:"digest"` // equal on machines with the same ordinary users
 	Items  []account `json:"items"`
 }
 
-// accounts returns the users that this machine knows, by number. It asks getent, which asks the
-// directory service too, and otherwise reads /etc/passwd.
+// accounts returns the users that this machine knows, sorted by user id. It runs getent, which
+// includes directory services, and otherwise reads /etc/passwd.
 func (in *inspection) accounts(ctx context.Context) []account {
 	text, err := in.output(ctx, "getent", "passwd")
 	if err != nil {
-		text, _ = in.read("/etc/passwd") // then there are no users
+		text, _ = in.read("/etc/passwd") // without a readable file there are no users
 	}
 	return parseUsers(string(text))
 }
@@ -63,12 +63,12 @@ func parseUsers(text string) []account {
 	return list
 }
 
-// ordinary returns the users that are people.
+// ordinary returns the users that are neither system accounts nor nobody.
 func ordinary(all []account) []account {
 	return slices.DeleteFunc(slices.Clone(all), func(a account) bool { return a.UID < firstUser || a.UID >= noUser })
 }
 
-// digest returns a short text that is the same for the same users.
+// digest returns a short hash of a list of users.
 func digest(users []account) string {
 	h := sha256.New()
 	for _, a := range users {
@@ -98,8 +98,8 @@ func (in *inspection) printUsers(ctx context.Context, to io.Writer, asJSON bool)
 	return err
 }
 
-// users compares the users of this machine with those of the jobs that the cluster has had. A job runs
-// under the number of its user, so a number must mean the same user on each machine.
+// users compares this machine's users with the users of the cluster's jobs. A job runs under its
+// user's number, so a number must mean the same user on every machine.
 func (in *inspection) users(ctx context.Context) []finding {
 	const name = "numbers"
 	all := in.accounts(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Limits of how many requests are shown: by default, and at most.
+// Limits of the number of listed requests: the default, and the most.
 const (
 	auditLimit    = 1000
 	auditLimitMax = 10_000
@@ -42,7 +42,7 @@ var auditCells = []listing.Cell[api.AuditEntry]{
 	}).InWide(),
 }
 
-// shortAction leaves out what all routes begin with.
+// shortAction removes the prefix that all routes share.
 func shortAction(action string) string { return strings.Replace(action, " /v1/", " ", 1) }
 
 func auditFlags() []cli.Flag {
@@ -92,7 +92,7 @@ func showAudit(env *command.Env, c *cli.Context) error {
 		env.Notef("only the last %d requests are shown: use --limit N for more, or --until TIME for earlier ones", auditLimit)
 	}
 	if !v.Structured() {
-		slices.Reverse(list.Items) // the newest comes last, next to the prompt
+		slices.Reverse(list.Items) // the newest request comes last, next to the prompt
 	}
 	return v.Show(env, &list.List)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Columns of jobs that several lists have.
+// Columns that several lists of jobs share.
 var (
 	jobIDCell = listing.Cell[api.Job]{Name: "id", Column: table.Column{Title: "JOBID", Right: true},
 		Needs:  []string{"id", "array", "group"},
@@ -94,8 +94,8 @@ var startCells = append([]listing.Cell[api.Job]{
 	gpusCell, accountCell, queueCell, classCell, limitCell, priorityCell,
 )...)
 
-// startCell is when a job started, or its earliest start. No start is promised, because when
-// capacity becomes free is unknown.
+// startCell is when a job started, or its earliest start. The earliest start is no promise, because
+// nobody knows when capacity becomes free.
 var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title: "START"},
 	Needs: []string{"started", "eligible", "code", "array"},
 	Text: func(j *api.Job, s listing.Style) string {
@@ -119,9 +119,9 @@ var histCells = append([]listing.Cell[api.Job]{
 	workdirCell, commentCell, nodesCell, suspendCell, cpuTimeCell, maxMemCell, gpuUtilCell, gpuMemCell,
 )...)
 
-// shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is
-// pending.
-// reasonText says why a job waits or has ended, and which user has cancelled it if that was not its owner.
+// shownCode returns the state to show for a job. The row of an array stands for its pending tasks,
+// so it is pending. reasonText says why a job waits or how it ended; it names the cancelling user
+// unless that was the owner.
 func reasonText(j *api.Job) string {
 	text, by := show.Reason(j.Reason), show.CancelledBy(j)
 	switch {
@@ -140,8 +140,8 @@ func shownCode(j *api.Job) string {
 	return string(j.Code)
 }
 
-// shownState is shownCode as a word. shownTime and shownStart return the run time and the start,
-// which pending tasks do not have.
+// shownState is shownCode as a word. shownTime and shownStart return run time and start; both are
+// empty for pending tasks.
 func shownState(j *api.Job) string {
 	if j.Array.Indices != "" {
 		return "PENDING"
@@ -190,7 +190,7 @@ var nodeCells = append([]listing.Cell[api.Node]{
 	listing.TextCell("suspended", "SUSPENDED", 8, "", suspendedText),
 	listing.TextCell("labels", "LABELS", 8, "", func(n *api.Node) string { return labelsText(n.Labels) }))...)
 
-// suspendedText lists the jobs that are suspended on a node, with the memory that they keep.
+// suspendedText lists the jobs that are suspended on a node, with the memory that they still hold.
 func suspendedText(n *api.Node) string {
 	all := make([]string, len(n.Suspended))
 	for i, s := range n.Suspended {

@@ -21,39 +21,38 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// efficiency is what an attempt of a job has used of what it had. Unknown values are null.
+// efficiency is the share of its resources that a job's attempt has used. Unknown values are null.
 type efficiency struct {
 	ID      model.JobID     `json:"id"`
 	Ref     string          `json:"ref"`
 	Name    string          `json:"name"`
 	State   string          `json:"state"`
 	Code    model.JobState  `json:"code"`
-	Attempt int             `json:"attempt"` // 0: it has not started
+	Attempt int             `json:"attempt"` // 0: the job has not started
 	Live    bool            `json:"live"`    // the attempt has not ended
 	Workers int             `json:"workers"`
 	Nodes   []string        `json:"nodes"`
-	Elapsed jobspec.Seconds `json:"elapsed"` // of the attempt, without the time in which it was suspended
+	Elapsed jobspec.Seconds `json:"elapsed"` // run time of the attempt without suspensions
 
-	Cores  float64       `json:"cores"` // that the attempt had, as memory and GPUs
+	Cores  float64       `json:"cores"` // cores of the attempt; memory and GPUs below likewise
 	Memory jobspec.Bytes `json:"memory"`
 	GPUs   float64       `json:"gpus"`
 	Usage  *api.Usage    `json:"usage"`
-	// percent: processor time of elapsed times cores, peaks of memory of the memory, mean utilisation of
-	// the GPUs
+	// percent: processor time of cores times elapsed, peak memory of the memory, mean utilisation
+	// of the GPUs
 	CPUEfficiency    *float64 `json:"cpu_efficiency"`
 	MemoryEfficiency *float64 `json:"memory_efficiency"`
 	GPUEfficiency    *float64 `json:"gpu_efficiency"`
-	Killed           string   `json:"killed,omitempty"` // which process was killed for memory, and the limit
-	Note             string   `json:"note,omitempty"`   // why something is not known
+	Killed           string   `json:"killed,omitempty"` // the process that was killed for memory, and the limit
+	Note             string   `json:"note,omitempty"`   // why some values are unknown
 
-	seconds float64 // elapsed, with fractions
+	seconds float64 // elapsed, not rounded
 }
 
-// liveTasks bounds the tasks of an array of which the nodes are asked what they use: each is a
-// request.
+// liveTasks bounds the requests to nodes for an array's running tasks: one request for each task.
 const liveTasks = 32
 
-// showEfficiency shows what jobs have used of what they asked for.
+// showEfficiency shows the share of requested resources that jobs have used.
 func showEfficiency(env *command.Env, c *cli.Context) error {
 	if n := c.Int("attempt"); c.IsSet("attempt") && n < 1 {
 		return exit.Usagef("--attempt %d: attempts are numbered from 1", n)
@@ -70,6 +69,7 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 		}
 		env.WarnStale(answer)
 		all.Index = answer.Index
+		// membersOf returns an array's started tasks, or a pipeline job's groups, sorted by id.
 		parent := show.IsArray(job) || show.IsPipeline(job)
 		jobs := []api.Job{*job}
 		if parent {
@@ -77,6 +77,8 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 				return err
 			}
 		}
+		// efficiencyOf returns the recorded efficiency of an attempt; attempt 0 means the last one.
+		// an elastic job may have run with another number of workers
 		part := []efficiency{}
 		asked := 0
 		for i := range jobs {
@@ -93,6 +95,7 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 			}
 			part = append(part, e)
 		}
+		// askNodes will fill in the usage
 		if session.AsJSON {
 			all.Items = append(all.Items, part...)
 			continue
@@ -115,8 +118,7 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
-// membersOf returns the tasks of an array that have started, or the groups of a pipeline job, by
-// their ids.
+// askNodes asks the nodes of a running attempt for its usage so far.
 func membersOf(ctx context.Context, session *command.Session, ref string) ([]api.Job, error) {
 	live, _, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
 		list, _, err := session.Jobs(ctx, api.JobFilter{Refs: []string{ref}, All: true, Page: page}, api.Read{})
@@ -139,7 +141,7 @@ func membersOf(ctx context.Context, session *command.Session, ref string) ([]api
 	return slices.CompactFunc(all, func(a, b api.Job) bool { return a.ID == b.ID }), nil
 }
 
-// efficiencyOf returns what is recorded of an attempt of a job; 0: of the last one.
+// compute calculates the percentages of what the attempt had.
 func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error) {
 	e := efficiency{ID: j.ID, Ref: show.JobName(j), Name: j.Name, State: j.State, Code: j.Code, Nodes: []string{}}
 	if len(j.Attempts) == 0 && attempt == 0 {
@@ -157,7 +159,7 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 	at := &j.Attempts[a]
 	e.Attempt, e.Live, e.Nodes, e.Workers, e.Usage = at.N, at.End == nil, at.Nodes, at.Workers, at.Usage
 	e.Killed = at.Killed
-	part := float64(at.Workers) / float64(max(1, j.Workers)) // an elastic job may have had another size
+	part := float64(at.Workers) / float64(max(1, j.Workers)) // otherwise the driver reported nothing
 	e.Cores, e.Memory = float64(j.Cores)*part, jobspec.Bytes(float64(j.Memory)*part)
 	e.GPUs = float64(show.GPUAmount(j.GPUs, j.GPUThousandths)) / 1000 * part
 	if at.Start != nil {
@@ -169,7 +171,7 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 		e.Elapsed = jobspec.Seconds(e.seconds)
 	}
 	switch {
-	case e.Live: // the nodes know
+	case e.Live: // ofKnown returns the cores and the memory of the workers with known usage.
 	case at.Start == nil:
 		e.Note = "its commands have not run"
 	case e.Usage == nil:
@@ -182,7 +184,7 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 	return e, nil
 }
 
-// askNodes asks the nodes of an attempt that runs what it has used by now.
+// percentOf returns part / whole in percent, to a tenth; nil if the whole is 0.
 func (e *efficiency) askNodes(ctx context.Context, session *command.Session) {
 	u, _, err := session.UsageBy(ctx, show.ID(e.ID), e.Attempt)
 	if err != nil {
@@ -198,7 +200,7 @@ func (e *efficiency) askNodes(ctx context.Context, session *command.Session) {
 	e.compute()
 }
 
-// compute works out how much of what the attempt had was used.
+// percentText formats a percentage, with a dash for an unknown one.
 func (e *efficiency) compute() {
 	e.CPUEfficiency, e.MemoryEfficiency, e.GPUEfficiency = nil, nil, nil
 	if e.Usage == nil {
@@ -207,18 +209,18 @@ func (e *efficiency) compute() {
 	cores, memory := e.ofKnown()
 	e.CPUEfficiency = percentOf(e.Usage.CPUSeconds, cores*e.seconds)
 	e.MemoryEfficiency = percentOf(float64(e.Usage.Memory), float64(memory))
-	if e.GPUs > 0 && e.Usage.PeakGPUMemory > 0 { // else the driver told nothing
+	if e.GPUs > 0 && e.Usage.PeakGPUMemory > 0 { // print writes the efficiency of one job as text.
 		e.GPUEfficiency = percentOf(float64(e.Usage.GPUUtil), 100)
 	}
 }
 
-// ofKnown returns the cores and the memory of the workers of which it is known what they used.
+// printMembers writes the efficiency of an array's tasks or a pipeline job's groups.
 func (e *efficiency) ofKnown() (cores float64, memory jobspec.Bytes) {
 	part := float64(e.Usage.Workers) / float64(max(1, e.Workers))
 	return e.Cores * part, jobspec.Bytes(float64(e.Memory) * part)
 }
 
-// percentOf returns how much a part is of a whole in percent, to a tenth; nil if there is no whole.
+// Each has a line, and the last line sums them up.
 func percentOf(part, whole float64) *float64 {
 	if whole <= 0 {
 		return nil

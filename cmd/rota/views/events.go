@@ -33,7 +33,7 @@ func (f eventFilter) matches(e *api.Event) bool {
 		(len(f.types) == 0 || slices.Contains(f.types, e.Type))
 }
 
-// onNode reports whether one of the nodes is in the list that an event names.
+// onNode reports whether an event names one of the nodes.
 func (f eventFilter) onNode(list string) bool {
 	names, err := hostlist.Expand(list)
 	return err == nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(f.nodes, name) })
@@ -83,8 +83,8 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	return followEvents(ctx, session, list, max(answer.Index, c.Uint64("after")), filter, v)
 }
 
-// eventsAfter returns all events after an index that the controller has in memory; it sends them in
-// parts.
+// eventsAfter returns the events after an index that the controller still holds in memory, fetched
+// in several requests.
 func eventsAfter(ctx context.Context, client *api.Client, after uint64) (*api.List[api.Event], api.Answer, error) {
 	all, answer, err := client.Events(ctx, after, 0)
 	for part := all; err == nil && len(part.Items) > 0 && part.Index < answer.Index; {

@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// explainShare says how the share of one account comes about.
+// explainShare explains how the share of one account is calculated.
 func explainShare(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseEmpty(c, "explain"); err != nil {
 		return err
@@ -93,7 +93,7 @@ func usageText(s *api.Share) string {
 	return text
 }
 
-// takenText writes how much moves between an account and others.
+// takenText says how much an account lends to, or borrows from, other accounts.
 func takenText(part int64, of []api.ShareOf, which, none string) string {
 	if part == 0 {
 		return none

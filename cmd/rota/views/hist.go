@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// histLimit is how many ended jobs are shown by default.
+// histLimit is the default number of ended jobs in the list.
 const histLimit = 1000
 
 // histSince is the default of --since.
@@ -73,7 +73,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	}
 	return reportMissing(c.Context, session, filter.Refs, seen, func(j *api.Job) string {
 		if j.Code.Final() {
-			return "" // another flag excludes it
+			return "" // another flag excludes the default of --since
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// showLogs shows a job's output.
+// showLogs prints a job's output.
 func showLogs(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
 		return exit.Usagef("-o %s: rota logs prints only plain output", f)
@@ -48,7 +48,7 @@ func showLogs(env *command.Env, c *cli.Context) error {
 // bothStreams are stdout and stderr, in the order in which they were written.
 const bothStreams = "both"
 
-// endOfLogs drops the error of an interrupt, which is the normal end of following.
+// endOfLogs turns an interrupt, the normal end of --follow, into success.
 func endOfLogs(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -56,8 +56,8 @@ func endOfLogs(ctx context.Context, err error) error {
 	return err
 }
 
-// logOptions reads JOB[.WORKER] and the flags. A number after the last dot is a worker, otherwise
-// it is a group.
+// logOptions reads JOB[.WORKER] and the flags. A number after the last dot is a worker; any other
+// word is a group.
 func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"),
 		Follow: c.Bool("follow"), Tail: c.Int("tail")}

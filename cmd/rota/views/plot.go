@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// noMetric says how a job reports its metrics.
+// noMetric explains how a job can report metrics.
 const noMetric = `no metric reported yet: a job reports by lines such as {"step":10,"metrics":{"loss":0.5}} in
 $ROTA_PROGRESS_FILE, or by its output with progress { pattern }. The leading controller keeps the
 curves in memory, so that they begin anew when another one takes over`
@@ -47,8 +47,8 @@ func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref st
 	return p.Draw(env.Stdout, series.Metric, series.Points)
 }
 
-// plotState writes what stands beside the name of a job above its curve: its state, and how far its
-// training has come.
+// plotState describes the job in the title of its curve: the state, and the progress of its
+// training.
 func plotState(j *api.Job) string {
 	if j.ProgressClass != "" {
 		return string(j.Code) + "  " + j.ProgressClass
@@ -56,7 +56,7 @@ func plotState(j *api.Job) string {
 	return string(j.Code)
 }
 
-// nothingToPlot says why there is no curve.
+// nothingToPlot says why a job has no curve.
 func nothingToPlot(s *api.Series) string {
 	if len(s.Metrics) > 0 {
 		return fmt.Sprintf("no %s reported yet; --metric draws %s", show.Clean(s.Metric),
@@ -65,7 +65,7 @@ func nothingToPlot(s *api.Series) string {
 	return noMetric
 }
 
-// plotTitle writes the newest value of a series, what is best, and what else there is to draw.
+// plotTitle writes the newest and the best value of a series, and the names of the other metrics.
 func plotTitle(s *api.Series) string {
 	last := s.Points[len(s.Points)-1]
 	text := fmt.Sprintf("%s %.6g at step %d", show.Clean(s.Metric), last.Value, last.Step)

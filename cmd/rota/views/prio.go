@@ -40,7 +40,7 @@ var priorityCells = append([]listing.Cell[api.Priority]{
 	listing.TextCell("text", "TEXT", 10, "", func(p *api.Priority) string { return show.Clean(p.Reason.Text) }),
 )...)
 
-// overText says which of its account and its user hold as much as they are entitled to: these come
+// overText says whether the job's account or user holds its full quota or more; such jobs come
 // after others.
 func overText(p *api.Priority) string {
 	text := ""
@@ -60,7 +60,8 @@ func overText(p *api.Priority) string {
 	return show.DashIfEmpty(text)
 }
 
-// levelText writes a service level; "first" of a job that left its room to one that did not want it.
+// levelText formats a service level; "first" marks a job that gave up a place because no waiting
+// job took it.
 func levelText(p *api.Priority) string {
 	if p.OwnRoom {
 		return "first"
@@ -68,7 +69,7 @@ func levelText(p *api.Priority) string {
 	return fmt.Sprint(p.Level)
 }
 
-// heldOf writes what is held beside what is deserved.
+// heldOf formats the held amount beside the quota.
 func heldOf(f *api.Fairness) string { return partText(f.Alloc) + "/" + partText(f.Deserved) }
 
 func yesOrDash(is bool) string {
@@ -78,7 +79,7 @@ func yesOrDash(is bool) string {
 	return "-"
 }
 
-// showPriorities prints the jobs that wait, in order.
+// showPriorities prints the pending jobs in scheduling order.
 func showPriorities(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseEmpty(c, "user", "account", "jobs"); err != nil {
 		return err

@@ -19,18 +19,18 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// queueList is how rota queue shows the queue.
+// queueList holds the options of rota queue.
 type queueList struct {
 	*command.Session
 	view     *listing.View[api.Job]
 	filter   api.JobFilter
 	nodes    []string // only jobs on these nodes, unless empty
-	tree     bool     // array tasks and groups under their job, jobs under their dependency
-	elements bool     // a line for each pending array task
+	tree     bool     // show array tasks and groups under their job, and jobs under their dependency
+	elements bool     // show each pending array task on its own line
 	seen     map[model.JobID]bool
 }
 
-// print shows the queue once.
+// print shows the queue one time.
 func (q *queueList) print(ctx context.Context) error {
 	if q.view.AsReceived() && !q.tree && !q.elements && len(q.nodes) == 0 && !q.IsTerminal(q.Stdout) {
 		return q.copyJSON(ctx)
@@ -57,7 +57,7 @@ func (q *queueList) print(ctx context.Context) error {
 	return q.view.Show(q.Env, list)
 }
 
-// printRows makes a row of each job as it arrives, so that only the rows are kept in memory.
+// printRows converts each job to a row as it arrives, so that memory holds rows only.
 func (q *queueList) printRows(ctx context.Context) error {
 	t := q.view.EmptyTable()
 	if _, err := q.eachJob(ctx, func(j *api.Job) {
@@ -70,7 +70,8 @@ func (q *queueList) printRows(ctx context.Context) error {
 	return t.Print(q.Stdout, q.view.Format, q.view.Header)
 }
 
-// eachJob calls visit for each job on the selected nodes. The job is valid until visit returns.
+// eachJob calls visit for each job on the selected nodes. The job is valid until visit returns;
+// visit must copy what it keeps.
 func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answer, error) {
 	f := q.filter
 	f.Fields = q.view.Fields("id", "array", "group", "groups", "dependencies", "nodes")
@@ -90,14 +91,14 @@ func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answ
 	return answer, err
 }
 
-// isShown reports whether a job is shown. In tables, arrays and pipeline jobs whose tasks are
-// listed are hidden, unless they were named.
+// isShown reports whether a job is shown. In tables, an array or pipeline job whose members are
+// listed is hidden, unless the user named it.
 func (q *queueList) isShown(j *api.Job) bool {
 	if q.view.Structured() {
 		return true
 	}
 	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {
-		return false // the array runs, but its row stands for its pending tasks
+		return false // this array runs, but its row would show the pending tasks
 	}
 	return len(q.filter.Refs) > 0 || !isEmptyRecord(j)
 }
@@ -106,7 +107,7 @@ func isPending(state string) bool {
 	return strings.EqualFold(state, string(model.Pending)) || strings.EqualFold(state, "PENDING")
 }
 
-// copyJSON copies the controller's JSON to the output as it arrives.
+// copyJSON copies the controller's JSON to the output while it arrives.
 func (q *queueList) copyJSON(ctx context.Context) error {
 	body, answer, err := q.StreamJobs(ctx, q.filter, api.Read{})
 	if err != nil {
@@ -120,7 +121,7 @@ func (q *queueList) copyJSON(ctx context.Context) error {
 	return nil
 }
 
-// iterate shows the queue every so many seconds until the user interrupts.
+// iterate shows the queue again and again until the user interrupts.
 func (q *queueList) iterate(ctx context.Context, text string) error {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || seconds < 0.1 || seconds > 86400 {
@@ -142,7 +143,7 @@ func (q *queueList) iterate(ctx context.Context, text string) error {
 		case err == nil:
 			away.Answered()
 		case away.ShouldRetry(ctx, err):
-			away.Repeat() // the message has been cleared, or stands above another time
+			away.Repeat() // the screen was cleared, so print the message about lost controllers again
 			continue
 		case ctx.Err() == nil:
 			return err
@@ -156,8 +157,8 @@ func (q *queueList) iterate(ctx context.Context, text string) error {
 	}
 }
 
-// isEmptyRecord reports whether a job only stands for array tasks or groups that are all in the
-// list.
+// isEmptyRecord reports whether all tasks or groups of an array or pipeline job have rows of their
+// own in the list.
 func isEmptyRecord(j *api.Job) bool {
 	return !j.Code.Final() && (j.Array.Size > 0 && j.Array.Indices == "" || show.IsPipeline(j))
 }
@@ -175,8 +176,8 @@ func eachElement(jobs []api.Job) []api.Job {
 	return all
 }
 
-// asTree orders jobs so that each follows its array, its pipeline job or its dependency, and
-// indents the names.
+// asTree sorts jobs so that each follows its array, pipeline job or dependency, and indents their
+// names.
 func asTree(jobs []api.Job) []api.Job {
 	at := map[model.JobID]int{}
 	for i := range jobs {

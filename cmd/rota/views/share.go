@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// shareLine is a line of rota share: an account, or a user of the account above. In JSON, users are
-// within their accounts.
+// shareLine is a line of rota share: an account, or a user of the account above it. In JSON, users
+// are members of their account.
 type shareLine struct {
 	api.Share
 	User string `json:"user,omitempty"`
@@ -47,12 +47,12 @@ func partCell(name, title string, part func(*shareLine) int64) listing.Cell[shar
 	return listing.AmountCell(name, title, "", part, partText)
 }
 
-// partText writes thousandths as a percentage.
+// partText formats thousandths as a percentage.
 func partText(thousandths int64) string {
 	return fmt.Sprintf("%d.%d%%", thousandths/10, thousandths%10)
 }
 
-// ratioText writes a ratio in thousandths. It is undefined for an account without quota.
+// ratioText formats a ratio given in thousandths. It is undefined for an account without quota.
 func ratioText(thousandths int64) string {
 	if thousandths < 0 {
 		return "-"
@@ -60,7 +60,7 @@ func ratioText(thousandths int64) string {
 	return fmt.Sprintf("%d.%02d", thousandths/1000, thousandths%1000/10)
 }
 
-// ofAccount writes a number that only accounts have.
+// ofAccount formats a number that only accounts have.
 func (s *shareLine) ofAccount(n int) string {
 	if s.User != "" {
 		return "-"
@@ -84,7 +84,7 @@ func showShares(env *command.Env, c *cli.Context) error {
 	})
 }
 
-// shareLines returns a line for each account, followed by its users if asked for.
+// shareLines returns a line for each account, followed by its users if requested.
 func shareLines(items []api.Share, users bool) []shareLine {
 	lines := make([]shareLine, 0, len(items))
 	for _, s := range items {

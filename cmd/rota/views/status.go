@@ -18,7 +18,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// showStatus shows each job in sections.
+// showStatus shows everything about each job, in sections.
 func showStatus(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseEmpty(c, "metric"); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.line("charged", show.Hours(j.GPUSeconds)+" GPU hours")
 }
 
-// progressText writes a job's steps and metrics, as its progress block names them.
+// progressText formats a job's step and metrics, in the order of its progress block.
 func progressText(j *api.Job) string {
 	if j.Steps == 0 && j.SavedStep == 0 && len(j.Metrics) == 0 {
 		return ""
@@ -142,7 +142,7 @@ func progressText(j *api.Job) string {
 	return text
 }
 
-// progressOf returns the first progress block of a job, an empty one if there is none.
+// progressOf returns a job's first progress block, or an empty block.
 func progressOf(spec *jobspec.Job) jobspec.Progress {
 	if spec == nil {
 		return jobspec.Progress{}
@@ -157,7 +157,7 @@ func progressOf(spec *jobspec.Job) jobspec.Progress {
 	return jobspec.Progress{}
 }
 
-// relations writes a job's array tasks or groups, or the job that it belongs to.
+// relations writes the array tasks or groups of a job, or the job that it belongs to.
 func (s sections) relations(j *api.Job) {
 	switch {
 	case j.Array.Job != 0:
@@ -265,7 +265,7 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	s.trials(j)
 }
 
-// used writes what the last attempt has used of which that is known.
+// used writes the measured usage of the last attempt.
 func (s sections) used(j *api.Job) {
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		u := j.Attempts[i].Usage
@@ -286,8 +286,7 @@ func (s sections) used(j *api.Job) {
 	}
 }
 
-// externText says how much processor time rota exec and rota shell have used, behind some text, "" if that is
-// less than a second.
+// externText formats the processor time of rota exec and rota shell; "" below a second.
 func externText(u *api.Usage, before string) string {
 	if cpu := u.OfExtern().TotalCPU(); cpu >= 1 {
 		return before + show.Clock(jobspec.Seconds(cpu)) + " by rota exec and rota shell"
@@ -295,10 +294,10 @@ func externText(u *api.Usage, before string) string {
 	return ""
 }
 
-// maxSteps is how many steps are shown of a job.
+// maxSteps is the greatest number of steps shown for a job.
 const maxSteps = 10
 
-// steps writes the last steps of the last attempt that have ended.
+// steps writes the newest ended steps of the last attempt.
 func (s sections) steps(j *api.Job, utc bool) {
 	n := len(j.Attempts)
 	if n == 0 || len(j.Attempts[n-1].Steps) == 0 {
@@ -330,7 +329,7 @@ func (s sections) steps(j *api.Job, utc bool) {
 	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
 }
 
-// trials writes what was tried with the attempts of a job, and what it brought.
+// trials writes the changes that were tried with a job's attempts, and their results.
 func (s sections) trials(j *api.Job) {
 	label := "tried"
 	for i := range j.Attempts {
@@ -342,7 +341,7 @@ func (s sections) trials(j *api.Job) {
 	}
 }
 
-// totalLoss adds up what the attempts of a job have lost.
+// totalLoss sums up the work that the attempts of a job have lost.
 func totalLoss(j *api.Job) *api.Lost {
 	var sum api.Lost
 	for i := range j.Attempts {
@@ -379,7 +378,7 @@ func (s sections) tasks(spec *jobspec.Job) {
 	}
 }
 
-// resourceGPUs says how many GPUs a task has, and how much of the memory of one that it shares.
+// resourceGPUs describes a task's GPUs, or its share of one GPU's memory.
 func resourceGPUs(r *jobspec.Resources) string {
 	if g := r.GPU; g != nil && g.Share > 0 {
 		text := show.CountGPUs(int64(g.Share))

@@ -10,13 +10,13 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// nodeKind is all nodes with the same state and hardware, for nodes --summary.
+// nodeKind groups all nodes with the same state and hardware, for nodes --summary.
 type nodeKind struct {
 	State     string   `json:"state"`
 	Cores     int64    `json:"cores"` // per node
 	GPUs      int      `json:"gpus"`  // per node
 	Model     string   `json:"model"`
-	CoresUsed int64    `json:"cores_used"` // sum over the nodes
+	CoresUsed int64    `json:"cores_used"` // sum over all nodes of the group
 	GPUsUsed  int      `json:"gpus_used"`
 	Nodes     []string `json:"nodes"`
 }
@@ -33,7 +33,7 @@ var kindCells = []listing.Cell[nodeKind]{
 	listing.TextCell("nodelist", "NODELIST", 8, "", func(k *nodeKind) string { return show.Hosts(k.Nodes) }),
 }
 
-// nodeSummary groups equal nodes, ordered by state, GPUs and model.
+// nodeSummary groups equal nodes, sorted by state, number of GPUs and model.
 func nodeSummary(nodes *api.List[api.Node]) *api.List[nodeKind] {
 	kinds := &api.List[nodeKind]{APIVersion: nodes.APIVersion, Kind: "NodeSummary", Index: nodes.Index,
 		Items: []nodeKind{}}

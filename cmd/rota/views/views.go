@@ -1,5 +1,4 @@
-// Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status,
-// eff, why, logs, hist, audit, share and events.
+// Package views has the commands that show jobs, nodes, accounts and events.
 package views
 
 import (
@@ -48,7 +47,7 @@ func Commands() []*command.Command {
 			Action: showNodes,
 			Flags: listing.ViewFlags(
 				command.Text("nodes,w,nodelist", "only `NODES`, such as gpu[01-04]"),
-				command.Switch("summary,s,summarize", //nolint:misspell // as sinfo has it
+				command.Switch("summary,s,summarize", //nolint:misspell // sinfo's spelling
 					"one line for each state and kind of node"),
 				command.Switch("long,l", "the same as -o wide")), Values: listing.Completions(nodeCells, nil)},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
@@ -166,15 +165,15 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	})
 }
 
-// reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
-// were not listed, note returns where they are shown.
+// reportMissing reports named jobs that do not exist, and fails. For named jobs that exist but are
+// not listed, note returns where to find them.
 func reportMissing(ctx context.Context, session *command.Session, refs []string,
 	seen map[model.JobID]bool, note func(*api.Job) string) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || seen[model.JobID(id)] {
-			continue // unknown array tasks and groups were refused with the list
+			continue // the request for the list refused unknown tasks and groups already
 		}
 		j, _, err := session.Job(ctx, model.JobID(id), api.Read{})
 		switch {
@@ -190,7 +189,7 @@ func reportMissing(ctx context.Context, session *command.Session, refs []string,
 	return exit.WithCode(code)
 }
 
-// nodesOrReason writes the last column of the queue as squeue does: the nodes of a job, or why it
+// nodesOrReason formats the last column of the queue as squeue does: a job's nodes, or why it
 // waits.
 func nodesOrReason(j *api.Job, full bool) string {
 	if j.Code != model.Pending && len(j.Nodes) > 0 {
@@ -245,7 +244,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 	return err
 }
 
-// simpleList prints a list that comes in one answer.
+// simpleList prints a list that fits in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
 	fetch func(*api.Client, *listing.View[T]) (*api.List[T], api.Answer, error)) error {
 	v, session, err := listing.Open(env, c, cells)
@@ -260,7 +259,7 @@ func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T]
 	return v.Show(env, list)
 }
 
-// models returns the GPU models of a node, each once.
+// models returns the distinct GPU models of a node.
 func models(gpus []api.NodeGPU) string {
 	var names []string
 	for _, g := range gpus {

@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
+// showWhy prints why a job waits, how many nodes each requirement leaves, and advice.
 func showWhy(env *command.Env, c *cli.Context) error {
 	session, ref, err := env.ConnectForJob(c)
 	if err != nil {
@@ -30,12 +30,12 @@ func showWhy(env *command.Env, c *cli.Context) error {
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, why)
 	}
-	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
+	if len(why.Funnel) == 0 { // the job does not wait for capacity, so the state says more
 		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
 			text := notWaiting(job, c.Bool("utc"))
 			lost := why.Reason.Code == string(model.ReasonNodeLost)
 			if lost || job.Code == model.Suspended && why.Reason.Code == string(model.ReasonSuspended) {
-				text += "; " + why.Reason.Text // what is missing for it to go on
+				text += "; " + why.Reason.Text // what the job needs to continue
 			}
 			if why.Reason = (api.Reason{Text: text}); !lost {
 				why.Advice = cmp.Or(adviceAfterEnd(ref, job), why.Advice)
@@ -75,7 +75,7 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	return b.Flush()
 }
 
-// notWaiting describes a job that is not pending: what it does, or how it ended.
+// notWaiting describes a job that is not pending: its state, or how it ended.
 func notWaiting(j *api.Job, utc bool) string {
 	switch {
 	case show.IsArray(j) && !j.Code.Final():
@@ -117,7 +117,7 @@ func notWaiting(j *api.Job, utc bool) string {
 	return text
 }
 
-// adviceAfterEnd returns where to look after a job failed, "" for other jobs.
+// adviceAfterEnd says where to look after a job failed; "" for other jobs.
 func adviceAfterEnd(ref string, j *api.Job) string {
 	switch {
 	case !j.Code.Final() || j.Code == model.Completed || j.Code == model.Cancelled:

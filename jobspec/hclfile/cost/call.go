@@ -13,19 +13,19 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
-// takesPart are functions that take a part of their first argument without reading the rest.
+// takesPart are functions that return a part of their first argument without reading the rest.
 var takesPart = map[string]bool{"length": true, "element": true, "lookup": true, "hasindex": true}
 
-// Functions returns functions that spend: before a call what it may yield beyond its arguments, and
-// after it what it has yielded beyond that.
+// Functions returns functions that charge the budget: before a call for a bound of the growth, and
+// after it for the real growth.
 func (m *Meter) Functions(table map[string]function.Function) map[string]function.Function {
 	spending := make(map[string]function.Function, len(table))
 	for name, f := range table {
-		grows := 0.0 // in this call: Impl follows on Type
+		grows := 0.0 // growth bound of this call: Impl runs right after Type
 		spending[name] = function.New(&function.Spec{
 			Params: f.Params(), VarParam: f.VarParam(),
 			Type: func(args []cty.Value) (cty.Type, error) {
-				// To find the type, some functions compute the result, as jsondecode does.
+				// To find the type, functions such as jsondecode compute the result.
 				grows = m.growth(name, args)
 				if !m.Spend(elementCost + grows) {
 					return cty.DynamicPseudoType, nil
@@ -56,12 +56,12 @@ func (m *Meter) Functions(table map[string]function.Function) map[string]functio
 	return spending
 }
 
-// growth bounds what a function yields beyond a few times the size of its arguments. It is 0 for
-// most.
+// growth bounds the size of a function's result beyond a few times the size of its arguments. It is
+// 0 for most functions.
 func (m *Meter) growth(name string, args []cty.Value) float64 {
 	for _, arg := range args {
 		if arg == cty.NilVal || !arg.IsKnown() || arg.IsNull() {
-			return 0 // the function refuses it or yields an unknown value
+			return 0 // the function refuses it, or its result is unknown
 		}
 	}
 	switch name {
@@ -90,12 +90,12 @@ func (m *Meter) growth(name string, args []cty.Value) float64 {
 		begins := strings.Count(text(args[0]), ",") + strings.Count(text(args[0]), "[") + strings.Count(text(args[0]), "{")
 		return float64(begins+1) * (elementCost + 24)
 	case "distinct":
-		return length(args[0]) * length(args[0]) / 4 // it compares each with each
+		return length(args[0]) * length(args[0]) / 4 // the function compares all pairs
 	}
 	return 0
 }
 
-// text returns a text argument, "" for anything else.
+// text returns a text argument, or "" for other values.
 func text(v cty.Value) string {
 	v, _ = v.Unmark()
 	if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
@@ -106,7 +106,7 @@ func text(v cty.Value) string {
 
 func textLength(v cty.Value) float64 { return float64(len(text(v))) }
 
-// length returns the number of elements of a collection, 1 for anything else.
+// length returns the number of elements of a collection, or 1 for other values.
 func length(v cty.Value) float64 {
 	v, _ = v.Unmark()
 	if v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
@@ -115,7 +115,7 @@ func length(v cty.Value) float64 {
 	return float64(v.LengthInt())
 }
 
-// largest returns the size of the largest element of a collection, or that of another value.
+// largest returns the size of a collection's largest element, or of the value itself.
 func (m *Meter) largest(v cty.Value) float64 {
 	v, _ = v.Unmark()
 	if v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
@@ -129,8 +129,8 @@ func (m *Meter) largest(v cty.Value) float64 {
 	return most
 }
 
-// formatted bounds texts that a format yields: its own bytes, its widths, and an argument for each
-// verb. %q and %#v write up to eight bytes for one.
+// formatted bounds the length of formatted texts: the format itself, its widths, and an argument
+// for each verb. %q and %#v may write eight bytes for one byte.
 func (m *Meter) formatted(args []cty.Value) float64 {
 	format := text(args[0])
 	width, number := 0, 0
@@ -151,7 +151,7 @@ func (m *Meter) formatted(args []cty.Value) float64 {
 	return rows * (row + elementCost)
 }
 
-// matched bounds what the matches of a pattern yield, and charges the search.
+// matched bounds the size of a pattern's matches, and charges for the search.
 func (m *Meter) matched(name string, args []cty.Value) float64 {
 	pattern, searched := text(args[0]), text(args[1])
 	if name == "regexreplace" {
@@ -160,7 +160,7 @@ func (m *Meter) matched(name string, args []cty.Value) float64 {
 	search := float64(len(pattern)) * float64(len(searched)) / 16
 	found, err := regexp.Compile(pattern)
 	if err != nil || search > m.left {
-		return search // the function says what is wrong
+		return search // the function itself reports the mistake
 	}
 	groups, names := float64(found.NumSubexp()+1), 0
 	for _, name := range found.SubexpNames() {
@@ -191,11 +191,11 @@ func (m *Meter) combined(args []cty.Value) float64 {
 	return tuples * each
 }
 
-// tabulated bounds a table, whose header is repeated in each of its rows.
+// tabulated bounds the size of a table that repeats its header in each row.
 func tabulated(table string) float64 {
 	header, err := csv.NewReader(strings.NewReader(table)).Read()
 	if err != nil {
-		return 0 // the function says what is wrong
+		return 0 // the function itself reports the mistake
 	}
 	row := 0.0
 	for _, name := range header {

@@ -1,10 +1,10 @@
-// Package cost counts the bytes and elements that expressions of HCL yield, while they are
-// evaluated, and ends an evaluation at a limit. A small file can ask for a huge result: locals that
-// double each other, loops within loops, replace with a long text.
+// Package cost meters the bytes and elements that HCL expressions produce, and stops an evaluation
+// at a limit. A small file can request a huge result: locals that double each other, nested loops,
+// or replace with a long text.
 //
-// Each value is charged where it comes from: literals, variables, the result of a function, each
-// round of a loop. Functions that yield much more than they get are charged before they are called,
-// by a bound that follows from their arguments.
+// Each value is charged at its source: literals, variables, results of functions, rounds of a loop.
+// A function whose result can be much larger than its arguments is charged in advance, by a bound
+// computed from the arguments.
 package cost
 
 import (
@@ -15,39 +15,40 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// elementCost is what an element costs besides its bytes: it has a type and a header.
+// elementCost is the cost of an element besides its bytes: it has a type and a header.
 const elementCost = 64
 
 // Meter is a budget of bytes and elements for all expressions of a file.
 type Meter struct {
-	left, before float64 // before: when the last expression began
+	left, before float64 // remaining budget, and its value when the last expression began
 	exhausted    bool
 }
 
-// NewMeter returns a budget of so many bytes. An element counts as some more.
+// NewMeter returns a budget in bytes. An element costs elementCost bytes on top.
 func NewMeter(limit int) *Meter { return &Meter{left: float64(limit)} }
 
-// Spend takes an amount from the budget, and reports whether it is not exhausted.
+// Spend takes an amount from the budget, and returns false once the budget is exhausted.
 func (m *Meter) Spend(amount float64) bool {
 	m.left -= amount
 	m.exhausted = m.exhausted || m.left < 0
 	return !m.exhausted
 }
 
-// Begin begins an expression, for [Meter.Refund].
+// Begin marks the start of an expression for [Meter.Refund].
 func (m *Meter) Begin() { m.before = m.left }
 
-// Refund gives back what was spent since [Meter.Begin], for an expression whose value is not kept.
+// Refund returns what was spent since [Meter.Begin], for an expression whose value is dropped.
 func (m *Meter) Refund() { m.left, m.exhausted = m.before, false }
 
-// Exhausted reports whether an evaluation asked for more than was left. Values since then are
+// Exhausted reports whether an evaluation needed more than the remaining budget. Later values are
 // unknown.
 func (m *Meter) Exhausted() bool { return m.exhausted }
 
-// Value charges a value that no expression yields, and reports whether the budget is not exhausted.
+// Value charges for a value that comes from no expression, and returns false once the budget is
+// exhausted.
 func (m *Meter) Value(v cty.Value) bool { return m.Spend(m.size(v)) }
 
-// Expression returns an expression with the same value that spends while it is evaluated. Its
+// Expression returns an equivalent expression that charges the budget during its evaluation. Its
 // functions must be those of [Meter.Functions].
 func (m *Meter) Expression(expr hclsyntax.Expression) hclsyntax.Expression {
 	switch x := expr.(type) {
@@ -60,7 +61,7 @@ func (m *Meter) Expression(expr hclsyntax.Expression) hclsyntax.Expression {
 		made.Source, made.Each = m.Expression(x.Source), m.Expression(x.Each)
 		return m.charged(&made, elements)
 	case *hclsyntax.AnonSymbolExpr:
-		return x // an element of what the splat was charged for
+		return x // the splat was charged for this element already
 	case *hclsyntax.TupleConsExpr:
 		made := *x
 		made.Exprs = m.all(x.Exprs)
@@ -81,7 +82,7 @@ func (m *Meter) Expression(expr hclsyntax.Expression) hclsyntax.Expression {
 	return m.parts(expr)
 }
 
-// parts meters what is in an expression whose value is made of the values in it.
+// parts meters the sub-expressions of an expression that combines their values.
 func (m *Meter) parts(expr hclsyntax.Expression) hclsyntax.Expression {
 	switch x := expr.(type) {
 	case *hclsyntax.TemplateExpr:
@@ -112,9 +113,9 @@ func (m *Meter) parts(expr hclsyntax.Expression) hclsyntax.Expression {
 	case *hclsyntax.BinaryOpExpr:
 		made := *x
 		made.LHS, made.RHS = m.Expression(x.LHS), m.Expression(x.RHS)
-		return m.charged(&made, m.size) // a product may have far more digits than its factors
+		return m.charged(&made, m.size) // a product can have far more digits than its factors
 	case *hclsyntax.ObjectConsKeyExpr:
-		// The evaluator takes a single name for a text, and knows it by its type.
+		// The evaluator treats a single name as a text, and recognises it by its Go type.
 		if _, isName := x.Wrapped.(*hclsyntax.ScopeTraversalExpr); isName && !x.ForceNonLiteral {
 			return x
 		}
@@ -133,7 +134,8 @@ func (m *Meter) all(exprs []hclsyntax.Expression) []hclsyntax.Expression {
 	return made
 }
 
-// source meters what a part is taken from. The whole is not read, so it is not charged.
+// source meters an expression of which only a part is used. The whole value is not copied, so it is
+// free.
 func (m *Meter) source(expr hclsyntax.Expression) hclsyntax.Expression {
 	switch x := expr.(type) {
 	case *hclsyntax.ScopeTraversalExpr:
@@ -159,7 +161,7 @@ func (m *Meter) call(x *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	return &made
 }
 
-// loop charges each round, whether or not it yields something.
+// loop charges for each round, whether it produces an element or not.
 func (m *Meter) loop(x *hclsyntax.ForExpr) hclsyntax.Expression {
 	made := *x
 	made.CollExpr, made.ValExpr = m.Expression(x.CollExpr), m.Expression(x.ValExpr)
@@ -175,7 +177,7 @@ func (m *Meter) loop(x *hclsyntax.ForExpr) hclsyntax.Expression {
 	return &made
 }
 
-// charged returns an expression that spends what its value costs.
+// charged returns an expression that charges for its value.
 func (m *Meter) charged(expr hclsyntax.Expression, price func(cty.Value) float64) hclsyntax.Expression {
 	return metered{expr, m, price}
 }
@@ -198,7 +200,7 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return value, found
 }
 
-// elements is what a collection costs besides the values in it.
+// elements returns the cost of a collection's elements, without their values.
 func elements(v cty.Value) float64 {
 	v, _ = v.Unmark()
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
@@ -207,11 +209,11 @@ func elements(v cty.Value) float64 {
 	return 8 + float64(v.LengthInt())*elementCost
 }
 
-// size measures a value, up to what is left of the budget.
+// size measures a value, capped at the remaining budget.
 func (m *Meter) size(v cty.Value) float64 { return sizeOf(v, m.left) }
 
-// sizeOf measures a value: its bytes, and what elements cost besides. It ends when the size is above
-// the limit.
+// sizeOf measures a value: its bytes, plus elementCost for each element. It stops as soon as the
+// size exceeds the limit.
 func sizeOf(v cty.Value, limit float64) float64 {
 	if v == cty.NilVal {
 		return 8
@@ -225,7 +227,7 @@ func sizeOf(v cty.Value, limit float64) float64 {
 		return float64(len(v.AsString()) + 8)
 	case typ == cty.Number:
 		exponent := v.AsBigFloat().MantExp(nil)
-		return math.Abs(float64(exponent))/3 + 24 // its decimal digits
+		return math.Abs(float64(exponent))/3 + 24 // number of decimal digits
 	case v.CanIterateElements():
 		size := 8.0
 		for it := v.ElementIterator(); it.Next() && size <= limit; {

@@ -13,12 +13,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// Error says why a value does not fit its attribute.
+// Error explains why a value does not fit its attribute.
 type Error struct {
 	Code, Text, Hint string
-	Found            string // what the value is, with [diagnostic.CodeType]
-	InElement        bool   // it is about one element of a list
-	Element          int    // which one, from 0
+	Found            string // description of the value, with [diagnostic.CodeType]
+	InElement        bool   // the error concerns one element of a list
+	Element          int    // index of the element, from 0
 }
 
 // Error implements error.
@@ -28,7 +28,7 @@ func wrongType(value cty.Value, hint string) error {
 	return &Error{Code: diagnostic.CodeType, Found: Describe(value), Hint: hint}
 }
 
-// Describe returns what a value is, for messages: the string "x", the number 7, a list.
+// Describe describes a value for messages: the string "x", the number 7, a list.
 func Describe(v cty.Value) string {
 	if v.Type() == cty.String && !v.IsNull() {
 		return fmt.Sprintf("the string %q", Shorten(v.AsString()))
@@ -50,7 +50,7 @@ func Article(word string) string {
 	return "a " + word
 }
 
-// Shorten cuts a text to 40 bytes, for messages.
+// Shorten cuts a text to 40 bytes for messages.
 func Shorten(text string) string {
 	if len(text) > 40 {
 		return text[:37] + "..."
@@ -58,7 +58,7 @@ func Shorten(text string) string {
 	return text
 }
 
-// Into puts a value into the field that an attribute has.
+// Into stores a value in the field of an attribute.
 func Into(into any, value cty.Value, positive bool) error {
 	switch field := into.(type) {
 	case Quantity:
@@ -96,7 +96,7 @@ func Into(into any, value cty.Value, positive bool) error {
 	}
 }
 
-// storeRare is [Into] for types that few attributes have.
+// storeRare is [Into] for the rare types of attributes.
 func storeRare(into any, value cty.Value) error {
 	switch field := into.(type) {
 	case *float64:
@@ -116,7 +116,7 @@ func storeString(field *string, value cty.Value) error {
 	return storeText(field, value.AsString())
 }
 
-// storeText refuses a text that a program cannot be given.
+// storeText refuses a text that cannot be passed to a program.
 func storeText(field *string, text string) error {
 	if strings.ContainsRune(text, 0) {
 		return &Error{Code: diagnostic.CodeValue, Text: "a text cannot hold a NUL byte", Hint: "leave it out"}
@@ -137,7 +137,7 @@ func storeFloat(field *float64, value cty.Value) error {
 	return nil
 }
 
-// storeMapOf puts a map of values that are not texts into a field.
+// storeMapOf stores a map whose values are not texts.
 func storeMapOf[T any](field *map[string]T, value cty.Value, each func(*T, cty.Value) error) error {
 	if !value.Type().IsMapType() && !value.Type().IsObjectType() {
 		return wrongType(value, "write a map: { name = value }")
@@ -155,7 +155,7 @@ func storeMapOf[T any](field *map[string]T, value cty.Value, each func(*T, cty.V
 	return nil
 }
 
-// elementError names the element of a map that a value could not be stored in.
+// elementError adds the map key to the error of an element.
 func elementError(key string, err error) error {
 	bad := &Error{}
 	if !errors.As(err, &bad) {
@@ -176,7 +176,7 @@ func storeBool(field *bool, value cty.Value) error {
 	return nil
 }
 
-// maxInt is beyond any count a file can mean, and fits an int everywhere.
+// maxInt exceeds every sensible count in a file, and fits an int on every machine.
 const maxInt = 1 << 31
 
 func storeInt(field *int, value cty.Value, positive bool) error {
@@ -186,7 +186,7 @@ func storeInt(field *int, value cty.Value, positive bool) error {
 	return err
 }
 
-// storeWhole stores a whole number that is not farther from 0 than most.
+// storeWhole stores an integer whose absolute value is at most the given bound.
 func storeWhole(field *int64, value cty.Value, positive bool, most int64) error {
 	if value.Type() != cty.Number {
 		hint := "write a whole number, without quotes"
@@ -216,7 +216,7 @@ func atLeast(positive bool) string {
 	return ""
 }
 
-// storeQuantity reads a text with a unit. A bare number has a message of its own, because other
+// storeQuantity parses a text with a unit. A number without unit has its own message, because other
 // systems accept it.
 func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 	if value.Type() == cty.Number {
@@ -245,13 +245,13 @@ func noUnit(field Quantity, text string) error {
 		Hint: "write " + field.Example(Shorten(text))}
 }
 
-// isZero reports whether a quantity of an integer type holds zero, by way of its text form.
+// isZero reports whether a quantity of integer type is zero; it reads the text form.
 func isZero(field Quantity) bool {
 	zero, ok := field.(interface{ IsZero() bool })
 	return ok && zero.IsZero()
 }
 
-// StoreList puts a list into a field; each stores one element.
+// StoreList stores a list in a field; each stores one element.
 func StoreList[T any](field *[]T, value cty.Value, each func(*T, cty.Value) error) error {
 	if t := value.Type(); !t.IsListType() && !t.IsTupleType() && !t.IsSetType() {
 		return wrongType(value, "write a list: [...]")
@@ -296,7 +296,7 @@ func storeMap(field *map[string]string, value cty.Value) error {
 	return nil
 }
 
-// ScalarText is the text of a string, number or bool.
+// ScalarText returns a string, number or bool as text.
 func ScalarText(v cty.Value) (string, error) {
 	text, err := PrimitiveText(v)
 	if err != nil {
@@ -306,7 +306,7 @@ func ScalarText(v cty.Value) (string, error) {
 	return text, err
 }
 
-// PrimitiveText is [ScalarText] of a value that is not stored yet.
+// PrimitiveText is [ScalarText] for an HCL value.
 func PrimitiveText(v cty.Value) (string, error) {
 	if v.IsNull() || !v.Type().IsPrimitiveType() {
 		return "", wrongType(v, "write a string, a number, true or false")

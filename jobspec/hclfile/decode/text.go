@@ -21,16 +21,16 @@ func asText(v cty.Value) string {
 	return ""
 }
 
-// maxDigits bounds the digits of a number that is written out.
+// maxDigits bounds the digits of a number in text form.
 const maxDigits = 4096
 
-// digits estimates how long a number is when it is written out.
+// digits estimates the length of a number in text form.
 func digits(v cty.Value) int {
 	exponent := v.AsBigFloat().MantExp(nil)
 	return max(exponent, -exponent) / 3
 }
 
-// Duration reads a time.Duration, which may be shorter than a second.
+// Duration is a quantity that may be shorter than a second.
 type Duration time.Duration
 
 // FromText implements [Quantity].
@@ -49,8 +49,8 @@ func (*Duration) Kind() string { return "duration" }
 // Example implements [Quantity].
 func (*Duration) Example(number string) string { return strconv.Quote(number + "s") }
 
-// TypeName is the type of a field, for messages and documentation. It panics for a type that no
-// attribute can be stored in.
+// TypeName returns the name of a field's type for messages and documentation. It panics for a type
+// that attributes cannot have.
 func TypeName(into any) string {
 	switch v := into.(type) {
 	case Quantity:
@@ -77,10 +77,10 @@ func TypeName(into any) string {
 	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }
 
-// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are
-// two.
+// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes
+// implement it.
 type Quantity interface {
 	FromText(text string) error
 	Kind() string
-	Example(number string) string // how one with that number is written, in quotes
+	Example(number string) string // example of a quantity with this number, in quotes
 }

@@ -1,5 +1,5 @@
-// Package decode puts a value of HCL into a field of Go: strings, numbers, lists, maps, and texts
-// with a unit. An [Error] says why a value does not fit.
+// Package decode stores HCL values in Go fields: strings, numbers, lists, maps, and texts with a
+// unit. An [Error] explains why a value does not fit.
 package decode
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Value is what an attribute made with [hclfile.Any] was set to: a string, a number, true or false,
-// a list, or a map. Return the errors of its methods as they are.
+// Value is the value of an attribute made with [hclfile.Any]: a string, a number, a bool, a list,
+// or a map. A setter must return the errors of its methods unchanged.
 type Value struct {
 	raw   cty.Value
-	order []string // keys of a map as they are written
+	order []string // keys of a map in the order of the file
 }
 
 // NewValue returns the value of an expression.
@@ -27,10 +27,10 @@ type Entry struct {
 	Value Value
 }
 
-// Text returns a string, and a number, true or false as text.
+// Text returns a string, number or bool as text.
 func (v Value) Text() (string, error) { return ScalarText(v.raw) }
 
-// IsList reports whether it is a list, tuple or set.
+// IsList reports whether the value is a list, tuple or set.
 func (v Value) IsList() bool {
 	t := v.raw.Type()
 	return !v.raw.IsNull() && (t.IsListType() || t.IsTupleType() || t.IsSetType())
@@ -46,8 +46,8 @@ func (v Value) Texts() ([]string, error) {
 	return texts, err
 }
 
-// Entries returns the elements of a map: in the order of the file where the map is written out,
-// else by name.
+// Entries returns the elements of a map: in the order of the file if the map is a literal,
+// otherwise by name.
 func (v Value) Entries() ([]Entry, error) {
 	if v.raw.IsNull() || !v.raw.Type().IsMapType() && !v.raw.Type().IsObjectType() {
 		return nil, wrongType(v.raw, "write a map: { name = value }")
@@ -67,7 +67,7 @@ func (v Value) Entries() ([]Entry, error) {
 	return entries, nil
 }
 
-// SourceOrder lists the keys of a map that is written out, nil when they are computed.
+// SourceOrder lists the keys of a literal map in the order of the file; nil if the map is computed.
 func SourceOrder(expr hclsyntax.Expression) []string {
 	switch x := expr.(type) {
 	case *hclsyntax.TemplateWrapExpr:

@@ -257,6 +257,7 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	if err := t.ParseOptions(f, args); err != nil {
 		return err
 	}
+	// Choose the columns before the request, so that a mistake in the format costs nothing.
 	format = cmp.Or(format, "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare")
 	if err := s.Choose(columns, format); err != nil {
 		return err
@@ -269,6 +270,7 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return tool.AsSlurm(err)
 	}
+	// Filter by accounts and users. Without -u and -a only the caller's own users are shown, as in Slurm.
 	wanted := command.SplitList(users)
 	if len(wanted) == 0 {
 		wanted = []string{ownName()}
@@ -331,6 +333,7 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	if err := s.Choose(columns, strings.Join(fields.Titles(columns), ",")); err != nil {
 		return err
 	}
+	// Filter by jobs and users. An array's job id selects all of its tasks.
 	refs, names := command.SplitOutsideBrackets(*jobs), command.SplitList(*users)
 	var rows []row
 	for i := range list.Items {
@@ -342,8 +345,9 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 			rows = append(rows, row{p, len(list.Items)})
 		}
 	}
+	// Print lines instead of a sheet, because sprio has no dashes below the titles.
 	out := bufio.NewWriter(t.Stdout)
-	l := fields.Lines[row]{Columns: s.Columns, Out: out} // no line of dashes
+	l := fields.Lines[row]{Columns: s.Columns, Out: out}
 	if !s.NoHeader {
 		l.Header()
 	}

@@ -120,26 +120,11 @@ func EndedJobs() []api.Job {
 func Lab(t testing.TB) *rotatest.Answers {
 	t.Helper()
 	a := rotatest.NewAnswers(t)
-	named := func(r *http.Request, j *api.Job) bool {
-		q := r.URL.Query()
-		ids := q["id"]
-		family := slices.Contains(ids, fmt.Sprint(j.Array.Job))
-		return (len(ids) == 0 || family || slices.Contains(ids, fmt.Sprint(j.ID))) &&
-			(q.Get("user") == "" || q.Get("user") == j.User) && (q.Get("name") == "" || q.Get("name") == j.Name) &&
-			(q.Get("queue") == "" || q.Get("queue") == j.Queue || q.Get("queue") == "short" && j.Queue == "gpu")
-	}
-	withSteps := func(r *http.Request, j api.Job) api.Job {
-		for i := range j.Attempts {
-			if r.URL.Query().Get("steps") != "true" {
-				j.Attempts[i].Steps = nil
-			}
-		}
-		return j
-	}
+	// The lists of jobs, filtered as the controller does it.
 	a.On("GET /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
 		var list []api.Job
 		for _, j := range LiveJobs() {
-			if named(r, &j) && (!j.Code.Final() || r.URL.Query().Get("all") == "true") {
+			if matches(r, &j) && (!j.Code.Final() || r.URL.Query().Get("all") == "true") {
 				list = append(list, withSteps(r, j))
 			}
 		}
@@ -149,14 +134,59 @@ func Lab(t testing.TB) *rotatest.Answers {
 		var list []api.Job
 		for _, j := range EndedJobs() {
 			since, err := time.Parse(time.RFC3339, r.URL.Query().Get("since"))
-			if named(r, &j) && (err != nil || !j.Ended.Before(since)) {
+			if matches(r, &j) && (err != nil || !j.Ended.Before(since)) {
 				list = append(list, withSteps(r, j))
 			}
 		}
 		_ = json.NewEncoder(w).Encode(rotatest.List("JobList", list...))
 	})
+	// Single jobs, their steps and their usage.
 	a.Give("GET /v1/jobs/7", LiveJobs()[0])
 	a.Give("GET /v1/jobs/8", LiveJobs()[1])
+	giveSteps(a)
+	// The cluster, its queues and its nodes.
+	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota",
+		Controllers: []api.Controller{{Name: "c1", HTTP: "c1:7070"}, {Name: "c2"}}})
+	config := cluster.DefaultConfig()
+	config.Queues = map[string]cluster.Queue{
+		"default": {DefaultTime: 3600},
+		"gpu":     {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
+	}
+	a.Give("GET /v1/config", config)
+	a.Give("GET /v1/nodes", api.NodeList{List: rotatest.List("NodeList", labNodes()...)})
+	// Commands that change a job or a node.
+	for _, verb := range []string{"hold", "release", "requeue"} {
+		a.Give("POST /v1/jobs/7/"+verb, api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
+	}
+	for _, verb := range []string{"drain", "resume"} {
+		a.Give("POST /v1/nodes/gpu01/"+verb, struct{}{})
+	}
+	return a
+}
+
+// matches reports whether a job passes the filters of a request for jobs.
+func matches(r *http.Request, j *api.Job) bool {
+	q := r.URL.Query()
+	ids := q["id"]
+	family := slices.Contains(ids, fmt.Sprint(j.Array.Job))
+	return (len(ids) == 0 || family || slices.Contains(ids, fmt.Sprint(j.ID))) &&
+		(q.Get("user") == "" || q.Get("user") == j.User) && (q.Get("name") == "" || q.Get("name") == j.Name) &&
+		(q.Get("queue") == "" || q.Get("queue") == j.Queue || q.Get("queue") == "short" && j.Queue == "gpu")
+}
+
+// withSteps removes the ended steps of a job unless the request asks for them.
+func withSteps(r *http.Request, j api.Job) api.Job {
+	for i := range j.Attempts {
+		if r.URL.Query().Get("steps") != "true" {
+			j.Attempts[i].Steps = nil
+		}
+	}
+	return j
+}
+
+// giveSteps adds the running steps and the usage of jobs. Job 7 has a running and a waiting step, of
+// job 8_3 a node is down, job 4 has no usage, and job 21 belongs to another user.
+func giveSteps(a *rotatest.Answers) {
 	a.Give("GET /v1/jobs/7/steps", api.StepList{Items: []api.StepStatus{
 		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 2, Nodes: []string{"gpu01", "gpu02"}, Tasks: []int{2, 1}},
 			Name: "python", Cores: 6, GPUs: 2, Started: model.UnixMS(Minute(30).UnixMilli())},
@@ -177,22 +207,6 @@ func Lab(t testing.TB) *rotatest.Answers {
 		Workers: []api.WorkerUsage{{Node: "n9"}}})
 	a.Refuse("GET /v1/jobs/21/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
 	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
-	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota",
-		Controllers: []api.Controller{{Name: "c1", HTTP: "c1:7070"}, {Name: "c2"}}})
-	config := cluster.DefaultConfig()
-	config.Queues = map[string]cluster.Queue{
-		"default": {DefaultTime: 3600},
-		"gpu":     {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
-	}
-	a.Give("GET /v1/config", config)
-	a.Give("GET /v1/nodes", api.NodeList{List: rotatest.List("NodeList", labNodes()...)})
-	for _, verb := range []string{"hold", "release", "requeue"} {
-		a.Give("POST /v1/jobs/7/"+verb, api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
-	}
-	for _, verb := range []string{"drain", "resume"} {
-		a.Give("POST /v1/nodes/gpu01/"+verb, struct{}{})
-	}
-	return a
 }
 
 func labNodes() []api.Node {

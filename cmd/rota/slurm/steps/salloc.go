@@ -72,7 +72,7 @@ func salloc(ctx context.Context, t *tool.Tool, args []string) error {
 	return a.run(ctx, path, job, signals)
 }
 
-// ownFlags parses the flags that only salloc has, and returns the other words.
+// ownFlags parses the flags that only salloc has; a.flags keeps the others.
 func (a *sallocRun) ownFlags(flags []script.Flag) error {
 	given := map[string]string{}
 	for name, variable := range map[string]string{"immediate": "SALLOC_IMMEDIATE", "kill-command": "SALLOC_KILL_CMD"} {

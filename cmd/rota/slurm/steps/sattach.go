@@ -42,26 +42,11 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Find the running step, and say in Slurm's words why there is none.
-	list, err := session.StepsBy(ctx, ref)
-	refused, denied := tool.Denied(err)
-	switch {
-	case denied:
-		return errors.New("Could not get job step info: " + refused)
-	case tool.IsUnreachable(err):
-		return tool.AsSlurm(err)
-	case exit.IsNotFound(err):
-		return errors.New("Could not get job step info: " + tool.NoSuchJob)
-	case tool.HasEnded(ctx, session, ref, err):
-		return errors.New("Could not get job step info: " + tool.AlreadyEnded)
-	case err != nil:
-		return fmt.Errorf("Could not get job step info: %w", tool.AsSlurm(err))
+	begun, err := runningStep(ctx, session, ref, step)
+	if err != nil {
+		return err
 	}
-	i := slices.IndexFunc(list.Items, func(s api.StepStatus) bool { return s.Step == step && s.Waits == "" })
-	if i < 0 {
-		return fmt.Errorf("StepId=%s.%d: no such step is running", ref, step)
-	}
-	// Show its output as srun would, until the step ends or Ctrl-C ends sattach.
+	// Write the output in the way of srun, each line behind its task's number with --label.
 	line := &srunLine{Tool: t, values: map[string]string{}}
 	if *label {
 		line.values["label"] = "1"
@@ -70,9 +55,10 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := out.begin(list.Items[i].StepBegun); err != nil {
+	if err := out.begin(begun); err != nil {
 		return err
 	}
+	// Open a connection that only watches: it carries neither input nor signals.
 	ctx, stop := command.Interruptible(ctx)
 	defer stop()
 	conn, err := session.Stream(ctx, fmt.Sprintf("/v1/jobs/%s/steps/%d/attach", ref, step), api.StepAttach{Watch: true})
@@ -82,10 +68,12 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 		return fmt.Errorf("StepId=%s.%d: %w", ref, step, tool.AsSlurm(err))
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled context ends the read below
+	// Show frames until the step ends or Ctrl-C ends sattach, then write the rest of unfinished lines.
 	err = watchStep(t, conn, out)
 	if left := out.close(); err == nil {
 		err = left
 	}
+	// Ctrl-C is the normal end; the step's exit code passes through; any other error is a lost connection.
 	var code *exit.CodeError
 	switch {
 	case errors.Is(context.Cause(ctx), exit.ErrInterrupted):
@@ -94,6 +82,29 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 		return fmt.Errorf("StepId=%s.%d goes on, and the connection to it is lost: %w", ref, step, err)
 	}
 	return err
+}
+
+// runningStep finds a running step of a job. Its errors say in Slurm's words why there is none.
+func runningStep(ctx context.Context, session *client.Session, ref string, step int) (api.StepBegun, error) {
+	list, err := session.StepsBy(ctx, ref)
+	refused, denied := tool.Denied(err)
+	switch {
+	case denied:
+		return api.StepBegun{}, errors.New("Could not get job step info: " + refused)
+	case tool.IsUnreachable(err):
+		return api.StepBegun{}, tool.AsSlurm(err)
+	case exit.IsNotFound(err):
+		return api.StepBegun{}, errors.New("Could not get job step info: " + tool.NoSuchJob)
+	case tool.HasEnded(ctx, session, ref, err):
+		return api.StepBegun{}, errors.New("Could not get job step info: " + tool.AlreadyEnded)
+	case err != nil:
+		return api.StepBegun{}, fmt.Errorf("Could not get job step info: %w", tool.AsSlurm(err))
+	}
+	i := slices.IndexFunc(list.Items, func(s api.StepStatus) bool { return s.Step == step && s.Waits == "" })
+	if i < 0 {
+		return api.StepBegun{}, fmt.Errorf("StepId=%s.%d: no such step is running", ref, step)
+	}
+	return list.Items[i].StepBegun, nil
 }
 
 // stepOf parses JOB.STEP.
