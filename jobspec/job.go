@@ -26,8 +26,8 @@ const (
 	TiB Bytes = 1 << 40
 )
 
-// Class says how a job is scheduled: trial-and-error jobs go first and may preempt best-effort
-// ones.
+// Class is a job's scheduling class: trial-and-error jobs go first and may preempt best-effort
+// jobs.
 type Class string
 
 // The two classes (FitGpp, section 2).
@@ -51,12 +51,12 @@ type Job struct {
 	Comment     *string           `json:"comment,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
-	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot
+	// exit code by which a job without checkpoint requests a requeue; 0: none
 	RequeueExit int16             `json:"requeue_exit_code,omitempty"`
 	Hold        bool              `json:"hold,omitempty"`
 	OnNodeLost  NodeLoss          `json:"on_node_lost,omitempty"`
 	Export      []string          `json:"export,omitempty"`     // globs of submit-side variable names
-	ExportEnv   map[string]string `json:"export_env,omitempty"` // what Export matched on the submit host
+	ExportEnv   map[string]string `json:"export_env,omitempty"` // values that Export matched on the submit host
 	Workdir     string            `json:"workdir,omitempty"`    // absolute; the client fills in the submit directory
 	SubmitDir   string            `json:"submit_dir,omitempty"`
 	SubmitHost  string            `json:"submit_host,omitempty"`
@@ -66,7 +66,7 @@ type Job struct {
 	Groups      []Group           `json:"groups"`
 
 	Begin string `json:"begin,omitempty"` // RFC 3339: not started before
-	// RFC 3339: the job is cancelled when it cannot end by then
+	// RFC 3339: the job is cancelled if it cannot end by then
 	Deadline string `json:"deadline,omitempty"`
 	// group (default) or job: all groups start together
 	GangScope           string       `json:"gang_scope,omitempty"`
@@ -76,10 +76,10 @@ type Job struct {
 	LogPolicies         []LogPolicy  `json:"log_policies,omitempty"`
 	Constraints         []Constraint `json:"constraints,omitempty"` // all must hold on every node
 	Affinities          []Affinity   `json:"affinities,omitempty"`
-	Nodes               []string     `json:"nodes,omitempty"` // only these; hostlists such as gpu[01-04]
+	Nodes               []string     `json:"nodes,omitempty"` // the job runs only on these; hostlists such as gpu[01-04]
 	ExcludeNodes        []string     `json:"exclude_nodes,omitempty"`
 	Features            []string     `json:"features,omitempty"` // node labels that must be set, by key
-	// of the cluster, by name: held by each attempt of the job, and of an array by each element
+	// licences by name; each attempt holds them, and in an array each element
 	Licenses map[string]int `json:"licenses,omitempty"`
 }
 
@@ -94,32 +94,33 @@ const (
 type Dependency struct {
 	Type  string   `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
 	Jobs  []string `json:"jobs,omitempty"`
-	Delay Seconds  `json:"delay,omitempty"` // to wait once it is met
+	Delay Seconds  `json:"delay,omitempty"` // wait time after the condition is met
 	Match string   `json:"match,omitempty"` // all (default) or any
 }
 
-// Array makes one job into many that differ in an index or in parameters. Exactly one of Indices,
-// Matrix and Rows is set.
+// Array turns one job into many elements that differ in an index or in parameters. Exactly one of
+// Indices, Matrix and Rows is set.
 type Array struct {
 	Indices string `json:"indices,omitempty"` // 0-99:2,200: ascending and distinct once expanded
-	// every combination, the last axis fastest; the index counts them from 0
+	// all combinations, the last axis fastest; indices count them from 0
 	Matrix      []Axis     `json:"matrix,omitempty"`
-	Columns     []string   `json:"columns,omitempty"` // of Rows, from the file's first line
-	Rows        [][]string `json:"rows,omitempty"`    // one element each; the index counts them from 0
+	Columns     []string   `json:"columns,omitempty"` // names of the columns in Rows, from the file's first line
+	Rows        [][]string `json:"rows,omitempty"`    // one element each; indices count them from 0
 	MaxParallel int        `json:"max_parallel,omitempty"`
-	// more failed elements than this cancel what has not started; nil or -1: never
+	// after more failed elements than this, the elements that have not started are cancelled; nil
+	// or -1: never
 	MaxFailures *int       `json:"max_failures,omitempty"`
 	Order       string     `json:"order,omitempty"` // index (default) or random
 	Stop        *ArrayStop `json:"stop,omitempty"`
 }
 
-// Axis is one parameter of a matrix and the values that it takes.
+// Axis is a parameter of a matrix, with its values.
 type Axis struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// ArrayStop keeps the best elements and cancels the rest once all have reported the metric at a
+// ArrayStop keeps the best elements, and cancels the others once all have reported the metric at a
 // step (Gandiva's early feedback for multi-jobs).
 type ArrayStop struct {
 	Metric string `json:"metric"`
@@ -128,7 +129,7 @@ type ArrayStop struct {
 	Keep   string `json:"keep"` // "top 25%" or "top 4"
 }
 
-// LogPolicy acts on a line of output.
+// LogPolicy reacts to a line of output.
 type LogPolicy struct {
 	Name    string `json:"name"`
 	Pattern string `json:"pattern"`          // RE2
@@ -145,42 +146,43 @@ type Constraint struct {
 	Values    []string `json:"values,omitempty"` // of in and not_in
 }
 
-// Affinity prefers nodes on which a condition holds, or avoids them when Weight is negative.
+// Affinity prefers nodes on which a condition holds; with a negative weight it avoids them.
 type Affinity struct {
 	Constraint
 	Weight int `json:"weight"` // -100 to 100
 }
 
-// Restart limits retries after the user's own code failed. Preemption, launch failure and node loss
-// are counted apart.
+// Restart limits retries after failures of the user's code. Preemptions, launch failures and node
+// losses have their own counters.
 type Restart struct {
 	Attempts      int     `json:"attempts"`
 	Delay         Seconds `json:"delay,omitempty"`     // default 30
 	Backoff       string  `json:"backoff,omitempty"`   // exponential (default) or constant
 	MaxDelay      Seconds `json:"max_delay,omitempty"` // default 600
-	Window        Seconds `json:"window,omitempty"`    // default 86400: attempts are counted within it
+	Window        Seconds `json:"window,omitempty"`    // default 86400: attempts are counted within this time
 	ExcludeNode   *bool   `json:"exclude_node,omitempty"`
 	RetryOnExit   []int   `json:"retry_on_exit,omitempty"`
 	NoRetryOnExit []int   `json:"no_retry_on_exit,omitempty"`
 }
 
-// Checkpoint says that the job saves its own progress. A job with one that exits with ExitCode is
-// requeued.
+// Checkpoint says that the job saves its own progress. If a job with a checkpoint exits with
+// ExitCode, it is requeued.
 type Checkpoint struct {
 	Path     string  `json:"path,omitempty"` // with NodeLocal: below [CheckpointDir]; "": that directory
 	Interval Seconds `json:"interval,omitempty"`
 	ExitCode int     `json:"exit_code,omitempty"` // default 85
-	// NodeLocal says that each worker saves to a folder on the disk of its node. It is carried to the
-	// node on which the worker of that number runs next.
+	// NodeLocal: each worker saves to a folder on its node's disk. The folder is copied to the node
+	// on which the worker with this number runs next.
 	NodeLocal bool `json:"node_local,omitempty"`
-	// Criu says that CRIU saves the container, where it can, in place of the program. The image is
-	// carried as a folder is.
+	// Criu: where possible, CRIU saves the container instead of the program saving itself. The
+	// image is copied as a folder is.
 	Criu bool `json:"criu,omitempty"`
-	// how long before its time limit or deadline the job gets the signal of its preemption; 0: it does not
+	// time before the time limit or deadline at which the job gets its preemption signal; 0: no
+	// signal
 	BeforeLimit Seconds `json:"before_limit,omitempty"`
 }
 
-// RequeueCode returns the exit code with which the job asks to be started again, 0 if it cannot.
+// RequeueCode returns the exit code by which the job requests a requeue, or 0.
 func (j *Job) RequeueCode() int {
 	switch {
 	case j.RunsOnce():
@@ -191,10 +193,10 @@ func (j *Job) RequeueCode() int {
 	return int(j.RequeueExit)
 }
 
-// CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].
+// CheckpointDir is the path of a worker's folder in its container, with [Checkpoint.NodeLocal].
 const CheckpointDir = "/run/rota/checkpoint"
 
-// File returns where the program saves, as it sees it; "" if the job does not say.
+// File returns the program's save path as the program sees it; "" if the job names none.
 func (c *Checkpoint) File() string {
 	if c.NodeLocal {
 		return path.Join(CheckpointDir, c.Path)
@@ -202,7 +204,7 @@ func (c *Checkpoint) File() string {
 	return c.Path
 }
 
-// SavedCode returns the exit code that says that the program has saved its state. c may be nil.
+// SavedCode returns the exit code that means: the program has saved its state. c may be nil.
 func (c *Checkpoint) SavedCode() int {
 	if c == nil || c.ExitCode == 0 {
 		return DefaultCheckpointExitCode
@@ -210,33 +212,35 @@ func (c *Checkpoint) SavedCode() int {
 	return c.ExitCode
 }
 
-// OnNode reports whether workers have folders on their nodes, which are carried to where they go on.
+// OnNode reports whether workers have folders on their nodes, which are copied to their next nodes.
 func (c *Checkpoint) OnNode() bool { return c != nil && (c.NodeLocal || c.Criu) }
 
 // CriuLabel is the label of nodes that save containers by CRIU. Its value is CRIU's version.
 const CriuLabel = "criu"
 
-// Preemption says how the job is stopped when a preemptor needs its capacity.
+// Preemption says how the job is stopped when another job needs its capacity.
 type Preemption struct {
 	Signal      string  `json:"signal,omitempty"`       // default SIGTERM, SIGUSR1 with launch "slurm"
 	GracePeriod Seconds `json:"grace_period,omitempty"` // default 30
-	Mode        string  `json:"mode,omitempty"`         // "": it is stopped; [PreemptSuspend]
-	// default true; false: a job that has begun is not started again, but for a request to requeue it
+	Mode        string  `json:"mode,omitempty"`         // "": the job is stopped; [PreemptSuspend]
+	// default true; false: a started job never starts again, except after a request to requeue it
 	Requeue *bool `json:"requeue,omitempty"`
-	// what exit code 0 means after the job had to leave: [ExitSaved], [ExitDone]; "": [ExitSaved] with a
-	// checkpoint block, else [ExitDone]
+	// meaning of exit code 0 after a request to stop: [ExitSaved], [ExitDone]; "": [ExitSaved] with
+	// a checkpoint block, otherwise [ExitDone]
 	ExitZero string `json:"exit_zero,omitempty"`
-	// which processes get the signal, if the program is a shell script; "": the shell and what it runs
+	// processes that get the signal if the program is a shell script; "": the shell and its
+	// children
 	SignalTo string `json:"signal_to,omitempty"`
 }
 
 // Values of [Preemption.ExitZero].
 const (
-	ExitSaved = "requeue"  // the program has saved its state, and goes on unless it said that it is finished
+	ExitSaved = "requeue"  // the program has saved its state, and continues later unless it reported that it is finished
 	ExitDone  = "complete" // the program is done
 )
 
-// SavesBeforeZero reports whether a program that exits with 0 after it had to leave has only saved its state.
+// SavesBeforeZero reports whether a program that exits with 0 after a request to stop has only
+// saved its state.
 func (j *Job) SavesBeforeZero() bool {
 	if j.RunsOnce() {
 		return false
@@ -249,20 +253,20 @@ func (j *Job) SavesBeforeZero() bool {
 
 // Values of [Preemption.SignalTo].
 const (
-	SignalScript   = "script"   // the shell that runs the script, and nothing else
-	SignalPrograms = "programs" // what the shell runs; the shell itself only when the job has to leave
+	SignalScript   = "script"   // only the shell that runs the script
+	SignalPrograms = "programs" // the shell's children; the shell itself only when the job must stop
 )
 
-// PreemptSuspend is the mode of a job that can pause at a mini-batch boundary. It gives its GPUs
-// back, keeps its memory, and later goes on from there.
+// PreemptSuspend is the mode of a job that can pause at a mini-batch boundary. It returns its GPUs,
+// keeps its memory, and later continues from there.
 const PreemptSuspend = "suspend"
 
-// RunsOnce reports whether a job that has begun must not be started again when it has to leave.
+// RunsOnce reports whether a preempted job that has started must not start again.
 func (j *Job) RunsOnce() bool {
 	return j.Preemption != nil && j.Preemption.Requeue != nil && !*j.Preemption.Requeue
 }
 
-// Group is a set of equal workers. With Gang they are placed together.
+// Group is a set of equal workers. With Gang, the workers are placed together.
 type Group struct {
 	Name              string            `json:"name"`
 	Count             int               `json:"count,omitempty"` // workers, default 1; 0 in an elastic group
@@ -275,7 +279,7 @@ type Group struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	TimeLimit Seconds  `json:"time_limit,omitempty"` // default the job's
 	Exclusive bool     `json:"exclusive,omitempty"`  // whole nodes
-	// all (default), leader or any: whose success is the group's
+	// all (default), leader or any: the tasks whose success is the group's success
 	Success         string       `json:"success,omitempty"`
 	OnWorkerFailure string       `json:"on_worker_failure,omitempty"`
 	Restart         *Restart     `json:"restart,omitempty"` // default the job's
@@ -312,25 +316,25 @@ type Task struct {
 	Terminal  *Terminal  `json:"terminal,omitempty"` // nil: output goes to its log, and there is no input
 }
 
-// Terminal has the task's process run at a terminal, to which its owner attaches. Its output is in
+// Terminal runs the task's process at a terminal, to which its owner attaches. Its output goes to
 // no log.
 type Terminal struct {
 	Rows    int `json:"rows,omitempty"`    // default 24, until a terminal is attached
-	Columns int `json:"columns,omitempty"` // default 80, the same
-	// HangUp is how long the owner may not be attached; then the process is hung up. 0: any time.
+	Columns int `json:"columns,omitempty"` // default 80, until a terminal is attached
+	// HangUp is how long the owner may stay detached before the process is hung up. 0: no limit.
 	HangUp Seconds `json:"hang_up,omitempty"`
 }
 
 // Lifecycle says when a task runs that is not a main task. A sidecar runs as long as the main
-// tasks, and is stopped after them. Any other must succeed, a prestart task before the main tasks
-// begin.
+// tasks, and is then stopped. Every other task must succeed; a prestart task must do so before the
+// main tasks start.
 type Lifecycle struct {
 	Hook    string `json:"hook"` // prestart, poststart or poststop
 	Sidecar bool   `json:"sidecar,omitempty"`
 }
 
-// Secret is a text that never enters the log: the node reads it, as the job's user, when the task
-// is launched.
+// Secret is a text that never enters the log: the node reads it as the job's user when it launches
+// the task.
 type Secret struct {
 	Name   string `json:"name"`
 	Source string `json:"source"`         // absolute path on the node, readable by the user
@@ -370,49 +374,50 @@ type Progress struct {
 	File    string `json:"file,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
 	Metric  string `json:"metric,omitempty"`
-	Goal    string `json:"goal,omitempty"` // min or max
+	Goal    string `json:"goal,omitempty"` // min or max: the better direction of the metric
 	Total   int64  `json:"total,omitempty"`
 }
 
-// Launch says how many processes a worker starts and with which environment.
+// Launch sets the number of processes of a worker, and their environment.
 type Launch struct {
 	Type        string `json:"type"`            // one of [LaunchTypes]
 	Nproc       int    `json:"nproc,omitempty"` // processes a worker; 0 with NprocGPU: one per GPU
 	NprocGPU    bool   `json:"nproc_gpu,omitempty"`
 	MaxRestarts int    `json:"max_restarts,omitempty"`
 	Port        int    `json:"port,omitempty"` // 0: from the node's range
-	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d
+	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d: how the processes find each other
 }
 
 // LaunchTypes are the values of [Launch.Type].
 var LaunchTypes = []string{"single", "per_gpu", "slurm", "torchrun", LaunchSteps}
 
-// MetaAllocation is a name in a job's meta. Its value is the command, such as srun, for which the
-// job only holds its nodes: the job has no program beside the steps of that command.
+// MetaAllocation is a key in a job's meta for a job without a program of its own. Its value is the
+// command, such as srun, for whose steps the job holds its nodes.
 const MetaAllocation = "slurm-allocation"
 
-// AllocationOfSrun is the command of [MetaAllocation] whose job ends as its only step does.
+// AllocationOfSrun is the value of [MetaAllocation] for a job that ends together with its only
+// step.
 const AllocationOfSrun = "srun"
 
 // LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
-// steps on all workers by srun. The other workers run nothing of it. Nproc is how many tasks a step
-// has on each worker unless it says otherwise. Later groups that start together with the first one
-// run no program: their workers hold room for steps of the first group's program.
+// steps on all workers by srun. The other workers do not run the program. Nproc is the default
+// number of a step's tasks on each worker. Later groups that start with the first group run no
+// program: their workers hold resources for steps of the first group's program.
 const LaunchSteps = "steps"
 
-// RunsSteps reports whether the program of a group runs once, and starts steps.
+// RunsSteps reports whether the group's program runs once and starts steps.
 func (g *Group) RunsSteps() bool {
 	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return t.Launch != nil && t.Launch.Type == LaunchSteps })
 }
 
-// RunsStepsOfFirst reports whether a group runs nothing but steps, which the program of the first group
-// starts with which it starts together.
+// RunsStepsOfFirst reports whether a group runs only steps that the program of the first group
+// starts.
 func (j *Job) RunsStepsOfFirst(group int) bool {
 	return group > 0 && j.GangScope == ScopeJob && j.Groups[group].RunsSteps()
 }
 
-// Decides says whose success is the group's: all (default), leader or any. A program that starts steps
-// decides for the workers that only hold its room.
+// Decides returns whose success is the group's success: all (default), leader or any. A program
+// that starts steps decides for its whole group.
 func (g *Group) Decides() string {
 	if g.RunsSteps() {
 		return "leader"
@@ -426,34 +431,33 @@ type Resources struct {
 	Memory Bytes `json:"memory,omitempty"` // default 4 GiB times Cores
 	GPUs   int   `json:"gpus,omitempty"`
 	Shm    Bytes `json:"shm,omitempty"` // default half of Memory
-	Tmp    Bytes `json:"tmp,omitempty"` // default half of Memory; what lies in it counts as Memory
+	Tmp    Bytes `json:"tmp,omitempty"` // default half of Memory; its content counts as Memory
 
-	GPU  *GPU   `json:"gpu,omitempty"`  // what the GPUs must be; its count is GPUs
+	GPU  *GPU   `json:"gpu,omitempty"`  // requirements on the GPUs; their number is GPUs
 	RDMA string `json:"rdma,omitempty"` // none (default) or all: the node's InfiniBand devices in the container
 }
 
-// GPU says which GPUs are suitable.
+// GPU is the requirements on suitable GPUs.
 type GPU struct {
-	Vendor    string `json:"vendor,omitempty"`     // nvidia, which is also what "" means
+	Vendor    string `json:"vendor,omitempty"`     // nvidia, which is also the default
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive
 	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
 
-	// Share is how many thousandths of one GPU are enough, of its time and of its memory alike; 0 for
-	// whole ones.
+	// Share is the required part of one GPU's time and memory, in thousandths; 0 means whole GPUs.
 	Share int `json:"share,omitempty"`
-	// MaxMemory is how much of the GPU's memory a job with a share uses at most, [PartOfMemory] for its
-	// share of whatever the GPU has. Simulated jobs leave it out.
+	// MaxMemory is the most memory of the GPU that a job with a share uses. With [PartOfMemory] it
+	// is the share of the GPU's memory; simulated jobs leave it out.
 	MaxMemory Bytes `json:"max_memory,omitempty"`
 }
 
-// PartOfMemory in [GPU.MaxMemory] is the same part of the GPU's memory as of its time.
+// PartOfMemory in [GPU.MaxMemory] means the same part of the GPU's memory as of its time.
 const PartOfMemory Bytes = -1
 
 // WholeGPU is one GPU in the unit of shares: thousandths.
 const WholeGPU = 1000
 
-// MemoryOn returns how much of the memory of a GPU a task with a share may use: of one that has so
-// much in all. It is 0 for whole GPUs, of which all may be used, and where nothing was declared.
+// MemoryOn returns how much memory of a GPU a task with a share may use, given the GPU's total
+// memory. It is 0 (no limit) for whole GPUs and for jobs that declare no memory.
 func (g *GPU) MemoryOn(all Bytes) Bytes {
 	switch {
 	case g == nil || g.Share == 0:
@@ -464,9 +468,9 @@ func (g *GPU) MemoryOn(all Bytes) Bytes {
 	return g.MaxMemory
 }
 
-// LeastMemory returns how much memory a GPU must have so that the declared memory is at most the
-// same fraction of it as the share is of its time. It is rounded up; 0 means any GPU. So what jobs
-// declare fits into a GPU if their shares do.
+// LeastMemory returns the least memory of a suitable GPU: the declared memory must not exceed the
+// task's share of it. It is rounded up; 0 means any GPU. If the shares of jobs fit into a GPU,
+// their declared memory therefore fits too.
 func (g *GPU) LeastMemory() Bytes {
 	if g == nil || g.Share <= 0 || g.MaxMemory <= 0 {
 		return 0

@@ -6,21 +6,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// Attribute is one attribute or block of the language, as its tables have it.
+// Attribute is an attribute or block of the language, as the documentation's tables show it.
 type Attribute struct {
-	Block    string // where it stands
+	Block    string // the enclosing block
 	Name     string
 	IsBlock  bool
 	Type     string
 	Default  string
 	Doc      string
 	Required bool
-	Deferred bool     // may hold references that only have a value once the job runs
+	Deferred bool     // may hold references whose value is known only when the job runs
 	Refused  string   // what to do instead; set: not supported yet
-	Content  []string // of a block: what may stand in it
+	Content  []string // of a block: the names that it may contain
 }
 
-// Attributes lists the language, block by block, in the order of the documentation.
+// Attributes lists the language block by block, in the order of the documentation.
 func Attributes() []Attribute {
 	var list []Attribute
 	for _, s := range sections() {
@@ -38,10 +38,10 @@ func Attributes() []Attribute {
 	return list
 }
 
-// holdsReferences reports whether the values of a block that takes any name may be references.
+// holdsReferences reports whether the values of a free block may be references.
 func holdsReferences(b hclfile.Nested) bool { return b.Body != nil && b.Body.Deferred }
 
-// content lists what may be written in a block.
+// content lists the names that a block may contain.
 func content(b hclfile.Nested) []string {
 	if b.Body == nil {
 		return nil

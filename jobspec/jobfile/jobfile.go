@@ -1,4 +1,4 @@
-// Package jobfile turns a job file in HCL into a jobspec.Job. docs/jobfile.md describes the
+// Package jobfile converts a job file in HCL into a jobspec.Job. docs/jobfile.md describes the
 // language.
 package jobfile
 
@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// Options say where a job file's values come from. The zero value offers nothing but the file
+// Options are the sources of a job file's values. The zero value offers nothing but the file
 // itself.
 type Options struct {
 	Vars     map[string]string                // -var name=value
@@ -33,18 +33,16 @@ type Options struct {
 	NewUUID  func() string                     // for uuid(); asked each time
 }
 
-// Read is what a job file says.
+// Read is the content of a job file.
 type Read struct {
-	Job      *jobspec.Job           // with its defaults filled in; it breaks no rule
-	Warnings diagnostic.Diagnostics // what is allowed and probably not meant
-	// paths of the job's JSON that hold something of a sensitive variable: leave them out of what is
-	// shown
+	Job      *jobspec.Job           // with defaults; it breaks no rule
+	Warnings diagnostic.Diagnostics // settings that are allowed but probably mistakes
+	// paths in the job's JSON with sensitive content, which commands must not show
 	Sensitive []string
 }
 
-// Parse reads a job file. The job has its defaults filled in and breaks no rule when the
-// diagnostics are empty; it is nil otherwise. filename is for the messages, and tells HCL from its
-// JSON syntax.
+// Parse parses a job file. Without diagnostics, the job is valid and has its defaults; otherwise it
+// is nil. filename is used in messages, and distinguishes HCL from its JSON syntax.
 func Parse(filename string, src []byte, opts Options) (*jobspec.Job, diagnostic.Diagnostics) {
 	read, diags := Load(filename, src, opts)
 	return read.Job, diags
@@ -79,7 +77,7 @@ func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnosti
 	return read, nil
 }
 
-// once returns a clock that is read one time, so that the file has one time.
+// once returns a clock that is read a single time, so that the whole file sees one time.
 func once(now func() time.Time) func() time.Time {
 	if now == nil {
 		return nil
@@ -93,7 +91,7 @@ func once(now func() time.Time) func() time.Time {
 	}
 }
 
-// resolveTimes resolves times relative to now, such as now+2h.
+// resolveTimes replaces times relative to now, such as now+2h.
 func (f *file) resolveTimes(now func() time.Time) []jobspec.Problem {
 	var problems []jobspec.Problem
 	for _, t := range []struct {
@@ -135,7 +133,7 @@ func fromNow(ahead string, now func() time.Time) (string, error) {
 	return jobspec.FormatTime(at), nil
 }
 
-// inFile returns the path in the job file, where it differs from the path in JSON.
+// inFile returns the path in the job file if it differs from the path in JSON.
 func inFile(path string) string {
 	if strings.HasPrefix(path, "array.columns") {
 		return "array.rows"
@@ -143,7 +141,7 @@ func inFile(path string) string {
 	return path
 }
 
-// noBody reports whether the file was not understood at all, so that rules about its content would
+// noBody reports whether the file could not be parsed at all, so that rules about its content would
 // only confuse.
 func noBody(diags diagnostic.Diagnostics) bool {
 	return slices.ContainsFunc(diags, func(d diagnostic.Diagnostic) bool {
@@ -155,8 +153,8 @@ func noBody(diags diagnostic.Diagnostics) bool {
 	})
 }
 
-// mayFollow reports whether a problem may only follow from an earlier mistake: a missing value that
-// could not be read, or a place that has a mistake already.
+// mayFollow reports whether a problem may be the consequence of an earlier mistake: its value could
+// not be read, or its place has a mistake already.
 func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false
@@ -178,7 +176,7 @@ func (o Options) forHCL() hclfile.Options {
 		Quantities: map[string]func(string) (int64, error){"duration": readDuration, "size": readSize},
 	}
 	if o.Dir != "" {
-		h.AutoFiles, _ = filepath.Glob(filepath.Join(globEscape(o.Dir), "*.auto.rotavars")) // in order; the pattern is good
+		h.AutoFiles, _ = filepath.Glob(filepath.Join(globEscape(o.Dir), "*.auto.rotavars")) // sorted; the pattern is valid
 		if h.ReadFile == nil {
 			h.ReadFile = func(name string) ([]byte, error) { return readBelow(o.Dir, name) }
 		}
@@ -208,13 +206,13 @@ func readVars(name string) ([]byte, error) {
 	return readBounded(f)
 }
 
-// readBelow reads a file that lies below dir, also after its symbolic links are followed.
+// readBelow reads a file that lies below dir even after its symbolic links are followed.
 func readBelow(dir, name string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }() // it was only read from
+	defer func() { _ = root.Close() }() // the file was only read
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
@@ -222,10 +220,10 @@ func readBelow(dir, name string) ([]byte, error) {
 	return readBounded(f)
 }
 
-// readBounded reads a regular file, at most one byte more than a job file may have. A device or
-// pipe is refused, because it may have no end.
+// readBounded reads a regular file, at most one byte more than a job file may have. It refuses
+// devices and pipes, because they may have no end.
 func readBounded(f fs.File) ([]byte, error) {
-	defer func() { _ = f.Close() }() // it was only read from
+	defer func() { _ = f.Close() }() // the file was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

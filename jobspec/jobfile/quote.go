@@ -9,14 +9,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// These two characters mark a reference in a text to write. No text of a job holds them.
+// These two characters mark a reference in a text that is being written. No text of a job holds
+// them.
 const (
 	refOpen  = '\x00'
 	refClose = '\x01'
 )
 
-// opened returns a text of a task with its references between marks. A text that is not a template
-// is literal.
+// opened returns a task's text with its references between marks. A text of a task without
+// templates is literal.
 func opened(text string, isTemplate bool) string {
 	if !isTemplate {
 		return text
@@ -29,7 +30,7 @@ func opened(text string, isTemplate bool) string {
 	return marked
 }
 
-// quoted writes a text as HCL: as a string, or as a reference if it is nothing else.
+// quoted writes a text as an HCL string, or as a bare reference if it consists of one.
 func quoted(text string) string {
 	if name, ok := strings.CutPrefix(text, string(refOpen)); ok && strings.IndexRune(name, refClose) == len(name)-1 {
 		return name[:len(name)-1]
@@ -37,8 +38,7 @@ func quoted(text string) string {
 	return `"` + escaped(text, inQuotes) + `"`
 }
 
-// heredoc writes a text of several whole lines as a heredoc. It reports false for a text that must
-// be quoted.
+// heredoc writes a text of whole lines as a heredoc. It returns false for a text that needs quotes.
 func heredoc(text string, isTemplate bool) (string, bool) {
 	if !strings.HasSuffix(text, "\n") || strings.Count(text, "\n") < 2 || strings.ContainsFunc(text, unprintable) {
 		return "", false
@@ -111,13 +111,13 @@ func escaped(text string, plain func(rune) string) string {
 	return b.String()
 }
 
-// signs writes n signs of a kind in front of a character.
+// signs writes n repetitions of a sign before a character.
 func signs(sign rune, n int, next rune) string {
 	single := fmt.Sprintf(`${"%c"}`, sign)
 	switch next {
 	case '{':
 		return strings.Repeat(single, n-1) + strings.Repeat(string(sign), 2)
-	case refOpen, '%': // what stands there may begin with ${
+	case refOpen, '%': // the next character may open a reference or a directive
 		return strings.Repeat(single, n)
 	}
 	return strings.Repeat(string(sign), n)

@@ -7,12 +7,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// The tables of this package are the language: attributes and blocks, their fields, defaults and
-// documentation, and names that are refused. docs/jobfile.md and `rota explain` are made from them.
+// The tables of this package define the language: attributes and blocks, their fields, defaults and
+// documentation, and refused names. docs/jobfile.md and `rota explain` are made from them.
 
-// file is what a whole job file is stored in.
+// file is the target of a whole job file.
 type file struct {
-	job *jobspec.Job // nil: there is none
+	job *jobspec.Job // nil: the file has no job block
 }
 
 var fileSchema = &hclfile.Block{
@@ -113,7 +113,7 @@ func metaBlock[T any]() hclfile.Nested {
 	}
 }
 
-// implied marks a block that need not be written if it is empty.
+// implied marks a block that may be omitted if it is empty.
 func implied(block hclfile.Nested) hclfile.Nested {
 	block.Implied = true
 	return block
@@ -156,7 +156,7 @@ func sections() []section {
 	}
 }
 
-// refused lists what is known in a block and not supported yet.
+// refused lists the known but unsupported names of a block.
 func (s section) refused() []string {
 	var names []string
 	for _, a := range s.block.Attrs {
@@ -172,7 +172,7 @@ func (s section) refused() []string {
 	return names
 }
 
-// refusedValues are values that are refused by name.
+// refusedValues are values that are refused with a reason.
 var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`array` with several groups that start on their own",
 		"write gang_scope = \"job\", or submit one job for each group"},

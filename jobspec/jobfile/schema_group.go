@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// groupBlock is a group of a job. The group that a task directly in the job stands for is not
-// written.
+// groupBlock is a group of a job. Writing a file omits the group that a single task directly in the
+// job stands for.
 func groupBlock() hclfile.Nested {
 	block := hclfile.BlockOf[jobspec.Job]("group", "groups", "workers that start together", groupSchema)
 	block.Excludes, block.Instead = "task", "put the task into a group"
@@ -23,7 +23,7 @@ func groupBlock() hclfile.Nested {
 	return block
 }
 
-// jobTaskBlock is a task directly in the job, which stands for a group with nothing else.
+// jobTaskBlock is a task directly in the job; it stands for a group with only this task.
 func jobTaskBlock() hclfile.Nested {
 	return hclfile.Nested{
 		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough",
@@ -44,7 +44,7 @@ func jobTaskBlock() hclfile.Nested {
 	}
 }
 
-// standsForTask reports whether all that the job's groups say is one task.
+// standsForTask reports whether the job's groups can be written as a single task.
 func standsForTask(j *jobspec.Job) bool {
 	if len(j.Groups) != 1 || len(j.Groups[0].Tasks) != 1 || j.Groups[0].Name != jobspec.DefaultGroup {
 		return false
@@ -63,7 +63,7 @@ func taskBlock() hclfile.Nested {
 	return block
 }
 
-// writtenTasks returns the tasks of a group. leader is left out where it is the default.
+// writtenTasks returns the tasks of a group. leader is omitted if it has the default value.
 func writtenTasks(g *jobspec.Group) []hclfile.Written {
 	written := make([]hclfile.Written, len(g.Tasks))
 	first := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil })
@@ -138,7 +138,7 @@ var elasticSchema = hclfile.For[jobspec.Elastic](&hclfile.Block{
 	},
 })
 
-// networkSchema accepts the only network, so that files may name it.
+// networkSchema accepts the only kind of network, so that files may name it.
 var networkSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Text("mode", "string", func(_ *jobspec.Group, mode string, _ hclfile.Source) error {

@@ -43,7 +43,7 @@ var stopSchema = hclfile.For[jobspec.ArrayStop](&hclfile.Block{
 	},
 })
 
-// setMatrix takes the axes in the order in which they are written.
+// setMatrix stores the axes in the order of the file.
 func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	entries, err := value.Entries()
 	if err != nil {
@@ -60,7 +60,7 @@ func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	return nil
 }
 
-// paramsFile returns the file name that is written for an array with columns.
+// paramsFile returns the file name to write for an array with columns.
 func paramsFile(a *jobspec.Array) any {
 	if a.Columns == nil {
 		return nil
@@ -68,7 +68,7 @@ func paramsFile(a *jobspec.Array) any {
 	return ParamsFile
 }
 
-// readParameters reads the names and values of an array's elements from a CSV file.
+// readParameters reads the names and values of array elements from a CSV file.
 func readParameters(a *jobspec.Array, name string, from hclfile.Source) error {
 	text, err := from.ReadFile(name)
 	if err != nil {
@@ -135,7 +135,7 @@ var affinitySchema = hclfile.For[jobspec.Affinity](&hclfile.Block{
 			With("", "1 to 100: how much such nodes are preferred; -1 to -100: how much they are avoided")),
 })
 
-// conditionAttrs are what constraint and affinity have in common.
+// conditionAttrs are the attributes that constraint and affinity share.
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
 		hclfile.Named("attribute").OrName("node").Must().
@@ -157,11 +157,11 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	}
 }
 
-// restartBlock is the block of retries in a job or a group.
+// restartBlock is the restart block of a job or a group.
 var restartBlock = hclfile.NamedBlock("restart", "restart", "retries after the program failed", restartSchema)
 
-// preemptionBlock is written with the settings that differ from the defaults, which depend on the
-// launchers.
+// Writing a file includes only settings of preemptionBlock that differ from the defaults, which
+// depend on the launchers.
 func preemptionBlock() hclfile.Nested {
 	block := hclfile.NamedBlock("preemption", "preemption", "how the program is stopped when its room is needed",
 		preemptionSchema)

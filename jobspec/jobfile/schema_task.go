@@ -56,7 +56,7 @@ var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 	},
 })
 
-// envBody is the content of env, whose values may hold references.
+// envBody is the content of the env block, whose values may hold references.
 func envBody() *hclfile.Block {
 	body := hclfile.FreeBlock[jobspec.Task]("env")
 	body.Deferred = true
@@ -110,7 +110,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			case partOnly(r):
 				return shareOf(r)
 			case r.GPU != nil:
-				return nil // its block has the count
+				return nil // the count is in the gpu block
 			}
 			return unless(r.GPUs, 0)
 		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
@@ -133,10 +133,10 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 	},
 })
 
-// gpuOf returns the requirements on GPUs, empty ones if there are none.
+// gpuOf returns the requirements on GPUs, or empty requirements.
 func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GPU{}) }
 
-// setGPUs reads a number of whole GPUs, or a part of one.
+// setGPUs parses a number of whole GPUs, or a part of one GPU.
 func setGPUs(r *jobspec.Resources, text string, _ hclfile.Source) error {
 	return r.SetGPUs(text)
 }
@@ -149,7 +149,7 @@ func setShare(r *jobspec.Resources, text string, _ hclfile.Source) error {
 	return err
 }
 
-// shareOf returns a part of a GPU as it is written, nil for whole ones.
+// shareOf returns a part of a GPU in the form of a job file; nil for whole GPUs.
 func shareOf(r *jobspec.Resources) any {
 	if g := gpuOf(r); g.Share > 0 {
 		return float64(g.Share) / jobspec.WholeGPU
@@ -157,7 +157,7 @@ func shareOf(r *jobspec.Resources) any {
 	return nil
 }
 
-// partOnly reports whether it is said of the GPUs only how great a part of one is enough.
+// partOnly reports whether the only requirement on the GPU is its share.
 func partOnly(r *jobspec.Resources) bool {
 	g := gpuOf(r)
 	return r.GPUs == 1 && g.Share > 0 && *g == jobspec.GPU{Share: g.Share, MaxMemory: jobspec.PartOfMemory}
@@ -217,7 +217,7 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	return nil
 }
 
-// nproc returns what is written for the number of processes. Launch type per_gpu needs no number.
+// nproc returns the number of processes to write. Launch type per_gpu needs no number.
 func nproc(l *jobspec.Launch) any {
 	switch {
 	case l.NprocGPU && l.Type == "per_gpu":
@@ -228,7 +228,7 @@ func nproc(l *jobspec.Launch) any {
 	return unless(l.Nproc, 1)
 }
 
-// unless returns the number to write, nil for the default.
+// unless returns the number to write, or nil for the default.
 func unless(n, usual int) any {
 	if n == usual {
 		return nil
@@ -314,7 +314,7 @@ var terminalSchema = hclfile.For[jobspec.Terminal](&hclfile.Block{
 	},
 })
 
-// unlimited is how the absence of a limit is written.
+// unlimited is the word for "no limit".
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, unless, doc string) hclfile.Attr {

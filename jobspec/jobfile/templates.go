@@ -13,7 +13,7 @@ var templateFiles embed.FS
 // templateNames are the templates in the order in which they are shown.
 var templateNames = []string{"single", "te", "ddp", "elastic", "sweep", "pipeline"}
 
-// Template is a job file to begin with.
+// Template is an example job file to start from.
 type Template struct {
 	Name string
 	Doc  string // its first comment, in one line
@@ -26,7 +26,7 @@ func Templates() []Template {
 	for i, name := range templateNames {
 		text, err := templateFiles.ReadFile(path.Join("templates", name+".hcl"))
 		if err != nil {
-			panic(fmt.Sprintf("jobfile: template %s: %v", name, err)) // it is part of the program
+			panic(fmt.Sprintf("jobfile: template %s: %v", name, err)) // the templates are built into the program
 		}
 		first, _, _ := strings.Cut(string(text), "\n")
 		list[i] = Template{Name: name, Doc: strings.TrimPrefix(first, "# "), Text: string(text)}

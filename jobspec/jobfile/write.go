@@ -16,15 +16,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// ParamsFile is the file that [Write] refers to for an array whose parameters came from a file.
+// ParamsFile is the file that [Write] refers to, for an array whose parameters came from a file.
 const ParamsFile = "params.csv"
 
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
 var ErrNotWritable = errors.New("no job file can say this")
 
-// Write writes a job as a job file. [Parse] returns the same job for it, with its defaults filled
-// in. Defaults are left out, and so are exported variables, directory and host of the submission.
-// Parse returns texts in the normal form C of Unicode.
+// Write writes a job as a job file. [Parse] of the result returns the same job, with defaults
+// filled in. Write omits defaults, exported variables, and the directory and host of the
+// submission. Parse returns texts in Unicode normal form C.
 func Write(j *jobspec.Job) ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -43,15 +43,15 @@ func Write(j *jobspec.Job) ([]byte, error) {
 	return text, nil
 }
 
-// writer writes a file in one walk over the schema. The formatter does spaces and indentation.
+// writer writes a file in one walk over the schema. The formatter adds spaces and indentation.
 type writer struct {
 	text       strings.Builder
-	isTemplate bool // the texts of the task that is being written hold references
-	blocks     bool // something was written in this block, so the next block stands apart
+	isTemplate bool // the texts of the current task hold references
+	blocks     bool // this block has content already, so a blank line precedes the next block
 	err        error
 }
 
-// content writes the attributes and blocks that a target has.
+// content writes the attributes and blocks of a target.
 func (w *writer) content(schema *hclfile.Block, target any) {
 	for i := range schema.Attrs {
 		a := &schema.Attrs[i]
@@ -66,7 +66,7 @@ func (w *writer) content(schema *hclfile.Block, target any) {
 	}
 }
 
-// nested writes the blocks of one kind that a target has.
+// nested writes all blocks of one kind.
 func (w *writer) nested(block *hclfile.Nested, parent any) {
 	if block.Body != nil && block.Body.Free != nil {
 		w.entries(block.Name, *block.Body.Free(parent), block.Body.Deferred && w.isTemplate)
@@ -104,7 +104,8 @@ func (w *writer) attr(name, value string) {
 	w.blocks = true
 }
 
-// writtenValue returns the value of an attribute, nil if the target is the same without it.
+// writtenValue returns the value of an attribute to write, or nil if the target is the same without
+// it.
 func writtenValue(a *hclfile.Attr, target any) any {
 	written := a.Written(target)
 	if written == nil {
@@ -120,8 +121,8 @@ func writtenValue(a *hclfile.Attr, target any) any {
 	return reflect.Indirect(field.Elem()).Interface()
 }
 
-// isDefault reports whether a field has the value that the target's Default method gives it when
-// nothing is written.
+// isDefault reports whether a field has its default: the value that the target's Default method
+// sets.
 func isDefault(a *hclfile.Attr, target any, field reflect.Value) bool {
 	value := reflect.New(field.Type()).Elem()
 	value.Set(field)
@@ -136,10 +137,11 @@ func isDefault(a *hclfile.Attr, target any, field reflect.Value) bool {
 	return reflect.DeepEqual(usual.Interface(), value.Interface())
 }
 
-// lines is a text that is written as a heredoc if it has several lines.
+// lines is a text that becomes a heredoc if it has several lines.
 type lines string
 
-// expression writes a value in HCL, "" for none. References in a template's texts stay references.
+// expression formats a value in HCL; "" for an unset value. References in a template's texts stay
+// references.
 func expression(value any, isTemplate bool) string {
 	switch v := value.(type) {
 	case lines:
@@ -188,7 +190,7 @@ func listed(values []string, isTemplate bool) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// counts writes numbers by name.
+// counts writes a map of names to numbers.
 func counts(values map[string]int) string {
 	if len(values) == 0 {
 		return ""

@@ -76,7 +76,7 @@ func (c *checker) matrix(a *jobspec.Array) {
 		}
 		sizes[i] = fmt.Sprint(len(axis.Values))
 	}
-	if !empty && a.Len() == 0 { // 0 when there are too many
+	if !empty && a.Len() == 0 { // 0 also if there are too many elements
 		c.add(jobspec.CodeElements, "array.matrix", "split it into several jobs", "%s combinations are more than %d elements",
 			strings.Join(sizes, " x "), jobspec.MaxElements)
 	}
@@ -115,7 +115,7 @@ func (c *checker) rows(a *jobspec.Array) {
 	c.atMost("array.rows", bytes, jobspec.MaxParamBytes, "bytes of parameters")
 }
 
-// parameter checks the name of an array's parameter, which becomes array.NAME and $ROTA_PARAM_NAME.
+// parameter checks the name of an array parameter, which becomes array.NAME and $ROTA_PARAM_NAME.
 func (c *checker) parameter(where, name string, known map[string]bool) {
 	switch {
 	case name == "index":
@@ -149,7 +149,7 @@ func (c *checker) arrayStop(s *jobspec.ArrayStop) {
 	}
 }
 
-// stopMetrics checks that the tasks report what a stop rule compares.
+// stopMetrics checks that the tasks report the metric that a stop rule compares.
 func (c *checker) stopMetrics(j *jobspec.Job) {
 	if j.Array == nil || j.Array.Stop == nil {
 		return
@@ -169,7 +169,7 @@ func (c *checker) stopMetrics(j *jobspec.Job) {
 	}
 }
 
-// required refuses a text that is missing.
+// required refuses an empty text.
 func (c *checker) required(where, text, hint string) {
 	if text == "" {
 		c.add(jobspec.CodeRequired, where, hint, "%s is missing", where[strings.LastIndexByte(where, '.')+1:])

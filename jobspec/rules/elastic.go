@@ -2,7 +2,7 @@ package rules
 
 import "github.com/rota-hpc/rota/jobspec"
 
-// elastic checks the range of a group's workers, and refuses settings that need a fixed number.
+// elastic checks the range of workers, and refuses settings that need a fixed number.
 func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	e := g.Elastic
 	if e == nil {

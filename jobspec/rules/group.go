@@ -24,7 +24,8 @@ func (c *checker) groups(j *jobspec.Job) {
 	}
 }
 
-// groupName returns the name of a group, before and after [jobspec.Group.Default].
+// groupName returns a group's name; it gives the same result before and after
+// [jobspec.Group.Default].
 func groupName(g *jobspec.Group) string {
 	if g.Name == "" {
 		return jobspec.DefaultGroup
@@ -32,7 +33,7 @@ func groupName(g *jobspec.Group) string {
 	return g.Name
 }
 
-// groupsTogether checks the groups of a job with more than one.
+// groupsTogether checks a job with several groups.
 func (c *checker) groupsTogether(j *jobspec.Job) {
 	if j.GangScope != jobspec.ScopeJob {
 		if j.Array != nil {
@@ -68,7 +69,7 @@ func (c *checker) groupsTogether(j *jobspec.Job) {
 	}
 }
 
-// groupOfGang refuses settings that one group of a gang cannot have.
+// groupOfGang refuses settings that a group of a gang cannot have.
 func (c *checker) groupOfGang(where string, g *jobspec.Group) {
 	for _, own := range []struct {
 		name string
@@ -85,8 +86,8 @@ func (c *checker) groupOfGang(where string, g *jobspec.Group) {
 	}
 }
 
-// looseWorkers checks a group whose workers start one by one. They become the elements of an array,
-// and a job has at most one.
+// looseWorkers checks a group whose workers start one by one. The workers become the elements of an
+// array, and a job has at most one array.
 func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 	if !g.Loose() {
 		return
@@ -105,8 +106,8 @@ func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// oneOnNode refuses workers that share a node and could not work there. Those that meet by c10d would
-// wait for each other for ever, and steps are started on nodes by their names.
+// oneOnNode refuses several workers on one node if they could not work there. Workers that meet by
+// c10d would wait for each other for ever, and steps address nodes by name.
 func (c *checker) oneOnNode(where string, g *jobspec.Group) {
 	if g.Loose() || g.MaxWorkersPerNode < 2 || g.Most() < 2 {
 		return
@@ -159,8 +160,8 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// steps checks a group whose program starts steps: it runs on the first worker alone, and ends the
-// others when it ends.
+// steps checks a group whose program starts steps: the program runs on the first worker only, and
+// its end ends the other workers.
 func (c *checker) steps(where string, g *jobspec.Group) {
 	if !g.RunsSteps() {
 		return
@@ -182,7 +183,7 @@ func (c *checker) steps(where string, g *jobspec.Group) {
 	}
 }
 
-// stepsOfFirst reports whether a group runs nothing but steps, see [jobspec.Job.RunsStepsOfFirst].
+// stepsOfFirst reports whether a group only runs steps, see [jobspec.Job.RunsStepsOfFirst].
 func stepsOfFirst(j *jobspec.Job, g *jobspec.Group) bool {
 	for i := range j.Groups {
 		if g == &j.Groups[i] {
@@ -233,7 +234,8 @@ func (c *checker) mainTasks(where string, g *jobspec.Group) {
 		"the group has only tasks that run before, beside or after others")
 }
 
-// leader refuses several leaders, leaders that are no main tasks, and main tasks without a leader.
+// leader refuses several leaders, leaders that are no main tasks, and a group whose main tasks all
+// say leader = false.
 func (c *checker) leader(where string, g *jobspec.Group) {
 	leaders, mains, followers := 0, 0, 0
 	for i := range g.Tasks {
@@ -261,7 +263,7 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 	}
 }
 
-// masterPorts refuses two tasks that would use the same MASTER_PORT.
+// masterPorts refuses two tasks with the same MASTER_PORT.
 func (c *checker) masterPorts(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
@@ -282,7 +284,8 @@ func (c *checker) masterPorts(where string, g *jobspec.Group) {
 	}
 }
 
-// progressReaders refuses a second task with progress, because a worker has one progress.
+// progressReaders refuses a second task with a progress block, because a worker has only one
+// progress.
 func (c *checker) progressReaders(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
@@ -298,7 +301,7 @@ func (c *checker) progressReaders(where string, g *jobspec.Group) {
 	}
 }
 
-// workerTotal checks the total of all tasks of a worker.
+// workerTotal checks the sum of all tasks of a worker.
 func (c *checker) workerTotal(where string, g *jobspec.Group) {
 	cores, gpus, memory := 0, 0, jobspec.Bytes(0)
 	for i := range g.Tasks {
@@ -306,7 +309,7 @@ func (c *checker) workerTotal(where string, g *jobspec.Group) {
 		r.Default()
 		if r.Cores < 0 || r.Cores > c.maxCores() || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 ||
 			r.Memory > jobspec.MaxSize {
-			return // reported at the task
+			return // the task's own check reported it
 		}
 		cores, gpus, memory = cores+r.Cores, gpus+r.GPUs, memory+r.Memory
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// references refuses references of a template that will have no value, or an unexpected one.
+// references refuses references of a template that would have no value, or a surprising one.
 func (c *checker) references(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
 	if !t.Template {
 		return
@@ -31,16 +31,16 @@ func (c *checker) references(where string, t *jobspec.Task, g *jobspec.Group, a 
 	}
 }
 
-// inContainer reports whether a text is a path in the container. Such paths are checked before
-// values are known.
+// inContainer reports whether a text is a path in the container. Such paths are checked before the
+// values of references are known.
 func inContainer(place string) bool {
 	field := path.Ext(place)
 	return strings.HasPrefix(place, "mounts[") && field == ".target" ||
 		strings.HasPrefix(place, "secrets[") && field == ".file"
 }
 
-// looseReference checks a reference of a worker that starts by itself. The worker is an element of
-// an array, and its number is the index.
+// looseReference checks a reference in a worker that starts separately. Such a worker is an array
+// element, and its number is the index.
 func (c *checker) looseReference(where, name string) {
 	switch name {
 	case "worker.index":

@@ -1,7 +1,8 @@
-// Package rules has the rules that a job must meet, however it is submitted. [Validate] checks the
-// job alone, [ValidateAt] its times at submission, and [ValidateScheduling] what the state machine
-// relies on. [Warnings] finds what is allowed and probably a mistake. Whether the cluster has
-// capacity, queue and account for the job is decided by controld.
+// Package rules has the rules that every job must satisfy, in whatever way it is submitted.
+// [Validate] checks the job alone, [ValidateAt] its times at submission, and [ValidateScheduling]
+// the fields that the state machine relies on. [Warnings] finds settings that are allowed but
+// probably mistakes. controld decides whether the cluster has capacity, queue and account for the
+// job.
 package rules
 
 import (
@@ -16,15 +17,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Validate returns all rules that the job breaks, in the order of its fields. It checks the job
-// alone: queue, account and capacity are checked by the cluster. [jobspec.Job.Default] changes
-// nothing about whether a job breaks a rule.
+// Validate returns all violations, in the order of the job's fields. It checks the job alone:
+// queue, account and capacity are checked by the cluster. [jobspec.Job.Default] never changes
+// whether a job is valid.
 func Validate(j *jobspec.Job) []jobspec.Problem { return validate(j, false) }
 
 // ValidateScheduling is [Validate] for the fields that decide when and where a job runs. The state
-// machine checks every submitted job with it, simulated jobs included. They have no program, may
-// share a GPU, and are limited by nodes alone. All replicas must decide alike, so a change of these
-// rules is a change of the state machine.
+// machine checks every submitted job with it, including simulated jobs. Simulated jobs have no
+// program, may share a GPU, and are limited by nodes only. All replicas must decide alike, so a
+// change of these rules is a change of the state machine.
 func ValidateScheduling(j *jobspec.Job) []jobspec.Problem { return validate(j, true) }
 
 func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
@@ -40,14 +41,14 @@ func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
 // checker collects problems.
 type checker struct {
 	problems []jobspec.Problem
-	// scheduling leaves out the rules about names, programs and files: see [ValidateScheduling].
+	// scheduling skips the rules about names, programs and files: see [ValidateScheduling].
 	scheduling bool
-	// unplaced leaves groups, tasks and words out of paths. Most jobs have no problem, and writing
-	// their paths takes longer than the checks.
+	// unplaced omits groups, tasks and words from paths. Most jobs are valid, and formatting paths
+	// takes longer than the checks.
 	unplaced bool
 }
 
-// partPath returns the path of a part that has parts itself.
+// partPath returns the path of a part that contains parts.
 func (c *checker) partPath(path, name string) string {
 	if c.unplaced {
 		return ""
@@ -100,7 +101,7 @@ func (c *checker) job(j *jobspec.Job) {
 	c.atMost("", j.TextBytes(), jobspec.MaxTextBytes, "bytes of text")
 }
 
-// jobTexts checks what a job says about itself and its origin.
+// jobTexts checks the descriptive fields of a job, such as comment and submit host.
 func (c *checker) jobTexts(j *jobspec.Job) {
 	c.freeText("description", j.Description, jobspec.MaxDescription)
 	c.freeText("comment", j.Comment, jobspec.MaxComment)
@@ -180,8 +181,8 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 	c.beforeLimit(j)
 }
 
-// beforeLimit refuses a signal that would come before the attempt begins. Only the controllers know
-// the queue's time limit.
+// beforeLimit refuses a signal that would come before the attempt starts. The queue's time limit is
+// known to the controllers only.
 func (c *checker) beforeLimit(j *jobspec.Job) {
 	ahead := j.Checkpoint.BeforeLimit
 	c.duration("checkpoint.before_limit", ahead)
@@ -198,8 +199,9 @@ func (c *checker) beforeLimit(j *jobspec.Job) {
 	}
 }
 
-// nodeLocal checks a job whose checkpoint goes from node to node. A worker's checkpoint is given to
-// the worker with the same number in the next attempt, so the numbers must mean the same there.
+// nodeLocal checks a job whose checkpoint moves from node to node. A worker's checkpoint goes to
+// the worker with the same number in the next attempt, so the numbers must have the same meaning
+// there.
 func (c *checker) nodeLocal(j *jobspec.Job) {
 	const where = "checkpoint.node_local"
 	p := j.Checkpoint.Path
@@ -223,7 +225,7 @@ func (c *checker) preemption(j *jobspec.Job) {
 	if p == nil {
 		return
 	}
-	if j.RunsOnce() && j.Checkpoint != nil && j.Checkpoint.BeforeLimit == 0 { // such a job may save, and end
+	if j.RunsOnce() && j.Checkpoint != nil && j.Checkpoint.BeforeLimit == 0 { // a job that runs once may save and then end
 		c.add(jobspec.CodeConflict, "preemption.requeue", "leave out requeue = false (--no-requeue), or the checkpoint",
 			"a job that saves its progress to go on from there cannot be one that is never started again")
 	}
@@ -238,8 +240,8 @@ func (c *checker) preemption(j *jobspec.Job) {
 	c.duration("preemption.grace_period", p.GracePeriod)
 }
 
-// preemptionMode checks how a job gives way. Modes of the language that this version does not
-// support are refused by name.
+// preemptionMode checks how a job is preempted. Known modes that this version does not support are
+// refused by name.
 func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 	const where = "preemption.mode"
 	switch mode {
@@ -271,7 +273,7 @@ func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 	}
 }
 
-// licenses checks what a job asks for of the cluster's licences.
+// licenses checks the licences that a job requests.
 func (c *checker) licenses(licenses map[string]int) {
 	if len(licenses) == 0 {
 		return
@@ -318,7 +320,7 @@ func (c *checker) choice(path, value string, choices ...string) {
 	c.add(jobspec.CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
 }
 
-// oneOf lists words as in "a, b or c".
+// oneOf lists words in the form "a, b or c".
 func oneOf(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -351,14 +353,14 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 	}
 }
 
-// freeText checks a text for people, nil if there is none.
+// freeText checks a descriptive text; it returns nil if there is no mistake.
 func (c *checker) freeText(where string, text *string, most int) {
 	if text != nil {
 		c.addAt(where, jobspec.CheckText(*text, most))
 	}
 }
 
-// plainText refuses a text that a program cannot be given, or that JSON would change.
+// plainText refuses a text that cannot be passed to a program, or that JSON would change.
 func (c *checker) plainText(path, text string) {
 	c.addAt(path, jobspec.CheckText(text, math.MaxInt))
 }
@@ -418,7 +420,7 @@ func (c *checker) export(globs []string) {
 	}
 }
 
-// env checks variables whose names are valid.
+// env checks variables whose names are known to be valid.
 func (c *checker) env(path string, env map[string]string, valid func(name string) bool) {
 	total := 0
 	for _, key := range sortedKeys(env) {
@@ -430,7 +432,7 @@ func (c *checker) env(path string, env map[string]string, valid func(name string
 	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
 }
 
-// variableName refuses a name that a variable of a task cannot have.
+// variableName refuses a name that a task's variable cannot have.
 func (c *checker) variableName(where, name string, valid func(name string) bool) {
 	switch {
 	case !valid(name):

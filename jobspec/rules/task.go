@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// task checks one task. only reports whether it is the only task of its group.
+// task checks one task. only reports whether the task is the only task of its group.
 func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.name(where+".name", t.Name)
 	c.image(where+".image", t.Image)
@@ -45,7 +45,8 @@ func (c *checker) image(where, image string) {
 	}
 }
 
-// taskProgram checks what a task runs. With steps, a task with launch type steps runs nothing itself.
+// taskProgram checks the program of a task. If the group runs steps, a task with launch type steps
+// has no program of its own.
 func (c *checker) taskProgram(where string, t *jobspec.Task, steps bool) {
 	holds := steps && t.Launch != nil && t.Launch.Type == jobspec.LaunchSteps
 	switch {
@@ -136,8 +137,8 @@ func reservedTarget(target string) bool {
 	return target == "/" || within(target, jobspec.ReservedTargets()...)
 }
 
-// reservedSecret reports whether a path is not directly in the directory of secrets. That directory
-// is in memory, so a secret never reaches a disk.
+// reservedSecret reports whether a path lies outside of the directory of secrets, or deeper than
+// one level in it. That directory is in memory, so that secrets never reach a disk.
 func reservedSecret(file string) bool {
 	return file != path.Clean(file) || path.Dir(file)+"/" != jobspec.SecretsDir
 }
@@ -168,8 +169,8 @@ func (c *checker) log(where string, l *jobspec.Log) {
 	}
 }
 
-// pathPattern checks the % letters of a log path, which are those of Slurm. A number between % and
-// the letter pads with zeros.
+// pathPattern checks the % letters of a log path, which are Slurm's. A number between % and the
+// letter pads with zeros.
 func (c *checker) pathPattern(where, pattern string) {
 	c.plainText(where, pattern)
 	for rest := pattern; ; {
@@ -242,10 +243,10 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 	}
 }
 
-// maxTerminal is how many rows or columns a terminal has at most.
+// maxTerminal bounds the rows and columns of a terminal.
 const maxTerminal = 65535
 
-// terminal checks the terminal of a task. There is one for a worker.
+// terminal checks the terminal of a task. A worker has at most one terminal.
 func (c *checker) terminal(where string, t *jobspec.Task, only bool) {
 	if t.Terminal == nil {
 		return
@@ -315,7 +316,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	}
 }
 
-// maxCores returns how many cores a worker may ask for.
+// maxCores returns the most cores that a worker may request.
 func (c *checker) maxCores() int {
 	if c.scheduling {
 		return jobspec.MaxNodeCores
@@ -340,7 +341,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	}
 }
 
-// gpuShare checks a part of a GPU.
+// gpuShare checks a request for a part of a GPU.
 func (c *checker) gpuShare(where string, r *jobspec.Resources) {
 	g := r.GPU
 	switch {
@@ -370,7 +371,7 @@ func (c *checker) gpuShare(where string, r *jobspec.Resources) {
 }
 
 // shares checks that a task with a part of a GPU is the only task of its group with GPUs. It also
-// checks the properties that exclude such a task.
+// refuses job properties that exclude such a task.
 func (c *checker) shares(where string, g *jobspec.Group, j *jobspec.Job) {
 	with, share := 0, -1
 	for i := range g.Tasks {
@@ -398,9 +399,9 @@ func (c *checker) shares(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// sortedKeys returns the keys of a map in the order of problems.
+// sortedKeys returns the keys of a map sorted, so that problems have a fixed order.
 func sortedKeys(m map[string]string) []string {
-	if len(m) == 0 { // most of the time
+	if len(m) == 0 { // the usual case
 		return nil
 	}
 	return slices.Sorted(maps.Keys(m))

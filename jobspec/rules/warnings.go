@@ -9,15 +9,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// Built-in limits of a queue for trial-and-error jobs, which its operator may change
+// Built-in limits of a queue for trial-and-error jobs; operators may change them
 // (docs/operating.md).
 const (
 	usualTETime = jobspec.Seconds(2 * 3600)
 	usualTEGPUs = 16
 )
 
-// Warnings returns what is allowed in the job and probably a mistake, in the order of its fields. A
-// job is never refused for a warning.
+// Warnings returns settings that are allowed but probably mistakes, in the order of the job's
+// fields. A job is never refused for a warning.
 func Warnings(j *jobspec.Job) []jobspec.Problem {
 	c := &checker{}
 	if j.Class == jobspec.TE {
@@ -53,7 +53,7 @@ func mayShareNode(g *jobspec.Group) bool {
 	return g.Most() > 1 && cmp.Or(g.MaxWorkersPerNode, g.UsualPerNode()) > 1
 }
 
-// alikeOnNode warns of workers that may share a node and call torchrun themselves with c10d.
+// alikeOnNode warns of workers on one node that call torchrun themselves with c10d.
 func (c *checker) alikeOnNode(where string, g *jobspec.Group) {
 	if g.Loose() || g.MeetsByHost() || !mayShareNode(g) {
 		return
@@ -68,7 +68,7 @@ func (c *checker) alikeOnNode(where string, g *jobspec.Group) {
 	}
 }
 
-// sharedLogs warns of files that several workers, or several elements of an array, write.
+// sharedLogs warns of log files that several workers or array elements write.
 func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
 	if t.Log == nil {
 		return
@@ -87,8 +87,8 @@ func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a 
 	}
 }
 
-// differs reports whether a path of the task has one of the % letters, or a reference that begins
-// with one of references.
+// differs reports whether the path contains one of the % letters, or a reference that starts with
+// one of references.
 func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
 	if t.Template {
 		for _, name := range template.References(pattern) {

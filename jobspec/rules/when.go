@@ -24,7 +24,7 @@ func (c *checker) beginAndDeadline(j *jobspec.Job) {
 	}
 }
 
-// time reads a time. It returns seconds since 1970, 0 for none, or -1 for a mistake.
+// time parses a time. It returns seconds since 1970, 0 for an unset time, or -1 for a mistake.
 func (c *checker) time(where, text string) int64 {
 	if text == "" {
 		return 0
@@ -132,15 +132,15 @@ func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
 	}
 }
 
-// addAt adds the path to a problem and adds the problem.
+// addAt adds a problem, with the path of its place.
 func (c *checker) addAt(where string, err error) {
-	if p, ok := err.(jobspec.Problem); ok { //nolint:errorlint // the functions asked return a Problem or nothing
+	if p, ok := err.(jobspec.Problem); ok { //nolint:errorlint // the called functions return a Problem or nil
 		p.Path = where
 		c.problems = append(c.problems, p)
 	}
 }
 
-// notTaken refuses a name that is taken, and takes it.
+// notTaken refuses a name in use, and marks the name as used.
 func (c *checker) notTaken(where, what, name string, taken map[string]bool) {
 	if taken[name] {
 		c.add(jobspec.CodeDuplicate, where, "name one of them differently", "the %s %q is there twice", what, name)

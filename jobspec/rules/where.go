@@ -21,7 +21,7 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 		return
 	}
 	_, err := one.Compile()
-	bad, ok := err.(jobspec.Problem) //nolint:errorlint // Compile returns a Problem or nothing
+	bad, ok := err.(jobspec.Problem) //nolint:errorlint // Compile returns a Problem or nil
 	if !ok {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 	}
 }
 
-// nodeNames checks lists of nodes by name.
+// nodeNames checks lists of node names.
 func (c *checker) nodeNames(j *jobspec.Job) {
 	named, excluded := c.nodeList("nodes", j.Nodes), c.nodeList("exclude_nodes", j.ExcludeNodes)
 	left := func(name string) bool { return !slices.Contains(excluded, name) }

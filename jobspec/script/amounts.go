@@ -73,7 +73,7 @@ func cutLast(text, sep string) (before, after string, found bool) {
 	return text[:i], text[i+len(sep):], true
 }
 
-// checkModel reports whether text can be a model of GPUs.
+// checkModel reports whether a text can name a GPU model.
 func (a *request) checkModel(s setting, model string) bool {
 	if model != "" && !jobspec.ValidName(model) {
 		a.badValue(s, "write a100:4, or 4 for any model", "%q is not a GPU model", cutShort(model))
@@ -82,7 +82,7 @@ func (a *request) checkModel(s setting, model string) bool {
 	return true
 }
 
-// gres reads gpu, gpu:N, gpu:MODEL and gpu:MODEL:N, with commas between several kinds.
+// gres parses gpu, gpu:N, gpu:MODEL and gpu:MODEL:N, separated by commas.
 func (a *request) gres(s setting) {
 	a.gpuGres = counted{by: s}
 	for item := range strings.SplitSeq(s.value, ",") {

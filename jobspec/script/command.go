@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// SbatchFlags reads the flags at the front of a command line of sbatch, of all components of a job. It
-// returns the words from the first one that is no flag, and what cannot be read.
+// SbatchFlags parses the flags at the start of sbatch's command line, for all components of a job.
+// It returns the remaining words and the problems.
 func SbatchFlags(words []string) (flags []Flag, rest []string, bad Problems) {
 	r := flagReader{specs: table, sbatch: true}
 	rest = r.components(words)
@@ -30,7 +30,7 @@ func SallocFlags(words []string) (flags []Flag, rest []string, bad Problems) {
 	return r.flags, rest, r.bad
 }
 
-// flagReader reads the flags of a command line. Those of sbatch that are refused are left to [Read], which
+// flagReader parses the flags of a command line. It accepts refused flags of sbatch, because [Read]
 // lists all problems of a script.
 type flagReader struct {
 	specs  []Spec
@@ -39,7 +39,8 @@ type flagReader struct {
 	bad    Problems
 }
 
-// components reads the flags of all components, which colons separate. It returns the words behind them.
+// components parses the flags of all components, which colons separate. It returns the words after
+// them.
 func (r *flagReader) components(words []string) (rest []string) {
 	for n := 0; ; n++ {
 		rest = r.read(words, n)
@@ -50,7 +51,7 @@ func (r *flagReader) components(words []string) (rest []string) {
 	}
 }
 
-// read reads the flags of one component.
+// read parses the flags of one component.
 func (r *flagReader) read(words []string, component int) (rest []string) {
 	g := &getopt{specs: r.specs, each: func(given string, spec *Spec, value string, has bool) {
 		if spec.kind == Refused && !r.sbatch {
@@ -66,7 +67,8 @@ func (r *flagReader) read(words []string, component int) (rest []string) {
 	return g.read(words)
 }
 
-// SrunTable returns the flags of srun outside of a job: those of sbatch about resources, and its own.
+// SrunTable returns the flags of srun outside of a job: sbatch's flags about resources, and srun's
+// own.
 func SrunTable() []Spec {
 	return slices.Concat(slices.DeleteFunc(allocationTable(srunVariables), func(s Spec) bool {
 		return OnlyStep(s.Name) || s.Name == "get-user-env"
@@ -79,8 +81,8 @@ func OnlyStep(name string) bool {
 	return slices.ContainsFunc(srunOnly, func(s Spec) bool { return s.Name == name && !s.Refused() })
 }
 
-// srunOnly are the flags that srun alone has, or that are about its step. package steps of the command reads
-// those that are not refused.
+// srunOnly are the flags that only srun has, or that concern its step. package steps of the command
+// parses the accepted ones.
 var srunOnly = slices.Concat(
 	specs("", Nothing, "", `pty multi-prog label/l unbuffered/u overlap exact whole overcommit/O quit-on-interrupt
 		disable-status/X preserve-env/E`),
@@ -95,12 +97,12 @@ var srunOnly = slices.Concat(
 		"het-group"),
 )
 
-// SallocTable returns the flags of salloc: those of sbatch about resources, and its own.
+// SallocTable returns the flags of salloc: sbatch's flags about resources, and salloc's own.
 func SallocTable() []Spec {
 	return slices.Concat(allocationTable(sallocVariables), sallocOnly)
 }
 
-// allocationTable returns the flags of sbatch about resources, whose variables begin so.
+// allocationTable returns sbatch's flags about resources, with variables of another prefix.
 func allocationTable(prefix string) []Spec {
 	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return notAllocation[s.Name] })
 	for i := range out {
@@ -109,28 +111,28 @@ func allocationTable(prefix string) []Spec {
 	return out
 }
 
-// OnlySalloc reports whether salloc alone has a flag, so that it says nothing of the job.
+// OnlySalloc reports whether only salloc has a flag, which therefore does not describe the job.
 func OnlySalloc(name string) bool {
 	return slices.ContainsFunc(sallocOnly, func(s Spec) bool { return s.Name == name })
 }
 
-// notAllocation are the flags of sbatch that are about a script and its output.
+// notAllocation are sbatch's flags about a script and its output.
 var notAllocation = map[string]bool{"array": true, "wrap": true, "parsable": true, "wait": true, "requeue": true,
 	"no-requeue": true, "ignore-pbs": true, "export": true, "export-file": true, "kill-on-invalid-dep": true,
 	"test-only": true, "input": true, "output": true, "error": true, "open-mode": true, "multi-prog": true,
 	"kill-on-bad-exit": true, "mpi": true, "label": true, "unbuffered": true, "propagate": true, "overlap": true,
 	"pty": true, "jobid": true, "het-group": true}
 
-// sallocOnly are the flags that salloc alone has.
+// sallocOnly are the flags that only salloc has.
 var sallocOnly = slices.Concat(
 	specs("", Perhaps, "", "immediate/I kill-command/K"),
 	specs("", Nothing, "", "bell no-bell no-shell"),
 	specs(Refused, Perhaps, "a step has no display: forward a port with ssh", "x11"),
 )
 
-// holding waits until the job is ended, or until salloc gives it back by [Release]. It then ends
-// with the exit of salloc's command, if that was written. Signals that are meant for steps do not
-// end it.
+// holding is a script that waits until the job ends, or until salloc releases it by [Release]. It
+// then exits with the code of salloc's command, if that was recorded. Signals for steps do not end
+// it.
 const holding = `#!/bin/sh
 how=/dev/shm/salloc.$SLURM_JOB_ID
 end() {
@@ -148,12 +150,12 @@ trap '' HUP INT QUIT USR1 USR2 ALRM
 while :; do sleep 86400 & wait $!; done
 `
 
-// Release is the signal with which salloc gives its allocation back. To a shell that has not begun to wait it
-// does nothing, and is to be sent again.
+// Release is the signal by which salloc releases its allocation. It has no effect on a shell that
+// has not begun to wait, so it must be sent again.
 const Release = "SIGURG"
 
-// ReleaseAs is the command to execute in the allocation before [Release]. It gives the job the exit
-// code of salloc's command, or the signal that ended it.
+// ReleaseAs is the command that salloc executes in the allocation before [Release]. It records the
+// exit code of salloc's command, or the signal that ended the command.
 func ReleaseAs(code, signal int) []string {
 	how := fmt.Sprintf("exit %d", code)
 	if signal != 0 {
@@ -162,20 +164,20 @@ func ReleaseAs(code, signal int) []string {
 	return []string{"/bin/sh", "-c", "umask 077; echo " + how + " >/dev/shm/salloc.$SLURM_JOB_ID"}
 }
 
-// Prefixes of the variables of commands that sbatch reads as SBATCH_*.
+// Prefixes that take the place of SBATCH_ in the variables of other commands.
 const (
 	sallocVariables = "SALLOC_"
 	srunVariables   = "SLURM_"
 )
 
-// Salloc returns the job that holds what the flags of salloc ask for until it is ended, so that steps can be
-// started in it.
+// Salloc returns a job that only holds the resources that salloc's flags request, so that steps can
+// run in it.
 func Salloc(opts Options) Result { return allocation("salloc", sallocVariables, opts) }
 
-// Srun is [Salloc] for the step of srun outside of a job. Flags of the step alone are not for it.
+// Srun is [Salloc] for an srun outside of a job. It ignores flags that only concern the step.
 func Srun(opts Options) Result { return allocation(jobspec.AllocationOfSrun, srunVariables, opts) }
 
-// allocation returns the job that holds for a command what flags and variables that begin with a prefix ask for.
+// allocation returns a job that holds the resources that flags and variables with a prefix request.
 func allocation(command, prefix string, opts Options) Result {
 	if variables := opts.Getenv; variables != nil {
 		opts.Getenv = func(name string) (string, bool) {
@@ -189,8 +191,8 @@ func allocation(command, prefix string, opts Options) Result {
 		return s.layer == fromVariable &&
 			(notAllocation[s.spec.Name] || prefix == srunVariables && OnlyStep(s.spec.Name))
 	}))
-	a.exports = []string{}                          // srun has the variables of its shell
-	a.noRequeue = setting{spec: find("no-requeue")} // its command would not know of it
+	a.exports = []string{}                          // srun takes the variables from its own environment
+	a.noRequeue = setting{spec: find("no-requeue")} // the command would not notice a new start
 	s := a.shape()
 	a.fillJob(t, s)
 	a.setComponents()
@@ -201,5 +203,5 @@ func allocation(command, prefix string, opts Options) Result {
 	return a.finish()
 }
 
-// commandLine is where flags of a command line are from.
+// commandLine is the place of flags of the command line.
 const commandLine = "command line"

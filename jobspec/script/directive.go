@@ -9,28 +9,28 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// text is a script with its directives and commands.
+// text is a script, split into directives and commands.
 type text struct {
 	src     string // with Unix line ends
 	lines   []string
-	body    int         // index of the first line behind the directives: the first command, or the number of lines
+	body    int         // index of the first line after the directives: the first command, or the number of lines
 	shebang string      // the first line without #!
 	flags   []directive // in their order
-	// components of the job, 0 for one: lines #SBATCH hetjob separate them
+	// number of components separated by lines #SBATCH hetjob; 0: one component
 	components int
-	shell      *shell.Script // its commands; nil when no shell runs it
+	shell      *shell.Script // parsed commands; nil if the script is no shell script
 }
 
-// directive is one line of flags.
+// directive is a line with flags.
 type directive struct {
 	line  int
 	words []string
-	own   bool // #ROTA
-	// number of the component that the line is for
+	own   bool // a line #ROTA
+	// component that the line belongs to
 	component int
 }
 
-// reader finds the parts of a script.
+// reader splits a script into its parts.
 type reader struct {
 	*report
 	text *text
@@ -39,14 +39,14 @@ type reader struct {
 // prefixes are the beginnings of directives.
 var prefixes = [...]string{"#SBATCH", "#ROTA"}
 
-// readText checks that src is a script, and finds its directives and commands. It returns nil when
+// readText checks that src is a script, and finds its directives and commands. It returns nil if
 // src is no script.
 func readText(src []byte, n *report) *text {
 	if !isText(src, n) {
 		return nil
 	}
 	unix := strings.ReplaceAll(strings.TrimPrefix(string(src), "\uFEFF"), "\r\n",
-		"\n") // a byte order mark, and the line ends of DOS
+		"\n") // remove a byte order mark, and convert the line ends of DOS
 	t := &text{src: unix, lines: strings.Split(unix, "\n")}
 	n.lines = t.lines
 	first := t.lines[0]
@@ -72,7 +72,7 @@ func readText(src []byte, n *report) *text {
 	return t
 }
 
-// isText reports whether src can be a script. If not, it adds the reason as a problem.
+// isText reports whether src can be a script. Otherwise it adds the reason as a problem.
 func isText(src []byte, n *report) bool {
 	line := 1 + strings.Count(string(src[:max(0, firstInvalid(src))]), "\n")
 	switch bad := firstInvalid(src); {
@@ -94,7 +94,7 @@ func isText(src []byte, n *report) bool {
 	return false
 }
 
-// firstInvalid returns the place of the first byte that is NUL or not UTF-8, -1 when there is none.
+// firstInvalid returns the offset of the first byte that is NUL or not UTF-8, or -1.
 func firstInvalid(src []byte) int {
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
@@ -106,7 +106,7 @@ func firstInvalid(src []byte) int {
 	return -1
 }
 
-// readHead reads the lines in front of the first command.
+// readHead reads the lines before the first command.
 func (r *reader) readHead() {
 	for i, line := range r.text.lines {
 		r.text.body = i
@@ -141,7 +141,7 @@ func (r *reader) readComment(number int, line string) {
 	r.warnOfLookalike(number, line)
 }
 
-// warnOfLookalike warns of a comment that may be meant as a directive.
+// warnOfLookalike warns of a comment that may be a mistyped directive.
 func (r *reader) warnOfLookalike(number int, line string) {
 	bare := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
 	word, rest, _ := strings.Cut(bare, " ")
@@ -175,8 +175,8 @@ func (r *reader) readDirective(number int, rest string, own bool) {
 	}
 }
 
-// SplitWords splits a directive as sbatch does: quotes keep blanks in a word, and a backslash keeps the
-// next character as it is. comments: a word that begins with # begins one.
+// SplitWords splits a directive as sbatch does: quotes keep blanks in a word, and a backslash
+// escapes the next character. comments: a word that starts with # starts a comment
 func SplitWords(line string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -217,8 +217,8 @@ func SplitWords(line string, comments bool) ([]string, error) {
 	return words, nil
 }
 
-// refuseLate refuses directives behind the first command, which begins at a place: sbatch does not
-// read them, and users believe that it does. In here-documents they are text.
+// refuseLate refuses directives after the first command, because sbatch ignores them and users
+// believe that they count. In here-documents such lines are text.
 func (r *reader) refuseLate(at int) {
 	var texts []shell.Span
 	if r.text.shell != nil {

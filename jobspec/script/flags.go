@@ -6,44 +6,44 @@ import (
 	"strings"
 )
 
-// Spec is one flag of batch scripts, with Slurm's spelling.
+// Spec describes a flag of batch scripts, under Slurm's name.
 type Spec struct {
 	Name  string   // --name
-	Also  []string // other whole names
+	Also  []string // other long names
 	Short byte     // -n; 0 for none
-	Takes Takes    // whether a value follows
-	Arg   string   // what the value is called in help
-	Usage string   // what the flag does, with the value in backquotes
-	Env   string   // the variable that says the same, "" for none
+	Takes Takes    // whether the flag takes a value
+	Arg   string   // name of the value in the help
+	Usage string   // effect of the flag, with the value in backquotes
+	Env   string   // the variable with the same effect, or ""
 
-	kind    Kind   // "" when it is honoured, Warning when it is left out, Refused
-	instead string // why it is not honoured, or what to do instead
+	kind    Kind   // "": honoured; Warning: left out with a warning; Refused
+	instead string // reason, or what to use instead
 	read    func(a *request, s setting)
 }
 
 func (s *Spec) names() []string { return append([]string{s.Name}, s.Also...) }
 
-// Honoured reports whether the flag changes the job. Any other flag leads to a problem.
+// Honoured reports whether the flag changes the job. Every other flag causes a problem.
 func (s *Spec) Honoured() bool { return s.kind == "" }
 
-// Refused reports whether a script with the flag is refused. Other flags that are not honoured are
-// left out with a warning.
+// Refused reports whether a script with the flag is refused. The remaining flags are left out with
+// a warning.
 func (s *Spec) Refused() bool { return s.kind == Refused }
 
 func (s *Spec) example() string {
 	return fmt.Sprintf("write --%s=%s", s.Name, strings.ToUpper(strings.ReplaceAll(s.Arg, " ", "_")))
 }
 
-// Flags returns all flags in the order of the documentation. Those that are honoured come first.
+// Flags returns all flags in the order of the documentation. Honoured flags come first.
 func Flags() []Spec { return slices.Clone(table) }
 
-// table is filled in by init, because its functions lead back to it.
+// init fills table, because the table's functions refer to it.
 var table []Spec
 
 func init() { table = slices.Concat(jobFlags(), shapeFlags(), ignoredFlags(), refusedFlags()) }
 
-// specs makes flags that differ in nothing but their names, which are separated by blanks. A name
-// is written NAME[,OTHER][/LETTER][=VARIABLE].
+// specs makes flags that differ only in their names, which blanks separate. A name is written
+// NAME[,OTHER][/LETTER][=VARIABLE].
 func specs(kind Kind, takes Takes, instead, names string) []Spec {
 	var list []Spec
 	for name := range strings.FieldsSeq(names) {
@@ -59,8 +59,8 @@ func specs(kind Kind, takes Takes, instead, names string) []Spec {
 	return list
 }
 
-// honoured makes a flag that changes the job. arg names its value: "" for none, in brackets when
-// the value may be missing.
+// honoured makes a flag that changes the job. arg names its value: "" for no value, in brackets if
+// the value is optional.
 func honoured(name, arg, usage string, read func(*request, setting)) Spec {
 	takes := Value
 	if arg == "" {
@@ -73,7 +73,7 @@ func honoured(name, arg, usage string, read func(*request, setting)) Spec {
 	return s
 }
 
-// jobFlags say what the job is, when and where it runs, and where its output goes.
+// jobFlags concern the job, when and where it runs, and its output.
 func jobFlags() []Spec {
 	return []Spec{
 		honoured("job-name,name/J=SBATCH_JOB_NAME", "name", "call the job `NAME`",
@@ -140,7 +140,7 @@ func jobFlags() []Spec {
 	}
 }
 
-// shapeFlags say how many workers and processes there are, and what they get.
+// shapeFlags set the numbers of workers and processes, and their resources.
 func shapeFlags() []Spec {
 	return []Spec{
 		honoured("nodes/N", "n", "`N` nodes", (*request).nodes),
@@ -221,7 +221,7 @@ func ignoredFlags() []Spec {
 	)
 }
 
-// refusedFlags would change what the job does, so a script that has one of them is refused.
+// refusedFlags would change what the job does, so a script with such a flag is refused.
 func refusedFlags() []Spec {
 	return slices.Concat(
 		specs(Refused, Value, "a job gets its whole time limit: ask for the time that you need with --time", "time-min"),
@@ -249,7 +249,7 @@ func refusedFlags() []Spec {
 	)
 }
 
-// find returns the flag with a name, nil if there is none.
+// find returns the flag with this name, or nil.
 func find(name string) *Spec {
 	i := slices.IndexFunc(table, func(s Spec) bool { return slices.Contains(s.names(), name) })
 	if i < 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// Takes says whether a value follows a flag.
+// Takes says whether a flag takes a value.
 type Takes int
 
 // Kinds of values that may follow a flag.
@@ -18,25 +18,25 @@ const (
 	Perhaps       // --flag or --flag=VALUE, -f or -fVALUE
 )
 
-// setting is one flag as it was written.
+// setting is a flag in the form in which it was written.
 type setting struct {
 	spec  *Spec
 	given string // as written: --part, -p
 	value string
-	has   bool   // whether a value was written
-	line  int    // of the script; 0 when it is not there
-	where string // the variable or "command line", when it is not in the script
-	layer int    // the place it is from; a higher one overrides a lower one
-	// number of the component that it is for, or everyComponent
+	has   bool   // a value was written
+	line  int    // line of the script; 0: elsewhere
+	where string // the variable or "command line", if the flag is not in the script
+	layer int    // place of the flag; a higher layer overrides a lower one
+	// component that the flag belongs to, or everyComponent
 	component int
 }
 
-// blamed reports whether a problem is about the flag.
+// blamed reports whether a problem concerns the flag.
 func (s setting) blamed(p Problem) bool {
 	return p.Flag == s.shown() && p.Line == s.line && p.Where == s.where
 }
 
-// shown returns the flag for messages: as written, with its whole name when that was shortened.
+// shown returns the flag for messages: as written, with its full name if that was shortened.
 func (s setting) shown() string {
 	if s.spec == nil || len(s.given) <= 2 || s.given == "--"+s.spec.Name || slices.Contains(s.spec.Also,
 		strings.TrimPrefix(s.given, "--")) {
@@ -45,17 +45,16 @@ func (s setting) shown() string {
 	return "--" + s.spec.Name
 }
 
-// getopt reads words as getopt_long(3) does. A value may follow a letter directly, several letters
-// may stand in one word, and a value may follow = or be the next word. A name may be cut to a
-// beginning that fits one flag only.
+// getopt parses words as getopt_long(3) does. A value may follow a letter directly, several letters
+// may share a word, and a value may follow = or be the next word. A name may be shortened to a
+// prefix that fits only one flag.
 type getopt struct {
 	specs []Spec
 	each  func(given string, spec *Spec, value string, has bool)
 	bad   func(code, given, hint, text string)
 }
 
-// read reads the flags at the front of words, and returns the words from the first one that is no
-// flag.
+// read parses the flags at the start of words, and returns the words after them.
 func (g *getopt) read(words []string) (rest []string) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -73,7 +72,7 @@ func (g *getopt) read(words []string) (rest []string) {
 	return nil
 }
 
-// readLong reads --flag, --flag=value or --flag value. It returns how many words of next it used.
+// readLong parses --flag, --flag=value or --flag value. It returns how many words of next it used.
 func (g *getopt) readLong(word string, next []string) int {
 	name, value, has := strings.Cut(word[2:], "=")
 	given := "--" + name
@@ -96,7 +95,7 @@ func (g *getopt) readLong(word string, next []string) int {
 	return 0
 }
 
-// readShort reads -f, -fVALUE, -f VALUE, or several letters in one word. It returns how many words
+// readShort parses -f, -fVALUE, -f VALUE, or several letters in one word. It returns how many words
 // of next it used.
 func (g *getopt) readShort(word string, next []string) int {
 	for rest := word[1:]; rest != ""; {
@@ -132,8 +131,8 @@ func (g *getopt) readShort(word string, next []string) int {
 	return 0
 }
 
-// lookUp returns the flag with a name, or with a name that begins so. If several begin so, it
-// returns their names.
+// lookUp returns the flag with this name, or the flag that a prefix stands for. If a prefix fits
+// several flags, lookUp returns their names.
 func (g *getopt) lookUp(name string) (spec *Spec, others []string) {
 	for i := range g.specs {
 		for _, known := range g.specs[i].names() {
@@ -165,7 +164,7 @@ func findShort(specs []Spec, letter byte) *Spec {
 	return nil
 }
 
-// nearestFlag returns a hint with the flag whose name is most like the one that was written.
+// nearestFlag returns a hint with the flag whose name is most similar to the written one.
 func (g *getopt) nearestFlag(written string) string {
 	var known []string
 	for i := range g.specs {

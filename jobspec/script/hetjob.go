@@ -8,26 +8,28 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A heterogeneous job has components, each with its own nodes. In a script lines #SBATCH hetjob
-// separate them, on a command line colons. They become groups that start together. The script runs
-// on the first node of the first one, and starts steps on all of them.
+// A heterogeneous job has components, each with its own nodes. In a script, lines #SBATCH hetjob
+// separate the components; on a command line, colons do. The components become groups that start
+// together. The script runs on the first node of the first component, and starts steps on all
+// components.
 
-// everyComponent is the component of a flag that is for each of them, as variables are.
+// everyComponent marks a flag that applies to each component, as variables do.
 const everyComponent = -1
 
-// ofComponent are the flags that each component has for itself. All others are for the whole job.
+// ofComponent are the flags that each component sets for itself. All other flags apply to the whole
+// job.
 var ofComponent = map[string]bool{"nodes": true, "ntasks": true, "ntasks-per-node": true, "ntasks-per-gpu": true,
 	"cpus-per-task": true, "cpus-per-gpu": true, "mincpus": true, "mem": true, "mem-per-cpu": true, "mem-per-gpu": true,
 	"gpus": true, "gpus-per-node": true, "gpus-per-task": true, "gpu-bind": true, "gres": true, "constraint": true,
 	"nodelist": true, "exclude": true, "exclusive": true, "licenses": true, "distribution": true}
 
-// ofSubmission are flags about the submission, which may stand in any component.
+// ofSubmission are flags about the submission; any component may have them.
 var ofSubmission = map[string]bool{"wrap": true, "parsable": true, "quiet": true, "wait": true, "test-only": true}
 
-// propagated are those of them that hold for later components too, unless these have their own.
+// propagated are the flags that later components inherit unless they set their own value.
 var propagated = []string{"exclude", "distribution"}
 
-// components returns how many components there are.
+// components returns the number of components.
 func components(t *text, all []setting) int {
 	n := t.components
 	for _, s := range all {
@@ -36,7 +38,8 @@ func components(t *text, all []setting) int {
 	return max(n, 1)
 }
 
-// applyComponents applies the flags of all components: those of the first to the job itself.
+// applyComponents applies the flags of all components: the first component's flags apply to the job
+// itself.
 func (a *request) applyComponents(t *text, all []setting) {
 	count := components(t, all)
 	for i, s := range all {
@@ -50,7 +53,7 @@ func (a *request) applyComponents(t *text, all []setting) {
 		})
 	}
 	a.applyFlags(of(0))
-	for n := 1; n < min(count, jobspec.MaxGroups+1); n++ { // more are refused by the rules
+	for n := 1; n < min(count, jobspec.MaxGroups+1); n++ { // the rules of jobs refuse more components
 		a.more = append(a.more, a.component(of(n)))
 	}
 	if by, given := a.applied["array"]; given && len(a.more) > 0 {
@@ -59,8 +62,8 @@ func (a *request) applyComponents(t *text, all []setting) {
 	}
 }
 
-// component applies the flags of a component after the first. It has those of the job too that are about
-// its task.
+// component applies the flags of a component after the first. It inherits the job's flags that
+// concern the task.
 func (a *request) component(own []setting) *request {
 	c := newRequest(&Result{}, a.opts, &jobspec.Job{})
 	c.report = a.report
@@ -81,7 +84,7 @@ func (a *request) component(own []setting) *request {
 		}
 	}
 	c.applyFlags(own)
-	for _, name := range []string{"kill-on-bad-exit", "overlap"} { // which steps read
+	for _, name := range []string{"kill-on-bad-exit", "overlap"} { // steps read these
 		if s, has := a.applied[name]; has {
 			c.applied[name] = s
 		}
@@ -89,8 +92,8 @@ func (a *request) component(own []setting) *request {
 	return c
 }
 
-// isJobs takes a flag of a later component that is for the whole job. It is refused unless the job has it
-// so already.
+// isJobs handles a whole-job flag in a later component. The flag is refused unless the job has the
+// same value.
 func (a *request) isJobs(s setting) bool {
 	if first, has := a.applied[s.spec.Name]; has && first.value == s.value || s.component == everyComponent {
 		return true
@@ -103,22 +106,22 @@ func (a *request) isJobs(s setting) bool {
 	return true
 }
 
-// setComponents makes the components after the first into groups that start with it.
+// setComponents turns the components after the first into groups that start together with it.
 func (a *request) setComponents() {
 	if len(a.more) == 0 {
 		return
 	}
-	a.result.Tasks = 0 // each component has its own nodes
+	a.result.Tasks = 0 // each component has its own nodes, so tasks are not spread over unknown nodes
 	j := a.job
 	j.GangScope = jobspec.ScopeJob
 	a.narrow(&j.Groups[0], j)
 	j.Nodes, j.ExcludeNodes, j.Features = nil, nil, nil
 	for _, c := range a.more {
 		s := c.shape()
-		c.imageDir, c.mounted = a.imageDir, a.mounted // which may be those of the script's steps
+		c.imageDir, c.mounted = a.imageDir, a.mounted // the image and mounts may come from the script's steps
 		g := c.group(s)
 		c.launch(&g.Tasks[0], s)
-		for name, value := range c.askedVariables() { // the script has those of the first
+		for name, value := range c.askedVariables() { // the first component's variables belong to the script
 			g.Tasks[0].Env = withVariable(g.Tasks[0].Env, name, value)
 		}
 		c.narrow(&g, c.job)
@@ -136,7 +139,7 @@ func (a *request) setComponents() {
 	}
 }
 
-// narrow has a group run on those nodes only that its component asks for.
+// narrow restricts a group to the nodes that its component requests.
 func (a *request) narrow(g *jobspec.Group, asked *jobspec.Job) {
 	for _, key := range asked.Features {
 		g.Constraints = append(g.Constraints, jobspec.Constraint{Attribute: "node.label." + key, Operator: "is_set"})

@@ -9,12 +9,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// fillJob fills in the job from what the flags ask for.
+// fillJob fills in the job from the flags.
 func (a *request) fillJob(t *text, s shape) {
 	j := a.job
 	j.Name = a.jobName()
 	if j.Export = a.exports; a.exports == nil {
-		j.Export = []string{"*"} // what sbatch does
+		j.Export = []string{"*"} // sbatch exports all variables by default
 	}
 	g := a.group(s)
 	task := &g.Tasks[0]
@@ -28,12 +28,12 @@ func (a *request) fillJob(t *text, s shape) {
 	j.Groups = []jobspec.Group{g}
 }
 
-// group returns the group of a component, whose task has nothing to run yet.
+// group returns the group of a component; its task runs nothing yet.
 func (a *request) group(s shape) jobspec.Group {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, MaxWorkersPerNode: 1, Exclusive: a.ownsNodes(s)}
-	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
+	if g.Exclusive && a.cpus.n > 0 { // the node's cores do not tell how many cores a task wants
 		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
 	}
 	a.warnOfNodeList(s.nodes)
@@ -42,8 +42,9 @@ func (a *request) group(s shape) jobspec.Group {
 	return g
 }
 
-// ownsNodes reports whether the job gets whole nodes. It adds a problem if one resource was given
-// in two ways, or if the job asks for no GPUs, which Slurm would give it with --exclusive.
+// ownsNodes reports whether the job gets whole nodes. It adds a problem if one resource was
+// requested in two ways, or if the job requests no GPUs, which Slurm would give it with
+// --exclusive.
 func (a *request) ownsNodes(s shape) bool {
 	if a.allMemory.spec != nil {
 		for _, other := range []*counted{&a.memPerCPU, &a.memPerGPU} {
@@ -59,12 +60,12 @@ func (a *request) ownsNodes(s shape) bool {
 	return a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 
-// longestGrace is how long a job may take to leave for another one where no queue says otherwise: a
-// longer grace period would be refused.
+// longestGrace is the longest grace period of a preempted job in a queue without its own limit; a
+// longer period would be refused.
 const longestGrace = jobspec.Seconds(20 * 60)
 
-// setStopSignal sets which signal the job gets before its time limit, and when it has to leave, and
-// whether it can be started again. Without --no-requeue a script asks for that with exit code 85.
+// setStopSignal sets the signal before the time limit, the signal at preemption, and whether the
+// job can be requeued. Without --no-requeue, a script requests a requeue by exit code 85.
 func (a *request) setStopSignal() {
 	j := a.job
 	preemption, checkpoint := jobspec.Preemption{}, jobspec.Checkpoint{}
@@ -96,7 +97,7 @@ func (a *request) setStopSignal() {
 	}
 }
 
-// withVariable returns variables with one more, unless they have it.
+// withVariable adds a variable unless the list has it.
 func withVariable(env map[string]string, name, value string) map[string]string {
 	if _, given := env[name]; given {
 		return env
@@ -118,8 +119,8 @@ func (a *request) warnOfNodeList(count int) {
 	}
 }
 
-// jobName returns the name in the flags, or the file name of the script. Characters that a name may
-// not have are replaced.
+// jobName returns the name in the flags, or the file name of the script with invalid characters
+// replaced.
 func (a *request) jobName() string {
 	given := a.name
 	if given == "" {
@@ -142,8 +143,8 @@ func (a *request) jobName() string {
 	return name
 }
 
-// logFiles returns where the output goes. As in Slurm, that is slurm-ID.out in the working
-// directory unless a flag says otherwise.
+// logFiles returns the paths of the output files. As in Slurm, the default is slurm-ID.out in the
+// working directory.
 func (a *request) logFiles() *jobspec.Log {
 	l := &jobspec.Log{Mode: a.mode}
 	usual := "slurm-%j.out"
@@ -161,7 +162,7 @@ func (a *request) logFiles() *jobspec.Log {
 	return l
 }
 
-// logPattern returns where one stream goes. Several workers cannot write one file.
+// logPattern returns the path pattern of one stream. Several workers cannot write the same file.
 func (a *request) logPattern(text string, writers int) string {
 	if text == "/dev/null" {
 		a.addLine(Warning, CodeChanged, 0, "", "the node keeps output to /dev/null: rota logs shows it")
@@ -183,5 +184,6 @@ func (a *request) logPattern(text string, writers int) string {
 	return each
 }
 
-// ofWorker finds a letter that differs between the workers of a job, in a pattern without %%.
+// ofWorker finds a letter in a pattern (without %%) whose value differs between the workers of a
+// job.
 var ofWorker = regexp.MustCompile(`%[0-9]*[nNt]`)

@@ -11,11 +11,11 @@ import (
 // time of day there.
 type Clock struct {
 	Now   int64                // seconds since 1970
-	Civil func(at int64) Civil // what calendar and clock show at a time
-	At    func(c Civil) int64  // when they show that; fields beyond their bounds carry over
+	Civil func(at int64) Civil // calendar and clock of the user's zone at a time
+	At    func(c Civil) int64  // the time with this calendar date and clock; fields beyond their bounds carry over
 }
 
-// Civil is what calendar and clock show.
+// Civil is a date and a time of day.
 type Civil struct{ Year, Month, Day, Hour, Minute, Second int }
 
 func (a *request) begin(s setting) {
@@ -26,7 +26,8 @@ func (a *request) deadline(s setting) {
 	a.job.Deadline, a.result.DeadlineAhead = a.moment(s)
 }
 
-// moment reads a time to come. It also returns how far ahead it is, if that is what was written.
+// moment parses a future time. It also returns the distance from now if the text says one, such as
+// now+1hour.
 func (a *request) moment(s setting) (text string, ahead jobspec.Seconds) {
 	clock := a.opts.Clock
 	if clock.Civil == nil || clock.At == nil {
@@ -48,8 +49,8 @@ func (a *request) moment(s setting) (text string, ahead jobspec.Seconds) {
 	return jobspec.FormatTime(at), 0
 }
 
-// next returns the time of a moment that is not from now. A time of day without a day is today, or
-// tomorrow when it is over. It is false when there is no such day.
+// next returns the time of a moment that is no distance from now. A time of day without a date is
+// today, or tomorrow if it is past. next returns false if the date does not exist.
 func (k Clock) next(m slurm.Moment) (at int64, ok bool) {
 	today := k.Civil(k.Now)
 	c := Civil{today.Year, today.Month, today.Day + m.DaysAhead, m.Hour, m.Minute, m.Second}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// origins are the flags that set a place in a job, the most direct one first. The rules of all jobs
-// name such places.
+// origins map a place in a job to the flags that set it, the most direct flag first. The rules of
+// all jobs report problems by such places.
 var origins = []struct {
-	place string // with all places below it
+	place string // the place and everything below it
 	flags []string
 }{
 	{"count", []string{"nodes", "ntasks-per-node", "ntasks"}},
@@ -44,11 +44,10 @@ var origins = []struct {
 	{"workdir", []string{"chdir", "container-workdir"}},
 }
 
-// taskPrefix is the path of the only task, in front of the places in it.
+// taskPrefix is the path of the only task, which starts the places in it.
 var taskPrefix = regexp.MustCompile(`^groups\[(\d+)\]\.(tasks\[\d+\]\.)?`)
 
-// originOf returns the flag that set a place in the job, and the place without the path of its
-// task.
+// originOf returns the flag that set a place in the job, and the place relative to its task.
 func (a *request) originOf(path string) (short string, s setting, found bool) {
 	of := a
 	if m := taskPrefix.FindStringSubmatch(path); m != nil {

@@ -9,7 +9,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// scriptOnly are flags for scripts alone, with what a job file has in their place.
+// scriptOnly are flags that only scripts may have, each with the attribute to use in a job file.
 var scriptOnly = map[string]string{
 	"ntasks": "launch { nproc = ... }", "ntasks-per-node": "launch { nproc = ... }",
 	"ntasks-per-gpu": `launch { type = "per_gpu" }`, "cpus-per-gpu": "resources { cores = ... }",
@@ -18,9 +18,9 @@ var scriptOnly = map[string]string{
 	"kill-on-bad-exit": "on_worker_failure", "mincpus": "resources { cores = ... }", "container-mounts": "mount { }",
 }
 
-// Override changes the job of a job file by flags of the command line. They mean what they mean for
-// scripts. Flags for a task need a job with one group and one main task. Flags that make no sense
-// in a job file are refused. Defaults of the job are filled in again.
+// Override changes a job from a job file by flags of the command line. The flags have the same
+// meaning as for scripts. Flags about a task need a job with one group and one main task. Flags
+// that make no sense in a job file are refused. Defaults of the job are filled in again.
 func Override(job *jobspec.Job, opts Options) Result {
 	result := Result{}
 	own := job.Array
@@ -62,7 +62,7 @@ func Override(job *jobspec.Job, opts Options) Result {
 	return result
 }
 
-// overrideTask changes the main task, if a flag is about it.
+// overrideTask changes the main task if a flag concerns it.
 func (a *request) overrideTask(settings []setting) {
 	about := slices.IndexFunc(settings, func(s setting) bool { return s.spec.Honoured() && isTaskFlag(s.spec.Name) })
 	if about < 0 {
@@ -93,14 +93,14 @@ func isTaskFlag(name string) bool {
 		"exclusive", "output", "error", "open-mode", "signal", "container-image", "export"}, name)
 }
 
-// overrideShape changes how many workers there are and what they get.
+// overrideShape changes the number of workers and their resources.
 func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	r := &t.Resources
 	before := *r
 	usual := jobspec.Resources{Cores: r.Cores}
 	usual.Default()
 	if g.MaxWorkersPerNode == g.UsualPerNode() {
-		g.MaxWorkersPerNode = 0 // the default depends on the flags
+		g.MaxWorkersPerNode = 0 // recomputed below, because the default depends on the flags
 	}
 	if a.nodeCount.n > 0 {
 		if g.Count = a.nodeCount.n; !g.Loose() {
@@ -109,7 +109,7 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	}
 	if a.cpus.n > 0 {
 		if r.Cores = a.cpus.n; r.Memory == usual.Memory {
-			r.Memory = 0 // the default depends on the cores
+			r.Memory = 0 // recomputed below, because the default depends on the cores
 		}
 	}
 	a.nodeCount = counted{n: g.Count}
@@ -120,7 +120,7 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	if s.memory > 0 {
 		r.Memory = s.memory
 	}
-	if r.Memory != before.Memory { // half of the memory stays half of it
+	if r.Memory != before.Memory { // a half of the memory stays a half
 		if before.Shm == before.Memory/2 {
 			r.Shm = 0
 		}
@@ -132,8 +132,8 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 
-// overrideGPUs changes how many GPUs a worker has. Other requirements stay as in the file, except
-// for a model that a flag names.
+// overrideGPUs changes the number of GPUs of a worker. Other requirements stay as in the file,
+// except a model that a flag names.
 func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) {
 	switch {
 	case g.Elastic != nil && a.gpus.n > 0:
@@ -141,7 +141,7 @@ func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) 
 			"%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
 	case s.gpus > 0:
 		r.GPUs = s.gpus
-		if r.GPU != nil && r.GPU.Share > 0 { // flags ask for whole ones
+		if r.GPU != nil && r.GPU.Share > 0 { // flags request whole GPUs
 			whole := *r.GPU
 			whole.Share, whole.MaxMemory = 0, 0
 			r.GPU = &whole

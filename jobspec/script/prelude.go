@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// scriptText returns the script that the job runs: as it was submitted, with its arguments set in front of
-// the first command.
+// scriptText returns the script of the job: the submitted text, with its arguments set before the
+// first command.
 func (a *request) scriptText(t *text) string {
 	front := a.frontLines(t)
 	if len(front) == 0 {
@@ -22,7 +22,7 @@ func (a *request) scriptText(t *text) string {
 	return head + strings.Join(front, "\n") + "\n" + strings.Join(lines[at:], "")
 }
 
-// frontLines returns the lines that are put in front of the first command.
+// frontLines returns the lines to insert before the first command.
 func (a *request) frontLines(t *text) []string {
 	var lines []string
 	if len(a.opts.Args) > 0 {

@@ -7,21 +7,21 @@ import (
 	"unicode"
 )
 
-// Kind says what a problem means for the job.
+// Kind is the consequence of a problem for the job.
 type Kind string
 
 // The kinds of a problem.
 const (
-	Mistake Kind = "mistake" // it cannot be understood: there is no job
-	Refused Kind = "refused" // it is understood and not supported: the job would not do what it says
-	Warning Kind = "warning" // it is left out or done in another way, without harm to the job
+	Mistake Kind = "mistake" // not understood: there is no job
+	Refused Kind = "refused" // understood but not supported: the job would not do what it says
+	Warning Kind = "warning" // left out or done in another way, without harm to the job
 )
 
-// Codes of what can be wrong with a script or its flags. A code never changes its meaning. Problems
-// of the resulting job have codes of package jobspec.
+// Codes of problems in a script or its flags. A code never changes its meaning. Problems of the
+// resulting job have the codes of package jobspec.
 const (
 	CodeNoScript  = "SB-001" // not a script
-	CodeLate      = "SB-002" // a directive behind the first command
+	CodeLate      = "SB-002" // a directive after the first command
 	CodeWords     = "SB-003" // a directive that cannot be split into words
 	CodeUnknown   = "SB-004" // no such flag
 	CodeAmbiguous = "SB-005" // a short form of several flags
@@ -37,19 +37,19 @@ const (
 	CodeUnclear   = "SB-094" // something that could not be checked, and may be right
 )
 
-// Problem is one mistake in a script, or one thing in it that is not done as written.
+// Problem is a mistake in a script, or a part of it that is not done as written.
 type Problem struct {
 	Kind  Kind   `json:"kind"`
 	Code  string `json:"code"`
-	Line  int    `json:"line,omitempty"`  // of the script; 0 when it is not there
-	Where string `json:"where,omitempty"` // the variable or "command line", when it is not in the script
+	Line  int    `json:"line,omitempty"`  // line of the script; 0: elsewhere
+	Where string `json:"where,omitempty"` // the variable or "command line", if the flag is not in the script
 	Flag  string `json:"flag,omitempty"`  // --mem
 	Text  string `json:"text"`
 	Hint  string `json:"hint,omitempty"`   // what to do about it
 	Quote string `json:"source,omitempty"` // the line
 }
 
-// Format writes the problem for users. name is that of the script.
+// Format writes the problem for users; name is the script's name.
 func (p Problem) Format(name string) string {
 	var b strings.Builder
 	switch {
@@ -96,7 +96,7 @@ func (ps Problems) Of(kinds ...Kind) Problems {
 // Has reports whether there is a problem of a kind.
 func (ps Problems) Has(kind Kind) bool { return len(ps.Of(kind)) > 0 }
 
-// Format writes all problems for users. name is that of the script.
+// Format writes all problems for users; name is the script's name.
 func (ps Problems) Format(name string) string {
 	var b strings.Builder
 	for _, p := range ps {
@@ -105,13 +105,13 @@ func (ps Problems) Format(name string) string {
 	return b.String()
 }
 
-// maxProblems bounds how many problems are kept. Users do not read more.
+// maxProblems bounds the number of problems, because users do not read more.
 const maxProblems = 100
 
 // report collects problems.
 type report struct {
 	list  Problems
-	lines []string // of the script, for quotes
+	lines []string // lines of the script, for quotes
 }
 
 func (n *report) add(p Problem) {
@@ -125,13 +125,13 @@ func (n *report) add(p Problem) {
 	n.list = append(n.list, p)
 }
 
-// same reports whether another problem says the same.
+// same reports whether two problems say the same.
 func (p Problem) same(q Problem) bool {
 	p.Quote = q.Quote
 	return p == q
 }
 
-// excerpt returns a line for a message: without control characters, and at most 160 characters.
+// excerpt returns a line for a message, without control characters, cut to 160 characters.
 func excerpt(line string) string {
 	const most = 160
 	line = visible(strings.TrimRight(line, " \t\r\n"))
@@ -154,18 +154,18 @@ func visible(text string) string {
 	}, text)
 }
 
-// addLine adds a problem of a line of the script.
+// addLine adds a problem about a line of the script.
 func (n *report) addLine(kind Kind, code string, line int, hint, format string, args ...any) {
 	n.add(Problem{Kind: kind, Code: code, Line: line, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// addFlag adds a problem of a flag, with the place where it was written.
+// addFlag adds a problem about a flag, with the place of the flag.
 func (n *report) addFlag(kind Kind, code string, s setting, hint, format string, args ...any) {
 	n.add(Problem{Kind: kind, Code: code, Line: s.line, Where: s.where, Flag: s.shown(),
 		Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// sorted returns the problems in the order of the lines. Those without a line come last.
+// sorted returns the problems by line; problems without a line come last.
 func (n *report) sorted() Problems {
 	slices.SortStableFunc(n.list, func(a, b Problem) int {
 		if (a.Line == 0) != (b.Line == 0) {

@@ -11,14 +11,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// request is what the flags ask for.
+// request holds the values of all flags.
 type request struct {
 	*report
 	opts    *Options
 	result  *Result
 	job     *jobspec.Job
 	applied map[string]setting // flags by name
-	more    []*request         // the components of the job after the first
+	more    []*request         // components of the job after the first
 
 	name, stdout, stderr, mode    string
 	exports                       []string
@@ -30,8 +30,8 @@ type request struct {
 	early                         slurm.EarlySignal
 	earlyFlag, wantedBy           setting
 	wanted                        slurm.Wanted
-	mailTold                      bool // that none is sent
-	goOn                          bool // tasks go on when one of them fails
+	mailTold                      bool // the warning that no mail is sent was given
+	goOn                          bool // tasks continue if one of them fails
 	distribution                  string
 	seeAll                        bool // every task sees all GPUs of its worker
 
@@ -41,11 +41,11 @@ type request struct {
 	mem, memPerCPU, memPerGPU               counted // in bytes
 }
 
-// counted is an amount and the flag that it is from; n is 0 when no flag gives it.
+// counted is an amount and the flag that set it; n is 0 if no flag did.
 type counted struct {
 	n     int
 	by    setting
-	model string // of GPUs; "" for any
+	model string // model of the GPUs; "": any
 }
 
 func (a *request) badValue(s setting, hint, format string, args ...any) {
@@ -64,7 +64,7 @@ func (a *request) warnChanged(s setting, format string, args ...any) {
 	a.addFlag(Warning, CodeChanged, s, "", format, args...)
 }
 
-// textFlag returns a function that stores the value of a flag as it is.
+// textFlag returns a function that stores a flag's value unchanged.
 func textFlag(field func(a *request) *string) func(*request, setting) {
 	return func(a *request, s setting) {
 		if s.value == "" {
@@ -83,7 +83,7 @@ func (a *request) partition(s setting) {
 	textFlag(func(a *request) *string { return &a.job.Queue })(a, s)
 }
 
-// normalQOS is the class of service that Slurm gives all jobs which name none.
+// normalQOS is the class of service that Slurm gives to jobs without one.
 const normalQOS = "normal"
 
 func (a *request) qos(s setting) {
@@ -91,7 +91,7 @@ func (a *request) qos(s setting) {
 	case class == jobspec.TE || class == jobspec.BE:
 		a.job.Class = class
 	case class == normalQOS && s.given != "--class":
-		a.job.Class = jobspec.BE // which it is even where a queue's jobs are trial and error by default
+		a.job.Class = jobspec.BE // normal means best effort, even in a queue that makes jobs trial and error by default
 	case s.given == "--class":
 		a.badValue(s, "write te (trial and error) or be (best effort)", "%q is not a class", s.value)
 	default:
@@ -109,7 +109,7 @@ func (a *request) priority(s setting) {
 	a.job.Priority = &n
 }
 
-// nice lowers the priority as far as it goes. Raising it is for --priority.
+// nice lowers the priority, to 0 at the lowest. Only --priority raises it.
 func (a *request) nice(s setting) {
 	n := jobspec.DefaultPriority
 	if s.has {
@@ -120,7 +120,7 @@ func (a *request) nice(s setting) {
 		}
 	}
 	if by, given := a.applied["priority"]; given && by.layer >= s.layer {
-		return // it says more
+		return // --priority is set and says more
 	}
 	if n < 0 {
 		a.addFlag(Warning, CodeIgnored, s, "use --priority=60", "is left out: it only lowers the priority")
@@ -130,7 +130,7 @@ func (a *request) nice(s setting) {
 	a.job.Priority = &priority
 }
 
-// keep notes a value in the job's meta.
+// keep stores a flag's value in the job's meta.
 func (a *request) keep(s setting) {
 	if s.value == "" {
 		a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
@@ -139,7 +139,7 @@ func (a *request) keep(s setting) {
 	a.keepAs(s.spec.Name, s.value)
 }
 
-// keepAs notes a value in the job's meta under a name.
+// keepAs stores a value in the job's meta under a name.
 func (a *request) keepAs(name, value string) {
 	meta := maps.Clone(a.job.Meta)
 	if meta == nil {
@@ -151,11 +151,11 @@ func (a *request) keepAs(name, value string) {
 
 func (a *request) wckey(s setting) { a.keep(s) }
 
-// mailTypes are the values of --mail-type, as Slurm has them.
+// mailTypes are Slurm's values of --mail-type.
 var mailTypes = strings.Split("NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 "+
 	"TIME_LIMIT_80 TIME_LIMIT_50 ARRAY_TASKS", " ")
 
-// mail keeps what is wanted, and says once that nothing is sent.
+// mail stores the requested mails, and warns one time that Rota sends none.
 func (a *request) mail(s setting) {
 	if s.spec.Name == "mail-type" && s.value != "" {
 		for one := range strings.SplitSeq(s.value, ",") {
@@ -192,7 +192,7 @@ func (a *request) array(s setting) {
 	array, err := jobspec.ParseSlurmArray(s.value)
 	if err != nil {
 		hint := "write numbers and ranges, and %N for N at once: 0-99:2%8"
-		if bad, ok := err.(*jobspec.IndicesError); ok { //nolint:errorlint // ParseSlurmArray returns no other error
+		if bad, ok := err.(*jobspec.IndicesError); ok { //nolint:errorlint // ParseSlurmArray returns no other type of error
 			hint = strings.ReplaceAll(bad.Hint, "max_parallel = ...", "%N at the end")
 		}
 		a.badValue(s, hint, "%q: %v", cutShort(s.value), err)
@@ -239,7 +239,7 @@ func (a *request) openMode(s setting) {
 	}
 }
 
-// export reads ALL, NONE, names of variables, and names with values.
+// export parses ALL, NONE, names of variables, and names with values.
 func (a *request) export(s setting) {
 	a.exports, a.env = []string{}, map[string]string{}
 	for item := range strings.SplitSeq(s.value, ",") {
@@ -262,7 +262,7 @@ func (a *request) export(s setting) {
 	}
 }
 
-// constraint reads features that a node must have.
+// constraint parses the required features of nodes.
 func (a *request) constraint(s setting) {
 	wanted, err := slurm.Features(s.value)
 	if a.job.Features = nil; a.accept(s, err) {
@@ -270,8 +270,7 @@ func (a *request) constraint(s setting) {
 	}
 }
 
-// checkWanted refuses features that only a part of the nodes is to have, or of which all nodes are to
-// have the same one.
+// checkWanted refuses feature counts, and lists of which all nodes must share one feature.
 func (a *request) checkWanted(nodes int) {
 	for _, n := range a.wanted.Counts {
 		if n != nodes {
@@ -286,7 +285,7 @@ func (a *request) checkWanted(nodes int) {
 	}
 }
 
-// licenses reads NAME[:COUNT] or NAME=COUNT with commas.
+// licenses parses a list of NAME[:COUNT] or NAME=COUNT.
 func (a *request) licenses(s setting) {
 	if strings.ContainsAny(s.value, "|@") {
 		a.refuseFlag(s, "write name:count with commas between them",
@@ -374,7 +373,8 @@ func (a *request) wrap(s setting) {
 	}
 }
 
-// accept reports whether a value can be used. If not, it adds the reason as a problem.
+// accept reports whether a value was parsed without error. Otherwise it adds the reason as a
+// problem.
 func (a *request) accept(s setting, err *slurm.Error) bool {
 	switch {
 	case err == nil:
@@ -416,7 +416,7 @@ func (a *request) invalidDependency(s setting) {
 	}
 }
 
-// image reads the directory of a root file system.
+// image parses the directory of a root file system.
 func (a *request) image(s setting) {
 	switch ext := path.Ext(s.value); {
 	case !path.IsAbs(s.value):

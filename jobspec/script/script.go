@@ -1,12 +1,13 @@
-// Package script turns a batch script for Slurm into a job. It reads the directives #SBATCH and
+// Package script converts a batch script for Slurm into a job. It reads the directives #SBATCH and
 // #ROTA, the flags of a command line like that of sbatch, and the variables SBATCH_*. It is pure:
-// scripts, variables and the time come in as arguments.
+// scripts, variables and the time are arguments.
 //
-// No flag is ignored in silence. A [Problem] says that something is not understood (a mistake) or
-// not supported (refused). A warning says that it is left out or done in another way without harm.
+// No flag is ignored silently. A [Problem] says that something is not understood (a mistake) or not
+// supported (refused). A warning says that something is left out or done in another way, without
+// harm.
 //
-// A script runs once, as in Slurm, on the first worker of its job, and srun in it starts steps on all of
-// them. The components of a heterogeneous job become groups that start together.
+// As in Slurm, a script runs once, on the first worker of its job; srun in it starts steps on all
+// workers. The components of a heterogeneous job become groups that start together.
 package script
 
 import (
@@ -17,48 +18,48 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// Options is what the meaning of a script depends on, besides its text.
+// Options are the inputs that determine the meaning of a script besides its text.
 type Options struct {
-	Name   string                      // of the script; also of the job, unless a flag says otherwise
-	Args   []string                    // for the script, as $1 and so on
-	Dir    string                      // of submission, for --chdir; "" allows absolute paths only
-	Flags  []Flag                      // of the command line, which override all others
-	Getenv func(string) (string, bool) // for SBATCH_*, which override directives; nil for none
+	Name   string                      // name of the script, and of the job unless a flag sets another
+	Args   []string                    // arguments of the script: $1 and so on
+	Dir    string                      // submission directory, the base of --chdir; "": only absolute paths are allowed
+	Flags  []Flag                      // flags of the command line, which override all others
+	Getenv func(string) (string, bool) // for SBATCH_* variables, which override directives; nil: none
 	Clock  Clock                       // for --begin and --deadline
-	Nodes  int                         // for tasks that no flag puts on a number of nodes; 0: one
+	Nodes  int                         // number of nodes if no flag sets it; 0: one
 }
 
 // Flag is one flag of the command line.
 type Flag struct {
 	Name  string // without hyphens
 	Value string
-	Has   bool // whether a value was written
-	// Component is the number of the component of a heterogeneous job that the flag is for
+	Has   bool // a value was written
+	// Component is the number of the heterogeneous job's component that the flag belongs to
 	Component int
 }
 
-// Result is what a script asks for.
+// Result is the job that a script describes.
 type Result struct {
-	Job      *jobspec.Job // with its defaults; nil if there is a mistake
+	Job      *jobspec.Job // with defaults; nil if there is a mistake
 	Problems Problems     // in the order of the script
 
-	Wait, Parsable, TestOnly, Quiet bool // whether the flags of these names were given
+	Wait, Parsable, TestOnly, Quiet bool // set if the flags of these names were given
 
-	// Tasks is how many tasks there are that no flag puts on a number of nodes; else 0. They take as few
-	// nodes as can have them: see [Options].
+	// Tasks is the number of tasks if no flag sets the number of nodes; otherwise 0. The tasks take
+	// as few nodes as possible: see [Options].
 	Tasks int
 
-	Clusters string // where the job may be submitted to: names with commas, all, or "" for here
+	Clusters string // value of --clusters: names with commas, all, or "" for this cluster
 
-	// Variables are those that sbatch sets for flags that were given, with their values.
+	// Variables are the variables that sbatch sets for given flags, with their values.
 	Variables map[string]string
 
-	// BeginsAhead and DeadlineAhead are set when the begin or the deadline of the job was written
-	// as a time from now, such as now+1hour.
+	// BeginsAhead and DeadlineAhead are set if begin or deadline was written as a distance from
+	// now, such as now+1hour.
 	BeginsAhead, DeadlineAhead jobspec.Seconds
 }
 
-// The places where flags come from. A later one overrides an earlier one.
+// The places of flags. A later place overrides an earlier one.
 const (
 	fromSlurm = iota + 1
 	fromRota
@@ -66,10 +67,10 @@ const (
 	fromCommand
 )
 
-// Wrap returns a script that runs a command, as sbatch --wrap does.
+// Wrap returns a script that runs one command, as sbatch --wrap does.
 func Wrap(command string) []byte { return []byte("#!/bin/sh\n" + command + "\n") }
 
-// Read turns a script into a job.
+// Read converts a script into a job.
 func Read(src []byte, opts Options) Result {
 	result := Result{}
 	a := newRequest(&result, &opts, &jobspec.Job{})
@@ -87,7 +88,7 @@ func Read(src []byte, opts Options) Result {
 	return a.finish()
 }
 
-// finish returns the result of a job that is filled in.
+// finish returns the result after the job is filled in.
 func (a *request) finish() Result {
 	a.checkRules()
 	a.result.Problems = a.sorted()
@@ -102,13 +103,13 @@ func newRequest(result *Result, opts *Options, job *jobspec.Job) *request {
 	return &request{report: &report{}, opts: opts, result: result, job: job, applied: map[string]setting{}}
 }
 
-// asked are the variables that sbatch sets for a flag, and only if it is given.
+// asked are the variables that sbatch sets only if a flag is given.
 var asked = map[string]string{
 	"gpus": "SLURM_GPUS", "gpus-per-node": "SLURM_GPUS_PER_NODE", "gpus-per-task": "SLURM_GPUS_PER_TASK",
 	"dependency": "SLURM_JOB_DEPENDENCY", "distribution": "SLURM_DISTRIBUTION",
 }
 
-// setVariables notes the variables that sbatch would set.
+// setVariables stores the variables that sbatch would set.
 func (a *request) setVariables() {
 	if set := a.askedVariables(); len(set) > 0 {
 		a.result.Variables = set
@@ -129,10 +130,10 @@ func (a *request) askedVariables() map[string]string {
 	return set
 }
 
-// maxFlags bounds how many flags a script may have.
+// maxFlags bounds the number of flags in a script.
 const maxFlags = 1000
 
-// directiveFlags returns the flags of the script itself.
+// directiveFlags returns the flags in the script itself.
 func (a *request) directiveFlags(t *text) []setting {
 	var list []setting
 	for _, d := range t.flags {
@@ -165,7 +166,7 @@ func (a *request) directiveFlags(t *text) []setting {
 	return list
 }
 
-// externalFlags returns the flags that are not in the script.
+// externalFlags returns the flags outside of the script.
 func (a *request) externalFlags() []setting {
 	var list []setting
 	for i := range table {
@@ -199,8 +200,8 @@ func (a *request) commandLineFlags() []setting {
 	return list
 }
 
-// applyFlags applies the flags of all places. Of a flag that was given several times, only the last
-// one of the strongest place counts.
+// applyFlags applies the flags of all places. If a flag was given several times, only its last
+// setting in the strongest place counts.
 func (a *request) applyFlags(all []setting) {
 	slices.SortStableFunc(all, func(x, y setting) int { return x.layer - y.layer })
 	last := map[*Spec]int{}
@@ -223,9 +224,9 @@ func (a *request) applyFlags(all []setting) {
 	}
 }
 
-// checkRules reports which rules of all jobs the job breaks, with the flag that is the reason. If
-// there are mistakes already, so that the job is not whole, only those of flags are reported that have
-// none.
+// checkRules reports the job's violations of the rules of all jobs, each with the flag that caused
+// it. If the script has mistakes, the job is incomplete, and only violations caused by correct
+// flags are reported.
 func (a *request) checkRules() {
 	mistaken := a.list.Of(Mistake)
 	problems := rules.Validate(a.job)
@@ -238,7 +239,7 @@ func (a *request) checkRules() {
 			continue
 		}
 		text := p.Text
-		if place != "" && (!found || p.Code == jobspec.CodeRange) { // a bare number does not say what it counts
+		if place != "" && (!found || p.Code == jobspec.CodeRange) { // a number without unit has no clear meaning
 			text = place + ": " + text
 		}
 		if found {

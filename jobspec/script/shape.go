@@ -8,22 +8,22 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// shape is how many workers there are, and what each of them gets.
+// shape is the number of workers and the resources of each.
 type shape struct {
-	nodes   int // workers, each on a node of its own
-	tasks   int // of each worker, at most
-	total   int // tasks of all workers; fewer than the room for them if they cannot be divided evenly
+	nodes   int // number of workers, each on its own node
+	tasks   int // most tasks of one worker
+	total   int // tasks of all workers; below nodes times tasks if they do not divide evenly
 	cores   int
 	gpus    int
 	memory  jobspec.Bytes // 0 for the default, which depends on the cores
 	model   string
-	perTask int // GPUs for each task, 0 when they are asked for in another way
+	perTask int // GPUs for each task; 0 if GPUs are requested in another way
 }
 
 // allTasks returns the number of tasks on all workers.
 func (s shape) allTasks() int { return s.nodes * s.tasks }
 
-// tasksPerNode says how many tasks the nodes have, as Slurm writes it: 2(x3),1.
+// tasksPerNode lists the numbers of tasks on the nodes in Slurm's form: 2(x3),1.
 func (s shape) tasksPerNode() string {
 	full := s.nodes - (s.allTasks() - s.total)
 	few := s.tasks - 1
@@ -37,7 +37,7 @@ func repeated(tasks, nodes int) string {
 	return fmt.Sprintf("%d(x%d)", tasks, nodes)
 }
 
-// shape computes the numbers as sbatch does, as far as that is possible without knowing the nodes.
+// shape computes the numbers as sbatch does, as far as possible without knowing the nodes.
 func (a *request) shape() shape {
 	s := shape{nodes: max(a.nodeCount.n, 1)}
 	if a.ntasks.n > 1 && a.nodeCount.n == 0 && a.perNode.n == 0 {
@@ -53,8 +53,8 @@ func (a *request) shape() shape {
 	return s
 }
 
-// strongest returns, of several flags for the same amount, the one that overrides the others. Two
-// in one place exclude each other.
+// strongest returns the flag that overrides the others, of several flags for the same amount. Two
+// flags from one place exclude each other.
 func (a *request) strongest(candidates ...*counted) *counted {
 	var best *counted
 	for _, c := range candidates {
@@ -139,8 +139,8 @@ func (a *request) setGPUs(s *shape) {
 	}
 }
 
-// namedModel returns the strongest flag that names a GPU model, nil for none. A stronger flag that
-// only counts GPUs leaves the model as it is. Several models in one place are a mistake.
+// namedModel returns the strongest flag that names a GPU model, or nil. A stronger flag that only
+// counts GPUs does not change the model. Two different models from one place are a mistake.
 func (a *request) namedModel() (first *counted) {
 	for _, c := range []*counted{&a.gpus, &a.gpusPerNode, &a.gpusPerTask, &a.gpuGres} {
 		switch {
@@ -184,7 +184,7 @@ func (a *request) setMemory(s *shape) {
 	}
 }
 
-// multiply returns the product, or the largest number when it is larger.
+// multiply returns the product, capped at the largest int.
 func multiply(bytes, n int) jobspec.Bytes {
 	if n > 0 && bytes > math.MaxInt64/n {
 		return math.MaxInt64
@@ -192,7 +192,7 @@ func multiply(bytes, n int) jobspec.Bytes {
 	return jobspec.Bytes(bytes * n)
 }
 
-// resources returns what one worker gets.
+// resources returns the resources of one worker.
 func (s shape) resources() jobspec.Resources {
 	r := jobspec.Resources{Cores: s.cores, Memory: s.memory, GPUs: s.gpus}
 	if s.model != "" && s.gpus > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// launch says how the program of the task is started, and how many tasks each worker has room for.
-// As in Slurm, a batch script runs once. Its requests for steps are in variables, which srun reads.
+// launch sets how the task's program starts, and for how many tasks each worker has room. As in
+// Slurm, a batch script runs once. Variables carry its requests for steps; srun reads them.
 func (a *request) launch(task *jobspec.Task, s shape) {
 	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: s.tasks}
 	set := func(name, value string) { task.Env = withVariable(task.Env, name, value) }
@@ -21,7 +21,7 @@ func (a *request) launch(task *jobspec.Task, s shape) {
 	}
 	switch {
 	case a.seeAll && s.perTask > 0:
-		set("SLURM_GPUS_PER_TASK", "") // which the job has else, since it was asked for
+		set("SLURM_GPUS_PER_TASK", "") // clears the variable that requested them
 	case a.seeAll:
 	case s.perTask > 0:
 		set("SLURM_GPUS_PER_TASK", itoa(s.perTask))
@@ -51,10 +51,10 @@ func (a *request) launch(task *jobspec.Task, s shape) {
 	}
 }
 
-// The orders in which tasks are dealt out to nodes.
+// The orders in which tasks are dealt to nodes.
 const cyclic = "cyclic"
 
-// distribute reads --distribution.
+// distribute parses --distribution.
 func (a *request) distribute(s setting) {
 	kind, _, _ := strings.Cut(s.value, ":")
 	kind, _, _ = strings.Cut(kind, ",")
@@ -68,7 +68,7 @@ func (a *request) distribute(s setting) {
 	}
 }
 
-// useStepImages makes the whole script run in the image of its steps.
+// useStepImages runs the whole script in the image of its steps.
 func (a *request) useStepImages(t *text) {
 	if t.shell == nil {
 		return
@@ -89,7 +89,7 @@ func (a *request) useStepImages(t *text) {
 	}
 }
 
-// valueOf returns the value of a flag of an srun, not of the program that it starts.
+// valueOf returns the value of an srun flag, ignoring the flags of the program that srun starts.
 func valueOf(c shell.Command, flag string) (value string, given bool) {
 	var words []string
 	for _, w := range c.Words[1:] {
@@ -99,12 +99,13 @@ func valueOf(c shell.Command, flag string) (value string, given bool) {
 		if spec.Name == flag {
 			value, given = strings.Trim(text, `"'`), true
 		}
-	}, bad: func(string, string, string, string) {}} // srun itself says what is wrong
+	}, bad: func(string, string, string, string) {}} // srun itself reports mistakes
 	g.read(words)
 	return value, given
 }
 
-// useOfStep has the whole job get a flag of one of its steps. It reports whether it did.
+// useOfStep gives the whole job a flag of one of its steps. It returns false if no step has the
+// flag.
 func (a *request) useOfStep(line int, name, value string) bool {
 	spec := find(name)
 	s := setting{spec: spec, given: "--" + name, value: value, has: true, line: line}

@@ -60,8 +60,8 @@ func overText(p *api.Priority) string {
 	return show.DashIfEmpty(text)
 }
 
-// levelText formats a service level; "first" marks a job that gave up a place because no waiting
-// job took it.
+// levelText formats a service level; "first" marks a job that left its room to a job that did not
+// want it.
 func levelText(p *api.Priority) string {
 	if p.OwnRoom {
 		return "first"

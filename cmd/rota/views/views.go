@@ -21,8 +21,12 @@ import (
 
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
-	return command.InCategory("Show", []*command.Command{
+	return command.InCategory("Show", slices.Concat(listCommands(), jobCommands(), clusterCommands()))
+}
 
+// listCommands are the lists of what is in the cluster now.
+func listCommands() []*command.Command {
+	return []*command.Command{
 		{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs",
 			ArgsUsage: "[OPTIONS]", Action: showQueue,
 			Flags: listing.ViewFlags(
@@ -50,6 +54,12 @@ func Commands() []*command.Command {
 				command.Switch("summary,s,summarize", //nolint:misspell // sinfo's spelling
 					"one line for each state and kind of node"),
 				command.Switch("long,l", "the same as -o wide")), Values: listing.Completions(nodeCells, nil)},
+	}
+}
+
+// jobCommands show single jobs.
+func jobCommands() []*command.Command {
+	return []*command.Command{
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
 			ArgsUsage: "[JOB...]", Action: showStatus, OwnJob: true,
 			Description: "With --plot it draws what the job has reported of its metric, as far as the leading controller has " +
@@ -79,6 +89,12 @@ func Commands() []*command.Command {
 				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
 				command.Switch("all", "output of all attempts, each below a line with its number"),
 			), Arguments: complete.AllJobs},
+	}
+}
+
+// clusterCommands show the past, and how the cluster is divided between accounts and jobs.
+func clusterCommands() []*command.Command {
+	return []*command.Command{
 		{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
 			Action: showHistory,
 			Flags:  listing.ViewFlags(histFlags()...), Values: listing.Completions(histCells, nil)},
@@ -110,7 +126,7 @@ func Commands() []*command.Command {
 				command.Text("type", "only events of `TYPES`, such as started,finished"),
 			), Values: listing.Completions(eventCells,
 				map[string]command.Source{"type": complete.Words(eventTypes...)})},
-	})
+	}
 }
 
 // jobFilter reads the filters of rota queue.

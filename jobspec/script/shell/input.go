@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// maxFrames bounds how many calls of functions the parser may be in. One level of nesting takes
-// about ten. Without a bound, a script of 1 MiB of opening parentheses overflows the stack.
+// maxFrames bounds the depth of the parser's call stack. One level of nesting in the script takes
+// about ten frames. Without a bound, a script of 1 MiB of opening parentheses overflows the stack.
 const maxFrames = 1000
 
-// checkEvery is how many bytes the parser gets between two looks at its calls.
+// checkEvery is the number of bytes between two checks of the stack depth.
 const checkEvery = 512
 
-// input gives a script to the parser line by line, so that a mistake costs no more than the lines
-// up to it. It ends early when the parser is nested too deeply.
+// input gives a script to the parser line by line, so that a mistake costs only the lines before
+// it. It ends early if the parser is nested too deeply.
 type input struct {
 	text         string
-	given, check int // bytes: that were given, and when to look at the calls
+	given, check int // bytes given so far, and the count at which to check the stack next
 	frames       []uintptr
 }
 

@@ -1,6 +1,6 @@
-// Package shell finds the commands of a shell script, with their places in its text. The text
-// itself is parsed by mvdan.cc/sh. A script that has mistakes is read as far as possible: the
-// parser starts again behind a line that it does not accept.
+// Package shell finds the commands of a shell script and their places in the text. mvdan.cc/sh
+// parses the text. A script with mistakes is read as far as possible: the parser starts again after
+// a line that it refuses.
 package shell
 
 import (
@@ -17,16 +17,16 @@ import (
 // Script is what Parse finds in a script. Each list is in the order of the text.
 type Script struct {
 	Commands  []Command
-	Documents []Span // here-documents, with the lines that end them
+	Documents []Span // here-documents, including their end markers
 }
 
 // Span is a part of a text, in bytes. End is the first byte behind it.
 type Span struct{ Begin, End int }
 
-// Command is one simple command: a program, or a function, with its arguments, without variables that
-// are set in front of it.
+// Command is one simple command: a program or function with its arguments, without the variables
+// assigned before it.
 type Command struct {
-	Line  int // of the first word; the first line has number 1
+	Line  int // line of the first word, from 1
 	Words []Word
 }
 
@@ -36,7 +36,8 @@ type Word struct {
 	Raw string
 }
 
-// Name returns the program of a command without its directory, "." when that is not known.
+// Name returns the program of a command without its directory, "." if the program is unknown. when
+// that is not known.
 func (c Command) Name() string { return path.Base(c.Words[0].Plain()) }
 
 // Plain returns a word without the quotes around it, "" when only the shell can compute its value.

@@ -8,11 +8,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// maxMinutes bounds the delay behind the start of another job.
+// maxMinutes bounds the delay after the start of another job.
 const maxMinutes = 1_000_000
 
-// Dependencies reads TYPE:JOB[+MINUTES][:JOB...]. With commas between conditions all of them must
-// be met, with ? one of them. Jobs under conditions of the same type and delay are put together.
+// Dependencies parses TYPE:JOB[+MINUTES][:JOB...]. With commas between conditions all of them must
+// be met, with ? one of them. Jobs with the same type and delay share one condition.
 func Dependencies(text string) ([]jobspec.Dependency, *Error) {
 	separator, either := ",", strings.Contains(text, "?")
 	if either && strings.Contains(text, ",") {
@@ -39,7 +39,7 @@ func Dependencies(text string) ([]jobspec.Dependency, *Error) {
 	return merged(list), nil
 }
 
-// condition reads one TYPE:JOB:JOB.
+// condition parses one TYPE:JOB:JOB.
 func condition(item string) ([]jobspec.Dependency, *Error) {
 	kind, rest, found := strings.Cut(item, ":")
 	switch kind {
@@ -72,7 +72,7 @@ func condition(item string) ([]jobspec.Dependency, *Error) {
 	return list, nil
 }
 
-// target reads one JOB or, behind after, JOB+MINUTES.
+// target parses one JOB or, with the type after, JOB+MINUTES.
 func target(kind, text string) (jobspec.Dependency, *Error) {
 	job, later, delayed := strings.Cut(text, "+")
 	d := jobspec.Dependency{Type: kind, Jobs: []string{strings.TrimSuffix(job, "_*")}}
@@ -91,8 +91,8 @@ func target(kind, text string) (jobspec.Dependency, *Error) {
 	return d, nil
 }
 
-// anyOf makes one condition of several of which one must be met. There must be as many jobs as
-// conditions.
+// anyOf combines conditions into one, of which one job must satisfy it. There must be as many jobs
+// as conditions.
 func anyOf(list []jobspec.Dependency, conditions int) ([]jobspec.Dependency, *Error) {
 	out := list[0]
 	out.Match = "any"
@@ -108,7 +108,7 @@ func anyOf(list []jobspec.Dependency, conditions int) ([]jobspec.Dependency, *Er
 	return []jobspec.Dependency{out}, nil
 }
 
-// merged puts jobs under one condition that has the same type and delay.
+// merged merges conditions with the same type and delay.
 func merged(list []jobspec.Dependency) []jobspec.Dependency {
 	var out []jobspec.Dependency
 	for _, d := range list {

@@ -8,15 +8,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Wanted is what a value of --constraint asks of the nodes of a job.
+// Wanted is the parsed value of --constraint.
 type Wanted struct {
-	Features []string // all must hold on each node: one feature, or several with | of which one is enough
-	Same     bool     // all nodes have to have the same one of them
-	Counts   []int    // on how many nodes features are asked for
+	Features []string // each clause must hold on each node; a clause is a feature, or alternatives separated by |
+	Same     bool     // all nodes must share one of the alternatives
+	Counts   []int    // numbers of nodes that must have a feature
 }
 
-// Features reads a value of --constraint: features with & and |, parentheses around either, and
-// brackets around all. In front of a count stands the feature that so many nodes have.
+// Features parses a value of --constraint: features joined by & and |, parentheses around either,
+// and brackets around the whole. A count follows the feature that so many nodes must have.
 func Features(text string) (Wanted, *Error) {
 	p := &featureReader{rest: strings.ReplaceAll(text, " ", "")}
 	w := Wanted{}
@@ -45,7 +45,8 @@ func Features(text string) (Wanted, *Error) {
 	return w, nil
 }
 
-// featureReader reads an expression of features into clauses: of each, one must hold.
+// featureReader parses an expression of features into clauses; one feature of each clause must
+// hold.
 type featureReader struct {
 	rest   string
 	depth  int
@@ -56,7 +57,7 @@ func (p *featureReader) incomplete(text string) *Error {
 	return bad("write a&b, a|b or a&(b|c)", "%q: a feature or a parenthesis is missing", cut(text))
 }
 
-// expression reads terms with one and the same operator between them.
+// expression parses terms joined by one operator.
 func (p *featureReader) expression(text string) ([][]string, *Error) {
 	all, err := p.term(text)
 	for between := byte(0); err == nil && p.rest != "" && strings.IndexByte("&,|", p.rest[0]) >= 0; {
@@ -85,7 +86,7 @@ func (p *featureReader) expression(text string) ([][]string, *Error) {
 	return all, err
 }
 
-// either returns the clauses that hold if a's or b's clauses do.
+// either returns the clauses that hold if the clauses of a or of b hold.
 func either(a, b [][]string) (both [][]string) {
 	for _, x := range a {
 		for _, y := range b {
@@ -95,7 +96,7 @@ func either(a, b [][]string) (both [][]string) {
 	return both
 }
 
-// term reads a feature, or an expression in parentheses, with a count behind it.
+// term parses a feature, or an expression in parentheses, with an optional count after it.
 func (p *featureReader) term(text string) (clauses [][]string, err *Error) {
 	if inner, found := strings.CutPrefix(p.rest, "("); found {
 		if p.depth++; p.depth > 8 {

@@ -1,5 +1,5 @@
-// Package slurm reads values as the flags of sbatch write them: times, memory sizes, dependencies,
-// signals and mounts. It knows neither flags nor scripts.
+// Package slurm parses the values of sbatch flags: times, memory sizes, dependencies, signals and
+// mounts. It knows neither flags nor scripts.
 package slurm
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Error says why a value is not taken.
+// Error explains why a value is refused.
 type Error struct {
 	Text, Hint  string
-	Unsupported bool // the value is right for Slurm, and Rota cannot do it
+	Unsupported bool // the value is valid in Slurm, but Rota does not support it
 }
 
 func bad(hint, format string, args ...any) *Error {
@@ -24,10 +24,10 @@ func unsupported(hint, format string, args ...any) *Error {
 	return &Error{Text: fmt.Sprintf(format, args...), Hint: hint, Unsupported: true}
 }
 
-// ImageVariable names the image of a job for its steps, as the plugin pyxis does.
+// ImageVariable names the image of a job for its steps, as in the Slurm plugin pyxis.
 const ImageVariable = "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image"
 
-// Memory reads a size: a number of MiB, or one with K, M, G or T behind it.
+// Memory parses a size: a number of MiB, or one followed by K, M, G or T.
 func Memory(text string) (jobspec.Bytes, error) {
 	if text != "" && strings.Trim(text, "0123456789") == "" {
 		if strings.Trim(text, "0") == "" {
@@ -46,7 +46,7 @@ func Memory(text string) (jobspec.Bytes, error) {
 	return jobspec.ParseSize(upper)
 }
 
-// signals are those that can ask a job to stop, by number.
+// signals are the signals that can ask a job to stop, by number.
 var signals = map[string]string{
 	"1": "HUP", "2": "INT", "3": "QUIT", "9": "KILL", "10": "USR1", "12": "USR2", "14": "ALRM", "15": "TERM", "18": "CONT",
 	"28": "WINCH",
@@ -54,13 +54,13 @@ var signals = map[string]string{
 
 // EarlySignal is the signal that a job gets before its time limit.
 type EarlySignal struct {
-	Name        string          // in whole, such as SIGUSR1
-	Ahead       jobspec.Seconds // how long before the limit: one minute unless the text says otherwise
-	Batch       bool            // B: only the shell of the batch script gets it
+	Name        string          // full name, such as SIGUSR1
+	Ahead       jobspec.Seconds // time before the limit: by default one minute
+	Batch       bool            // B: only the shell of the batch script gets the signal
 	Reservation bool            // R: the job may overlap with a reservation
 }
 
-// Signal reads [R|B:]SIG[@SECONDS].
+// Signal parses [R|B:]SIG[@SECONDS].
 func Signal(text string) (EarlySignal, *Error) {
 	s, rest := EarlySignal{Ahead: 60}, text
 	if to, behind, found := strings.Cut(text, ":"); found {
@@ -92,7 +92,7 @@ func Signal(text string) (EarlySignal, *Error) {
 		"%q: %q is not a signal that can stop a job", text, given)
 }
 
-// Mounts reads SOURCE[:TARGET[:FLAGS]] with commas between them.
+// Mounts parses a list of SOURCE[:TARGET[:FLAGS]].
 func Mounts(text string) ([]jobspec.Mount, *Error) {
 	var list []jobspec.Mount
 	for item := range strings.SplitSeq(text, ",") {

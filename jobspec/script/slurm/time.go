@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TimeLimit reads minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, and also units as in job files. As
-// in Slurm, a limit of zero is unlimited. The limit may be longer than any job may run.
+// TimeLimit parses minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, and also durations of job files. As
+// in Slurm, a limit of zero is unlimited. The limit may exceed the longest allowed run time.
 func TimeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
 	switch strings.ToUpper(text) {
 	case "UNLIMITED", "INFINITE", "-1":
@@ -22,7 +22,7 @@ func TimeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
 	return seconds, seconds == 0, ok
 }
 
-// clockTime reads numbers with - behind days and : between the others.
+// clockTime parses numbers, with - after the days and : between the others.
 func clockTime(text string) (jobspec.Seconds, bool) {
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
@@ -44,7 +44,7 @@ func clockTime(text string) (jobspec.Seconds, bool) {
 	return total, ok
 }
 
-// digits reads at most nine digits.
+// digits parses at most nine digits.
 func digits(text string, weight jobspec.Seconds) (jobspec.Seconds, bool) {
 	if text == "" || len(text) > 9 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -53,19 +53,19 @@ func digits(text string, weight jobspec.Seconds) (jobspec.Seconds, bool) {
 	return jobspec.Seconds(n) * weight, err == nil
 }
 
-// Moment is a point in time as a user writes it. Unwritten parts are zero. A moment is from now, or
-// it is a day with a time of day.
+// Moment is a point in time in the form that a user wrote. Unwritten parts are zero. A moment is a
+// distance from now, or a date with a time of day.
 type Moment struct {
 	FromNow              bool
-	Ahead                jobspec.Seconds // from now
-	Dated                bool            // a day was written; otherwise the next such time of day is meant
-	Year, Month, Day     int             // the year may be missing, or all three
-	DaysAhead            int             // from today, if no date was written
+	Ahead                jobspec.Seconds // distance from now
+	Dated                bool            // a date was written; otherwise the next such time of day is meant
+	Year, Month, Day     int             // the year may be missing, or the whole date
+	DaysAhead            int             // distance from today if no date was written
 	Hour, Minute, Second int
 }
 
-// ParseMoment reads a point in time such as now+1hour, 16:00, tomorrow, 2026-03-01 or
-// 2026-03-01T08:00. It takes 31 days for any month.
+// ParseMoment parses a point in time such as now+1hour, 16:00, tomorrow, 2026-03-01 or
+// 2026-03-01T08:00. It accepts 31 days in any month.
 func ParseMoment(text string) (Moment, bool) {
 	text = strings.ToUpper(text)
 	if rest, found := strings.CutPrefix(text, "NOW"); found {
@@ -88,13 +88,13 @@ func ParseMoment(text string) (Moment, bool) {
 	return m, ok
 }
 
-// units are the seconds of what may stand behind now+N, without a plural.
+// units maps the singular units after now+N to seconds.
 var units = map[string]jobspec.Seconds{
 	"": 1, "SECOND": 1, "SEC": 1, "MINUTE": 60, "MIN": 60, "M": 60, "HOUR": 3600, "HR": 3600, "H": 3600,
 	"DAY": 86400, "D": 86400, "WEEK": 7 * 86400, "W": 7 * 86400,
 }
 
-// fromNow reads +N and a unit, seconds without one.
+// fromNow parses +N and a unit; the default is seconds.
 func fromNow(text string) (jobspec.Seconds, bool) {
 	if text == "" {
 		return 0, true
@@ -109,7 +109,7 @@ func fromNow(text string) (jobspec.Seconds, bool) {
 	return jobspec.Seconds(n) * unit, true
 }
 
-// cutDate splits DATETCLOCK, DATE-CLOCK and DATE CLOCK. One of them may be missing.
+// cutDate splits DATETCLOCK, DATE-CLOCK and DATE CLOCK. The date or the time may be missing.
 func cutDate(text string) (date, clock string) {
 	at := strings.Index(text, ":")
 	if at < 0 {
@@ -121,7 +121,7 @@ func cutDate(text string) (date, clock string) {
 	return "", text
 }
 
-// clock reads HH:MM[:SS], which AM or PM may follow.
+// clock parses HH:MM[:SS] with an optional AM or PM.
 func (m *Moment) clock(text string) bool {
 	var half string
 	for _, h := range []string{"AM", "PM"} {
@@ -146,7 +146,7 @@ func (m *Moment) clock(text string) bool {
 	return m.Second < 60
 }
 
-// date reads YYYY-MM-DD, MM/DD[/YY], MM.DD.YY and MMDDYY.
+// date parses YYYY-MM-DD, MM/DD[/YY], MM.DD.YY and MMDDYY.
 func (m *Moment) date(text string) bool {
 	parts := []string{text}
 	for _, mark := range []string{"-", "/", "."} {
@@ -175,7 +175,7 @@ func (m *Moment) date(text string) bool {
 	return m.Month >= 1 && m.Month <= 12 && m.Day >= 1 && m.Day <= 31 && (m.Year >= 1970 || len(n) == 2)
 }
 
-// numbers reads parts that have digits alone, and not more than most of them.
+// numbers parses a fixed count of parts that consist of digits, each at most most.
 func numbers(parts []string, most int) ([]int, bool) {
 	out := make([]int, len(parts))
 	for i, p := range parts {

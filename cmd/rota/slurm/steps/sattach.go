@@ -85,7 +85,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 }
 
 // runningStep finds a running step of a job. Its errors say in Slurm's words why there is none.
-func runningStep(ctx context.Context, session *client.Session, ref string, step int) (api.StepBegun, error) {
+func runningStep(ctx context.Context, session *command.Session, ref string, step int) (api.StepBegun, error) {
 	list, err := session.StepsBy(ctx, ref)
 	refused, denied := tool.Denied(err)
 	switch {
