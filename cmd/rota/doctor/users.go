@@ -63,7 +63,7 @@ func parseUsers(text string) []account {
 	return list
 }
 
-// ordinary returns the users that are neither system accounts nor nobody.
+// ordinary returns the users with ids from firstUser to noUser, without system accounts.
 func ordinary(all []account) []account {
 	return slices.DeleteFunc(slices.Clone(all), func(a account) bool { return a.UID < firstUser || a.UID >= noUser })
 }

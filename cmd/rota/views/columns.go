@@ -94,8 +94,8 @@ var startCells = append([]listing.Cell[api.Job]{
 	gpusCell, accountCell, queueCell, classCell, limitCell, priorityCell,
 )...)
 
-// startCell is when a job started, or its earliest start. The earliest start is no promise, because the time at
-// which capacity becomes free is unknown.
+// startCell is when a job started, or its earliest start. The earliest start is no promise, because
+// the time at which capacity becomes free is unknown.
 var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title: "START"},
 	Needs: []string{"started", "eligible", "code", "array"},
 	Text: func(j *api.Job, s listing.Style) string {
