@@ -12,9 +12,9 @@ import (
 	"github.com/rota-hpc/rota/consensus/durable"
 )
 
-// NewAlone makes dir, which must be missing or empty, the directory of a cluster with one member.
-// Its log begins with a snapshot that write writes, behind the entry at index after of term. Later
-// entries have higher numbers than a member of the old cluster gave, if it has only these entries.
+// NewAlone makes dir, which must be missing or empty, the directory of a one-member cluster. Its
+// log starts with a snapshot that the function write writes, after the entry at index after of
+// term. New entries get higher numbers than any entry of the old cluster that the member has.
 func NewAlone(dir string, self Member, after, term uint64, write func(io.Writer) error) (err error) {
 	if list, err := os.ReadDir(dir); err == nil && len(list) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
@@ -40,12 +40,12 @@ func NewAlone(dir string, self Member, after, term uint64, write func(io.Writer)
 	if err := s.Persist(sink); err != nil {
 		return err
 	}
-	// the term of the log: the library compares it with that of the snapshot
+	// the term of the log: the library compares it with the snapshot's term
 	return d.log.SetUint64(termKey, term+1)
 }
 
-// LastTerm returns the highest term that the archive knows of: of its last entry, of its newest
-// snapshot, or of its last vote.
+// LastTerm returns the highest term known to the archive: of its last entry, its newest snapshot,
+// or its last vote.
 func (a *Archive) LastTerm() (uint64, error) {
 	var term uint64
 	if a.last > 0 {
@@ -69,7 +69,7 @@ func (a *Archive) LastTerm() (uint64, error) {
 	return max(term, voted), nil
 }
 
-// Latest returns the newest state from which every later entry is there.
+// Latest returns the newest state after which no entry is missing.
 func (a *Archive) Latest() (Start, error) {
 	n := len(a.snapshots)
 	if n == 0 || a.first > 0 && a.snapshots[n-1].Index+1 < a.first {
@@ -79,7 +79,7 @@ func (a *Archive) Latest() (Start, error) {
 	return Start{Index: m.Index, id: m.ID}, nil
 }
 
-// LastIndex returns the index of the last entry that the archive knows of.
+// LastIndex returns the index of the last entry known to the archive.
 func (a *Archive) LastIndex() uint64 {
 	last := a.last
 	if n := len(a.snapshots); n > 0 {
@@ -88,7 +88,7 @@ func (a *Archive) LastIndex() uint64 {
 	return last
 }
 
-// AddrOf returns the address of a member in the newest snapshot's list of members, "" if it has none.
+// AddrOf returns the address of a member in the newest snapshot's member list, or "".
 func (a *Archive) AddrOf(name string) string {
 	for i := len(a.snapshots) - 1; i >= 0; i-- {
 		for _, s := range a.snapshots[i].Configuration.Servers {
@@ -100,8 +100,8 @@ func (a *Archive) AddrOf(name string) string {
 	return ""
 }
 
-// SwapDirs puts fresh in the place of dir, and dir at aside, durably. After a crash between the two
-// steps dir is missing, and calling it again with the same names goes on.
+// SwapDirs durably moves dir to aside, and fresh to dir. If a crash between the two steps leaves
+// dir missing, another call with the same names completes the swap.
 func SwapDirs(dir, fresh, aside string) error {
 	if _, err := os.Stat(dir); err == nil {
 		if err := os.Rename(dir, aside); err != nil {

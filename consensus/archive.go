@@ -20,33 +20,33 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// Archive is the directory of a member that does not run, or a copy of it, open for reading only.
-// It keeps the member from starting while it is open.
+// Archive gives read access to the directory of a stopped member, or to a copy of it. While the
+// archive is open, the member cannot start.
 type Archive struct {
 	dir       string
 	lock      *os.File // nil: the copy has no lock file
 	log       *raftboltdb.BoltStore
-	first     uint64          // entry of the log; 0: it has none
-	last      uint64          // the same
-	snapshots []*snapshotMeta // by index
+	first     uint64          // first entry of the log; 0: the log is empty
+	last      uint64          // last entry; 0: the log is empty
+	snapshots []*snapshotMeta // sorted by index
 }
 
-// snapshotMeta is what the library writes beside each snapshot.
+// snapshotMeta is the metadata that the library writes beside each snapshot.
 type snapshotMeta struct {
 	raft.SnapshotMeta
 	CRC []byte
 }
 
-// Start is where a replay of an archive begins: at a snapshot, or with an empty state.
+// Start is the start of a replay: a snapshot, or the empty state.
 type Start struct {
-	Index uint64 // of the last entry that the state has
-	id    string // of the snapshot; "": an empty state
+	Index uint64 // last entry that the state includes
+	id    string // id of the snapshot; "": the empty state
 }
 
-// Snapshot reports whether there is a state to begin with.
+// Snapshot reports whether the start is a snapshot.
 func (s Start) Snapshot() bool { return s.id != "" }
 
-// OpenArchive opens dir. Errors wrap ErrLocked if a member runs on it, ErrNewer or ErrCorrupt.
+// OpenArchive opens dir. Errors wrap ErrLocked if a member runs on dir, ErrNewer or ErrCorrupt.
 func OpenArchive(dir string) (*Archive, error) {
 	a := &Archive{dir: dir}
 	if err := a.open(); err != nil {
@@ -84,7 +84,7 @@ func (a *Archive) open() error {
 	return a.agree()
 }
 
-// takeLock shares the member's lock, without changing the directory.
+// takeLock takes a shared lock on the member's lock file, without changing the directory.
 func (a *Archive) takeLock() error {
 	f, err := os.Open(filepath.Join(a.dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ func (a *Archive) takeLock() error {
 	return nil
 }
 
-// readVersion refuses a directory of a newer version. It changes nothing, other than checkVersion.
+// readVersion refuses a directory of a newer version. Unlike checkVersion, it changes nothing.
 func readVersion(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, versionFile)); errors.Is(err, fs.ErrNotExist) {
 		return corrupt(filepath.Join(dir, versionFile), errors.New("missing beside a log"))
@@ -122,7 +122,7 @@ func (a *Archive) bounds() (first, last uint64, err error) {
 	return first, last, err
 }
 
-// sound calls read, and turns what damaged pages do into errors that say where.
+// sound calls read, and converts faults caused by damaged pages into errors that name the file.
 func (a *Archive) sound(what string, read func() error) (err error) {
 	path := filepath.Join(a.dir, logFile)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -137,7 +137,7 @@ func (a *Archive) sound(what string, read func() error) (err error) {
 	return nil
 }
 
-// readMetas lists the finished snapshots in dir, by index.
+// readMetas lists the complete snapshots in dir, by index.
 func readMetas(dir string) ([]*snapshotMeta, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
 	if err != nil {
@@ -145,7 +145,7 @@ func readMetas(dir string) ([]*snapshotMeta, error) {
 	}
 	var metas []*snapshotMeta
 	for _, path := range files {
-		if filepath.Ext(filepath.Dir(path)) == ".tmp" { // a crash cut it short
+		if filepath.Ext(filepath.Dir(path)) == ".tmp" { // a crash left this snapshot incomplete
 			continue
 		}
 		text, err := os.ReadFile(path)
@@ -167,7 +167,7 @@ func readMetas(dir string) ([]*snapshotMeta, error) {
 	return metas, nil
 }
 
-// agree compares each snapshot with the entry of the log that is the last in it.
+// agree checks that each snapshot ends with the same entry that the log has at that index.
 func (a *Archive) agree() error {
 	for _, m := range a.snapshots {
 		if m.Index < a.first || m.Index > a.last || a.first == 0 {
@@ -188,7 +188,7 @@ func (a *Archive) agree() error {
 // Bounds returns the first and the last entry of the log, 0 if it has none.
 func (a *Archive) Bounds() (first, last uint64) { return a.first, a.last }
 
-// Earliest returns the earliest state from which every later entry is there.
+// Earliest returns the earliest state after which no entry is missing.
 func (a *Archive) Earliest() (Start, error) {
 	if a.first == 1 {
 		return Start{}, nil
@@ -206,7 +206,7 @@ func (a *Archive) Earliest() (Start, error) {
 		"between is missing", a.dir, ErrCorrupt, a.snapshots[len(a.snapshots)-1].Index, a.first)
 }
 
-// Later returns where further snapshots were taken, after s, in order.
+// Later returns the snapshots after s, in order.
 func (a *Archive) Later(s Start) []Start {
 	var later []Start
 	for _, m := range a.snapshots {
@@ -217,7 +217,7 @@ func (a *Archive) Later(s Start) []Start {
 	return later
 }
 
-// Read hands the state of a snapshot to read.
+// Read passes the state of a snapshot to read.
 func (a *Archive) Read(s Start, read func(io.Reader) error) error {
 	path := filepath.Join(a.dir, snapshotsDir, s.id, "state.bin")
 	b, err := os.ReadFile(path)
@@ -248,9 +248,9 @@ func (a *Archive) Read(s Start, read func(io.Reader) error) error {
 	return nil
 }
 
-// Entries calls each with the proposals of every entry after s, in order, until it returns an error.
-// Entries that carry no proposals, such as those of elections, are left out. The last ones may not
-// have been committed; what they say was decided on what is before them all the same.
+// Entries calls each with the proposals of every entry after s, in order, until each returns an
+// error. It skips entries without proposals, such as those of elections. The last entries may be
+// uncommitted, but they were proposed on the basis of the entries before them.
 func (a *Archive) Entries(s Start, each func(index uint64, proposals [][]byte) error) error {
 	if a.first == 0 {
 		return nil
@@ -290,7 +290,7 @@ func (a *Archive) entry(i uint64) (*raft.Log, error) {
 	return l, err
 }
 
-// Close lets the member start again.
+// Close releases the lock, so that the member can start again.
 func (a *Archive) Close() error {
 	var errs []error
 	if a.log != nil {

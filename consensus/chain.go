@@ -10,19 +10,19 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// chainAt returns the chain up to an entry of the log.
+// chainAt returns the hash chain up to an entry of the log.
 func (g *guard) chainAt(index uint64) entry.Chain {
 	if index == 0 {
 		return entry.Chain{Known: true}
 	}
 	var l raft.Log
 	if g.GetLog(index, &l) != nil {
-		return entry.Chain{} // it is in the snapshot only
+		return entry.Chain{} // only a snapshot has the entry
 	}
 	return entry.ChainAt(&l)
 }
 
-// link links new entries to the log, and ends this goroutine if they do not belong behind it.
+// link adds new entries to the hash chain; it ends this goroutine if they do not continue the log.
 func (g *guard) link(logs []*raft.Log) {
 	for _, l := range logs {
 		if !g.chain.Add(l) {
@@ -33,8 +33,8 @@ func (g *guard) link(logs []*raft.Log) {
 	}
 }
 
-// sameEntries reports whether those of the entries that the log has already are the same here. It
-// returns the first that is not.
+// sameEntries compares the new entries with the entries that the log already has at the same
+// indexes. It returns the first entry that differs.
 func (g *guard) sameEntries(logs []*raft.Log) (*raft.Log, bool) {
 	for _, l := range logs {
 		var own raft.Log

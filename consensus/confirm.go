@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// confirmations are when this member began the newest request that each other member has answered
-// as its follower.
+// confirmations records, for each other member, when this member sent the newest request that the
+// other has answered as a follower.
 //
-// The library counts an answer for a verification although the request was begun before it. A
-// leader that was stopped, or whose answers come late, would count answers from before another
-// leader was elected. It would then show a state that is not current.
+// The library's verification also counts answers to requests that were sent before the verification
+// started. A leader that was suspended, or that gets answers late, would count answers from before
+// the election of another leader. It would then show an outdated state.
 type confirmations struct {
 	mu    sync.Mutex
 	begun map[string]time.Time
@@ -22,7 +22,8 @@ func newConfirmations() *confirmations {
 	return &confirmations{begun: map[string]time.Time{}, news: make(chan struct{})}
 }
 
-// note takes down that the member with this server ID follows, by its answer to a request begun then.
+// note records that the member with this server ID follows: it has answered a request sent at the
+// given time.
 func (c *confirmations) note(id string, begun time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,18 +36,18 @@ func (c *confirmations) note(id string, begun time.Time) {
 
 // Bounds of untilAnswered.
 const (
-	quietFor    = time.Second      // a leader without an answer for so long has stepped down
-	unreachable = 10 * time.Minute // a member that is away for so long may be removed by now
+	quietFor    = time.Second      // a leader without answers for this time has stepped down
+	unreachable = 10 * time.Minute // a member that is away for this time may have been removed
 )
 
-// untilAnswered waits until a member has answered a request begun after since. It gives up when no
-// member answers, or when stopped is closed.
+// untilAnswered waits until a member has answered a request that was sent after since. It gives up
+// if no member answers, or when stopped is closed.
 //
-// After each failed request, the library waits twice as long before the next one to the same
-// follower, up to ten seconds. A controller that was down for some seconds would get no entries for as
-// long again. If another controller went down in that time, nothing could be written, although most of
-// the controllers run. Heartbeats go on meanwhile. So the failure of a request with entries is reported
-// when a heartbeat has arrived: an outage is then one failure, however long it was.
+// After each failed request to a follower, the library doubles its pause before the next one, up to
+// ten seconds. A controller that was down for some seconds would therefore get no entries for as
+// long again. If another controller failed in that time, nothing could be written although a
+// majority runs. Heartbeats continue during the pause. So a failed request with entries is reported
+// only when a heartbeat gets through: an outage of any length then counts as one failure.
 func (c *confirmations) untilAnswered(id string, since time.Time, stopped <-chan struct{}) {
 	end := time.After(unreachable)
 	for {
@@ -70,8 +71,8 @@ func (c *confirmations) untilAnswered(id string, since time.Time, stopped <-chan
 	}
 }
 
-// since counts those of members that have answered a request begun at asked or later. The channel
-// is closed when the number may have changed.
+// since returns the number of members that have answered a request sent at asked or later. The
+// returned channel closes when the number may have changed.
 func (c *confirmations) since(asked time.Time, members []Member) (int, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +85,9 @@ func (c *confirmations) since(asked time.Time, members []Member) (int, <-chan st
 	return count, c.news
 }
 
-// untilConfirmed waits until a quorum, this member included, has answered as its followers to
-// requests begun at asked or later. Raft's dissertation asks for that in section 6.4, step 3.
+// untilConfirmed waits until a quorum, including this member, has confirmed its leadership by
+// answers to requests sent at asked or later. Step 3 in section 6.4 of Raft's dissertation requires
+// that.
 func (n *Node) untilConfirmed(ctx context.Context, asked time.Time) error {
 	for {
 		members := n.Members()
@@ -99,5 +101,5 @@ func (n *Node) untilConfirmed(ctx context.Context, asked time.Time) error {
 	}
 }
 
-// isMajority reports whether so many of all members are most of them.
+// isMajority reports whether count members are a majority of all members.
 func isMajority(count, of int) bool { return count > of/2 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// Errors of a directory, an address or a call. Errors wrap these; compare with errors.Is.
+// Errors about a directory, an address or a call. Returned errors wrap these; use errors.Is.
 var (
 	ErrNotWritable  = errors.New("directory is not writable")
 	ErrNewer        = entry.ErrNewer
@@ -23,18 +23,18 @@ var (
 	ErrDiverged    = errors.New("it is beyond the leader's log")
 	ErrOtherMember = errors.New("it is another member's")
 
-	// ErrNameTaken is why a member is not added whose name another log has.
+	// ErrNameTaken refuses to add a member whose name belongs to another log.
 	ErrNameTaken = errors.New("a member with this name has another log")
 
-	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member may
-	// lead now.
+	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member
+	// may lead now.
 	ErrLeadershipLost = errors.New("leadership lost")
 )
 
-// NotLeaderError refuses a call that only the leader can serve. Nothing was proposed; ask Leader
-// instead.
+// NotLeaderError refuses a call that only the leader can execute. Nothing was proposed; the caller
+// should ask Leader.
 type NotLeaderError struct {
-	Leader Member // zero while none is known
+	Leader Member // zero if no leader is known
 }
 
 // Error implements error.
@@ -45,9 +45,8 @@ func (e *NotLeaderError) Error() string {
 	return fmt.Sprintf("not the leader; that is %s at %s", e.Leader.Name, e.Leader.Addr)
 }
 
-// UncertainError says that a proposal was handed to the log, and it is not known yet whether it
-// will be applied. A caller that tries again must make sure by other means, such as a key, that it
-// takes effect once.
+// UncertainError says that a proposal was given to the log and may or may not be applied. A caller
+// that tries again needs its own means, such as a key, to prevent a second effect.
 type UncertainError struct {
 	Cause error
 }
@@ -60,12 +59,12 @@ func (e *UncertainError) Error() string {
 // Unwrap returns the cause.
 func (e *UncertainError) Unwrap() error { return e.Cause }
 
-// FatalError is what [Node.Failed] delivers: this member cannot write or read its log any more and
-// has stopped. Everything acknowledged is on a quorum of disks; the member may be started again
-// once the trouble is gone.
+// FatalError is delivered by [Node.Failed]: this member can no longer write or read its log and has
+// stopped. A quorum of disks has everything acknowledged; the member may start again after the disk
+// is repaired.
 type FatalError struct {
 	Dir string
-	Op  string // what it was doing
+	Op  string // the failed operation
 	Err error
 }
 
@@ -75,12 +74,12 @@ func (e *FatalError) Error() string {
 		e.Op, e.Dir, e.Err)
 }
 
-// Unwrap returns the error of the disk.
+// Unwrap returns the disk's error.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// LogError says that a member must not go on with its log. The member has forgotten what others
-// count on, or the others have forgotten what it knows. The member stops, and does not start with
-// this log again.
+// LogError says that a member must no longer use its log. The member has forgotten promises that
+// others rely on, or the others have forgotten entries that it knows. The member stops and refuses
+// to start with this log again.
 type LogError struct {
 	Dir  string
 	Kind error // ErrRolledBack, ErrDiverged or ErrOtherMember
@@ -95,7 +94,7 @@ func (e *LogError) Error() string {
 // Unwrap returns the kind.
 func (e *LogError) Unwrap() error { return e.Kind }
 
-// logAdvice is what to do about an error of each kind.
+// logAdvice says what to do about an error of each kind.
 var logAdvice = map[error]string{
 	ErrRolledBack: "acknowledged votes and entries are missing, so it takes no part. Move this directory away and start " +
 		"again; the leader then sends everything. If there is no other controller, docs/operating.md says what to do",

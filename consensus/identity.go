@@ -16,20 +16,21 @@ import (
 	"github.com/rota-hpc/rota/consensus/mark"
 )
 
-// To the library a member is its name and the id of its log, which is made with the log and kept in
-// it. So a member that comes back with an empty log is another member without a vote. None of its
-// answers counts for the votes and entries that its lost log had promised.
+// The library identifies a member by its name and the id of its log, which is created with the log
+// and stored in it. A member that returns with an empty log is therefore a different member,
+// without a vote. Its answers do not count for the votes and entries that the lost log had
+// promised.
 
-// logIDKey is where a log keeps its id.
+// logIDKey is the key of the id in the log file.
 var logIDKey = []byte("RotaLogID")
 
-// logOwnerKey is where a log keeps the name of its member.
+// logOwnerKey is the key of the member's name in the log file.
 var logOwnerKey = []byte("RotaLogOwner")
 
-// idSeparator parts name and log id. Names of members have none.
+// idSeparator separates name and log id. Member names cannot contain it.
 const idSeparator = "#"
 
-// logID returns the id of a log, and whether this call has made it.
+// logID returns the id of a log, and whether this call created it.
 func logID(log *raftboltdb.BoltStore) (id string, made bool, err error) {
 	b, err := log.Get(logIDKey)
 	if err == nil {
@@ -46,10 +47,10 @@ func logID(log *raftboltdb.BoltStore) (id string, made bool, err error) {
 	return id, true, log.Set(logIDKey, []byte(id))
 }
 
-// serverID is what the library calls m.
+// serverID returns the library's identifier of m.
 func (m Member) serverID() raft.ServerID { return raft.ServerID(m.Name + idSeparator + m.Log) }
 
-// memberOf undoes serverID.
+// memberOf parses an identifier of serverID.
 func memberOf(id raft.ServerID, addr raft.ServerAddress) Member {
 	m := Member{Name: string(id), Addr: string(addr)}
 	if i := strings.LastIndex(m.Name, idSeparator); i >= 0 {
@@ -58,37 +59,37 @@ func memberOf(id raft.ServerID, addr raft.ServerAddress) Member {
 	return m
 }
 
-// hello is the first line on a connection between members, as JSON, in each direction.
+// hello is the first line that each end sends on a connection between members, in JSON.
 type hello struct {
 	From raft.ServerID `json:"from"`
 	To   raft.ServerID `json:"to"`             // the member that the caller wants; in an answer, the caller
-	Seen mark.Mark     `json:"seen"`           // how far the receiver has come, as far as the sender knows
+	Seen mark.Mark     `json:"seen"`           // how far the receiver has come, to the sender's knowledge
 	Time string        `json:"time"`           // the sender's timeouts
-	Sick string        `json:"sick,omitempty"` // why the sender takes no part
+	Sick string        `json:"sick,omitempty"` // why the sender takes no part in the cluster
 }
 
-// helloMax is the most bytes of a hello.
+// helloMax is the maximum size of a hello in bytes.
 const helloMax = 2048
 
-// greeter says hello on new connections, and judges what peers say.
+// greeter exchanges hellos on new connections, and checks what peers say.
 type greeter struct {
 	self  raft.ServerID
 	known *witness
-	// behind is told how far a peer has seen this member come. An error says that this member has
-	// forgotten some of it.
+	// behind gets how far a peer has seen this member come. It returns an error if this member has
+	// forgotten some of that.
 	behind func(peer raft.ServerID, seen mark.Mark) error
 	time   string                                // this member's timeouts
-	others func(peer raft.ServerID, time string) // told of a peer that has other ones
+	others func(peer raft.ServerID, time string) // called for a peer with other timeouts
 }
 
-// compare tells of a peer whose timeouts are other ones.
+// compare reports a peer with other timeouts.
 func (g *greeter) compare(peer raft.ServerID, time string) {
 	if time != g.time {
 		g.others(peer, time)
 	}
 }
 
-// call begins a connection to the member that target names, and makes sure that it is that one.
+// call starts a connection to the member that target names, and verifies that this member answers.
 func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) error {
 	begin := hello{From: g.self, To: target, Seen: g.known.of(target), Time: g.time}
 	var answer hello
@@ -115,8 +116,8 @@ func (g *greeter) call(c net.Conn, target raft.ServerID, timeout time.Duration) 
 	return g.behind(target, answer.Seen)
 }
 
-// answer answers the hello of a connection that a peer has begun. The peer learns this member's id
-// also if it wanted another one.
+// answer answers the hello of an incoming connection. The peer learns this member's id even if it
+// wanted another member.
 func (g *greeter) answer(c net.Conn) error {
 	return within(c, rpcTimeout, func() error {
 		begin, err := readHello(c)
@@ -164,7 +165,7 @@ func writeHello(c net.Conn, h hello) error {
 	return err
 }
 
-// readHello reads one line. A peer sends more only when it has the other's hello.
+// readHello reads one line. A peer sends nothing else before it has received the other end's hello.
 func readHello(c net.Conn) (hello, error) {
 	var h hello
 	r := bufio.NewReaderSize(c, helloMax)
@@ -181,7 +182,7 @@ func readHello(c net.Conn) (hello, error) {
 	return h, nil
 }
 
-// otherLogError says that a member was reached whose log is not the one that the cluster knows.
+// otherLogError says that the member at an address has another log than the cluster knows.
 type otherLogError struct{ want, got raft.ServerID }
 
 // Error implements error.

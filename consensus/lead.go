@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// leadership is one period of leadership of this member.
+// leadership is one term of this member as the leader.
 type leadership struct {
-	ctx    context.Context // ends with it; the cause says why
+	ctx    context.Context // context that ends with leadership; its cause says why
 	cancel context.CancelCauseFunc
-	ready  chan struct{} // closed when every entry of earlier leaders has been applied here
+	ready  chan struct{} // closed once every entry of earlier leaders has been applied here
 }
 
-// watchLeadership follows the library's notices of elections. It never blocks for long, because the
-// library waits for it.
+// watchLeadership handles the library's notifications of elections. It never blocks for long,
+// because the library waits for it.
 func (n *Node) watchLeadership() {
 	for {
 		select {
@@ -29,7 +29,7 @@ func (n *Node) watchLeadership() {
 	}
 }
 
-// announceLeader wakes all that wait for a leader.
+// announceLeader wakes all callers that wait for a leader.
 func (n *Node) announceLeader() {
 	m, ok := n.Leader()
 	n.log.Info("leader changed", "leader", m.Name, "known", ok, "term", n.Term())
@@ -38,13 +38,13 @@ func (n *Node) announceLeader() {
 	n.notifyWaiters()
 }
 
-// notifyWaiters is called with mu held.
+// The caller of notifyWaiters holds mu.
 func (n *Node) notifyWaiters() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// setLeadership begins a period of leadership, or ends the present one.
+// setLeadership starts a leadership, or ends the current one.
 func (n *Node) setLeadership(leads bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +61,7 @@ func (n *Node) setLeadership(leads bool) {
 	n.notifyWaiters()
 }
 
-// makeReady waits until this member has applied all that earlier leaders acknowledged.
+// makeReady waits until this member has applied everything that earlier leaders acknowledged.
 func (n *Node) makeReady(r *leadership) {
 	for {
 		if _, err := n.Barrier(r.ctx); err == nil {
@@ -74,8 +74,8 @@ func (n *Node) makeReady(r *leadership) {
 	}
 }
 
-// currentLeadership returns this member's leadership, nil if it does not lead, and a channel that
-// is closed at the next change.
+// currentLeadership returns this member's leadership, or nil, and a channel that closes at the next
+// change.
 func (n *Node) currentLeadership() (*leadership, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,8 +84,8 @@ func (n *Node) currentLeadership() (*leadership, <-chan struct{}) {
 
 // Lead calls run each time this member becomes leader, after it has applied everything that earlier
 // leaders acknowledged. The context of run ends with leadership; its cause is ErrLeadershipLost,
-// ErrStopped, or that of ctx. Lead returns when ctx ends, when the node stops, or when run returns
-// an error although its context is alive.
+// ErrStopped, or the cause of ctx. Lead returns when ctx ends, when the node stops, or when run
+// returns an error while its context is still valid.
 func (n *Node) Lead(ctx context.Context, run func(ctx context.Context) error) error {
 	for {
 		r, err := n.awaitLeadership(ctx)
@@ -118,8 +118,8 @@ func (n *Node) awaitLeadership(ctx context.Context) (*leadership, error) {
 	}
 }
 
-// leadOnce calls run for the rest of r, and waits for the end of r if run returns early without an
-// error.
+// leadOnce calls run during the leadership r; if run returns early without an error, leadOnce waits
+// for the end of r.
 func leadOnce(ctx context.Context, r *leadership, run func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -133,19 +133,19 @@ func leadOnce(ctx context.Context, r *leadership, run func(ctx context.Context) 
 	return nil
 }
 
-// WaitLeader waits until some member is known to lead, and returns it.
+// WaitLeader waits until the leader is known, and returns it.
 func (n *Node) WaitLeader(ctx context.Context) (Member, error) {
 	return n.awaitLeader(ctx, func(Member) bool { return true })
 }
 
-// UntilOther waits until a member other than m is known to lead, or ctx ends. While none is known m
-// may lead still.
+// UntilOther waits until a member other than m is known to lead, or ctx ends. While the leader is
+// unknown, m may still lead.
 func (n *Node) UntilOther(ctx context.Context, m Member) error {
 	_, err := n.awaitLeader(ctx, func(now Member) bool { return now.Name != m.Name })
 	return err
 }
 
-// awaitLeader waits until a member that is wanted is known to lead, and returns it.
+// awaitLeader waits until a member that satisfies wanted is known to lead, and returns it.
 func (n *Node) awaitLeader(ctx context.Context, wanted func(Member) bool) (Member, error) {
 	for {
 		_, changed := n.currentLeadership()
@@ -158,9 +158,9 @@ func (n *Node) awaitLeader(ctx context.Context, wanted func(Member) bool) (Membe
 	}
 }
 
-// Verify makes sure, by asking a quorum, that this member leads now and has applied everything that
-// was acknowledged before the call. The machine then shows a current state. Concurrent calls share
-// a question. Errors: *[NotLeaderError], ErrStopped, the cause of ctx.
+// Verify makes sure, by asking a quorum, that this member is the leader and has applied everything
+// acknowledged before the call. The machine's state is then current. Concurrent calls share one
+// round of requests. Errors: *[NotLeaderError], ErrStopped, the cause of ctx.
 func (n *Node) Verify(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -177,8 +177,8 @@ func (n *Node) Verify(ctx context.Context) error {
 	return answered
 }
 
-// verifyOnDemand answers verifications. All that wait when a question goes out share its answer;
-// later ones wait for the next.
+// verifyOnDemand serves calls of Verify. All calls that wait when a round starts share its result;
+// later calls wait for the next round.
 func (n *Node) verifyOnDemand() {
 	answered := make(chan struct{}, 1)
 	var waiting []chan error
@@ -206,7 +206,7 @@ func (n *Node) verifyOnDemand() {
 	}
 }
 
-// askQuorum asks once.
+// askQuorum runs one round.
 func (n *Node) askQuorum() error {
 	r, err := n.ownLeadership()
 	if err != nil {
@@ -227,8 +227,8 @@ func (n *Node) askQuorum() error {
 	return n.unconfirmed(err)
 }
 
-// unconfirmed is the error of a verification that failed because leadership ended: nothing was proposed,
-// so that nothing is uncertain.
+// unconfirmed is the error of a verification that failed because leadership ended: nothing was
+// proposed, so nothing is uncertain.
 func (n *Node) unconfirmed(err error) error {
 	var uncertain *UncertainError
 	if errors.Is(err, ErrLeadershipLost) || errors.As(err, &uncertain) {
@@ -237,8 +237,8 @@ func (n *Node) unconfirmed(err error) error {
 	return err
 }
 
-// ownLeadership returns the leadership of this member. It waits for watchLeadership if the library
-// knows already that this member has been elected.
+// ownLeadership returns this member's leadership. If the library has already elected this member,
+// it waits until watchLeadership has noticed.
 func (n *Node) ownLeadership() (*leadership, error) {
 	for {
 		r, changed := n.currentLeadership()

@@ -8,18 +8,18 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// newRaftLog returns a logger that lets the library write to slog.
+// newRaftLog returns a logger that forwards the library's messages to slog.
 func newRaftLog(to *slog.Logger) hclog.Logger {
-	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off}) // it writes nothing itself
+	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off}) // the logger itself writes nothing
 	log.RegisterSink(raftLog{to})
 	return log
 }
 
-// raftLog passes the library's messages on to slog. The library's information is detail to an
-// operator, so it becomes debug. The node itself logs changes of the leader.
+// raftLog forwards the library's messages to slog. The library's info messages are details for an
+// operator, so they become debug messages. The node itself logs changes of the leader.
 type raftLog struct{ to *slog.Logger }
 
-// slogLevel returns the level of slog for a level of the library.
+// slogLevel converts a level of the library to slog.
 func slogLevel(l hclog.Level) slog.Level {
 	switch {
 	case l >= hclog.Error:

@@ -16,21 +16,21 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// adapter drives a Machine from the library's callbacks, which come one at a time on one goroutine.
+// adapter connects a Machine to the library's callbacks, which never overlap.
 type adapter struct {
 	machine  Machine
 	fail     func(op string, err error)
-	inFlight func(*raft.Log) *batch // the callers that wait for an entry, if they wait here
-	due      chan struct{}          // has one element when a snapshot is wanted
+	inFlight func(*raft.Log) *batch // the callers that wait for an entry, if this member proposed it
+	due      chan struct{}          // has an element when a snapshot is due
 	every    int
 
-	applied atomic.Uint64 // index of the last entry that Machine has seen
+	applied atomic.Uint64 // index of the last entry passed to Machine
 
 	mu          sync.Mutex
-	entries     int   // since the last snapshot
-	entriesSize int64 // bytes
-	stateSize   int64 // bytes that the last snapshot had before it was compressed
-	restoreErr  error // of the last Restore
+	entries     int   // entries since the last snapshot
+	entriesSize int64 // their bytes
+	stateSize   int64 // uncompressed bytes of the last snapshot
+	restoreErr  error // error of the last Restore
 }
 
 // ApplyBatch implements raft.BatchingFSM.
@@ -42,7 +42,7 @@ func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
 	return results
 }
 
-// Apply hands one entry to the machine. Its result is a []any, one for each proposal.
+// Apply passes one entry to the machine. The result is a []any with one element for each proposal.
 func (a *adapter) Apply(l *raft.Log) any {
 	if l.Type != raft.LogCommand {
 		return nil
@@ -53,19 +53,19 @@ func (a *adapter) Apply(l *raft.Log) any {
 	return results
 }
 
-// partCount is how many proposals of an entry are applied before their callers are answered: while
-// others are applied, they can go on.
+// partCount is how many proposals of an entry are applied before their callers get answers, so that
+// these callers can continue while others are applied.
 const partCount = 16
 
-// carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at
-// once.
+// carryOut passes the proposals of an entry to the machine: in parts if callers wait here,
+// otherwise in one call.
 func (a *adapter) carryOut(l *raft.Log) []any {
 	f := a.inFlight(l)
 	if f == nil {
 		proposals, err := entry.Decode(l.Data)
 		if err != nil {
 			a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
-			runtime.Goexit() // whatever follows must not be applied without it
+			runtime.Goexit() // later entries must not be applied without this one
 		}
 		return a.apply(l.Index, proposals)
 	}
@@ -78,7 +78,7 @@ func (a *adapter) carryOut(l *raft.Log) []any {
 	return results
 }
 
-// apply has the machine carry out proposals.
+// apply lets the machine execute proposals.
 func (a *adapter) apply(index uint64, proposals [][]byte) []any {
 	results := a.machine.Apply(index, proposals)
 	if len(results) != len(proposals) {
@@ -87,7 +87,7 @@ func (a *adapter) apply(index uint64, proposals [][]byte) []any {
 	return results
 }
 
-// countEntries counts entries that the next snapshot will replace, and asks for one when it is due.
+// countEntries counts entries since the last snapshot, and requests a snapshot when it is due.
 func (a *adapter) countEntries(entries int, size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,9 +101,9 @@ func (a *adapter) countEntries(entries int, size int64) {
 	}
 }
 
-// snapshotDue reports whether the log has grown enough since the last snapshot. A large state is
-// written once the log has as many bytes. So the cost per entry does not grow with the state, and a
-// start reads at most about twice the state. It is called with mu held.
+// snapshotDue reports whether the log has grown enough since the last snapshot. For a large state,
+// the log must have as many bytes as the state. The cost per entry then does not grow with the
+// state, and a start reads at most about twice the state. The caller holds mu.
 func (a *adapter) snapshotDue() bool {
 	if a.entries < a.every && a.entriesSize < snapshotBytes {
 		return false
@@ -111,21 +111,21 @@ func (a *adapter) snapshotDue() bool {
 	return a.stateSize < smallState || a.entriesSize >= a.stateSize
 }
 
-// snapshotBytes is the number of bytes of entries after which a snapshot is due, even if there are
-// fewer than Config.SnapshotEvery entries.
+// snapshotBytes is the number of bytes of entries that makes a snapshot due, even with fewer than
+// Config.SnapshotEvery entries.
 const snapshotBytes = 128 << 20
 
-// smallState is the size in bytes below which writing the state costs next to nothing.
+// smallState is the size in bytes below which writing the state is almost free.
 const smallState = 1 << 20
 
-// recordSize notes the size of a snapshot.
+// recordSize stores the size of a snapshot.
 func (a *adapter) recordSize(size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stateSize = size
 }
 
-// counter is the number of bytes that were written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 // Write implements io.Writer.
@@ -134,7 +134,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// meanSize is the mean size of the entries since the last snapshot.
+// meanSize returns the mean size of the entries since the last snapshot.
 func (a *adapter) meanSize() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,7 +167,7 @@ func (a *adapter) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// lastRestoreError says why Restore failed the last time; the library only logs it.
+// lastRestoreError returns the error of the last Restore, which the library only logs.
 func (a *adapter) lastRestoreError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,23 +175,23 @@ func (a *adapter) lastRestoreError() error {
 }
 
 // A snapshot file is a zstd stream. It starts with a frame that decoders skip, so that `zstd -dc`
-// shows the state alone.
+// shows only the state.
 const (
 	snapshotFormat = 1
 	skippableFrame = 0x184D2A50
 	maxHeaderSize  = 4096
 )
 
-// snapshotHeader is what that frame says, as JSON.
+// snapshotHeader is the JSON content of that frame.
 type snapshotHeader struct {
 	Format  int    `json:"format"`
-	Applied uint64 `json:"applied"` // index of the last entry in it
+	Applied uint64 `json:"applied"` // index of the last entry in the state
 }
 
-// snapshot is a state waiting to be written.
+// snapshot is a state that waits to be written.
 type snapshot struct {
 	write      func(io.Writer) error
-	recordSize func(size int64) // told how many bytes the state has
+	recordSize func(size int64) // gets the number of bytes of the state
 	applied    uint64
 }
 
@@ -229,8 +229,8 @@ func (s *snapshot) writeTo(w io.Writer) error {
 	return nil
 }
 
-// restore reads a snapshot into m and returns the index of the last entry in it, and how many bytes
-// the state has.
+// restore reads a snapshot into m, and returns the index of its last entry and the size of the
+// state.
 func restore(r io.Reader, m Machine) (applied uint64, size int64, err error) {
 	h, err := readHeader(r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Members returns the voters in the newest configuration that this member has.
 func (n *Node) Members() []Member { return n.members(raft.Voter) }
 
-// Learners returns the members that get all entries and have no vote yet.
+// Learners returns the members that get all entries but have no vote yet.
 func (n *Node) Learners() []Member { return n.members(raft.Nonvoter) }
 
 func (n *Node) members(as raft.ServerSuffrage) []Member {
@@ -26,18 +26,18 @@ func (n *Node) members(as raft.ServerSuffrage) []Member {
 	return members
 }
 
-// LostItsLog reports whether another log answers in place of m's, as far as this member has tried.
-// The id is that of the other log.
+// LostItsLog reports whether another log answers in place of m's log, as far as this member has
+// tried. The returned id belongs to the other log.
 func (n *Node) LostItsLog(m Member) (log string, lost bool) { return n.known.otherLog(m) }
 
-// AddVoter adds m, or changes its address. Only the leader can. It fails with ErrNameTaken while a
-// member of this name with another log is there.
+// AddVoter adds m as a voter, or changes its address. Only the leader can do it. It fails with
+// ErrNameTaken while the cluster has a member of this name with another log.
 func (n *Node) AddVoter(ctx context.Context, m Member) error {
 	return n.add(ctx, m, func() raft.Future { return n.raft.AddVoter(m.serverID(), raft.ServerAddress(m.Addr), 0, 0) })
 }
 
-// AddLearner adds m without a vote, or changes a learner's address; errors are as those of AddVoter.
-// Once it has applied what the leader has, AddVoter gives it its vote.
+// AddLearner adds m without a vote, or changes a learner's address; it fails like AddVoter. After
+// the learner has applied all entries, AddVoter gives it a vote.
 func (n *Node) AddLearner(ctx context.Context, m Member) error {
 	return n.add(ctx, m, func() raft.Future {
 		return n.raft.AddNonvoter(m.serverID(), raft.ServerAddress(m.Addr), 0, 0)
@@ -59,7 +59,7 @@ func (n *Node) add(ctx context.Context, m Member, add func() raft.Future) error 
 	return nil
 }
 
-// Remove removes the member with this name, whichever log it has. Only the leader can.
+// Remove removes the member with this name, whichever log it has. Only the leader can do it.
 func (n *Node) Remove(ctx context.Context, name string) error {
 	for _, m := range slices.Concat(n.Members(), n.Learners()) {
 		if m.Name != name {
@@ -72,7 +72,7 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// behind stops this member if it has forgotten how far a peer has seen it come.
+// behind stops this member if it has forgotten something that a peer has seen it store.
 func (n *Node) behind(peer raft.ServerID, seen mark.Mark) error {
 	own := n.dir.promises.now()
 	if own.Covers(seen) {
@@ -84,7 +84,7 @@ func (n *Node) behind(peer raft.ServerID, seen mark.Mark) error {
 	return e
 }
 
-// beyond stops this member because the leader wants to replace entries that are committed.
+// beyond stops this member because the leader wants to replace committed entries.
 func (n *Node) beyond(first uint64) {
 	leader, _ := n.Leader()
 	n.refuse(&LogError{Dir: n.cfg.Dir, Kind: ErrDiverged, Text: fmt.Sprintf("entries up to %d are committed, and "+
@@ -92,8 +92,9 @@ func (n *Node) beyond(first uint64) {
 		n.Term(), first)})
 }
 
-// refuseLog stops this member, and reports it, if the leader sends another log than the one here.
-// Such a log is a snapshot older than the state, or has other entries under the same terms.
+// refuseLog stops this member, and returns true, if the leader sends a log that contradicts this
+// one. Such a log is a snapshot older than the state, or has different entries under the same
+// terms.
 func (n *Node) refuseLog(rpc raft.RPC) bool {
 	switch c := rpc.Command.(type) {
 	case *raft.InstallSnapshotRequest:
@@ -114,7 +115,7 @@ func (n *Node) refuseLog(rpc raft.RPC) bool {
 	return true
 }
 
-// refuse stops this member, and keeps it from starting with this log again.
+// refuse stops this member, and prevents later starts with this log.
 func (n *Node) refuse(e *LogError) {
 	if n.guard.dead.Load() {
 		return
@@ -126,7 +127,8 @@ func (n *Node) refuse(e *LogError) {
 	n.stop(e)
 }
 
-// otherTiming warns once of a member with other timeouts: its elections end leaders that are well.
+// otherTiming warns one time about a member with other timeouts, whose elections would end healthy
+// leaderships.
 func (n *Node) otherTiming(peer raft.ServerID, timing string) {
 	if was, _ := n.timings.Swap(peer, timing); was != timing {
 		n.log.Warn("another controller has other timeouts: set the same on all of them", "controller",

@@ -21,13 +21,13 @@ import (
 // Limits of a node.
 const (
 	snapshotsKept  = 2
-	commitInterval = 15 * time.Millisecond // an idle leader then tells followers what has been committed
-	trailingMin    = 64                    // entries kept behind a snapshot, for followers a little behind
-	trailingMax    = 10240                 // the same
-	trailingBytes  = 64 << 20              // and as many bytes at most, as far as the mean size tells
+	commitInterval = 15 * time.Millisecond // an idle leader tells followers within this time which entries are committed
+	trailingMin    = 64                    // entries kept before a snapshot, for followers a little behind
+	trailingMax    = 10240                 // the most such entries
+	trailingBytes  = 64 << 20              // the most bytes of such entries, estimated from the mean size
 	snapshotRetry  = time.Minute
 	never          = 365 * 24 * time.Hour
-	drainTimeout   = 2 * time.Second // for proposals in flight when the node stops
+	drainTimeout   = 2 * time.Second // time for pending proposals when the node stops
 )
 
 // Node is one member. All methods may be called from any goroutine.
@@ -40,32 +40,32 @@ type Node struct {
 	trans   serialTransport
 	known   *witness
 	trusted atomic.Bool // this member may vote
-	meeting sync.Map    // server IDs that probation connects to now
-	timings sync.Map    // other members' timeouts, by server ID, that have been warned of
+	meeting sync.Map    // server IDs that probation is connecting to
+	timings sync.Map    // server IDs of members with other timeouts that were warned about
 	machine *adapter
 	raft    *raft.Raft
 
 	proposals chan *proposal
-	inFlight  atomic.Pointer[batch] // what sendProposals waits for
-	verifies  chan chan error       // answers to calls of Verify, each with room for one
-	elected   chan bool             // from the library, in order
-	observed  chan raft.Observation // other members' leadership
+	inFlight  atomic.Pointer[batch] // the group that sendProposals waits for
+	verifies  chan chan error       // reply channels of pending Verify calls, each with room for one answer
+	elected   chan bool             // the library's notifications, in order
+	observed  chan raft.Observation // changes of other members' leadership
 	tasks     sync.WaitGroup
 
-	stopping chan struct{} // closed first: nothing new is taken
-	stopped  chan struct{} // closed when nothing more will happen
+	stopping chan struct{} // closed first: the node takes no new work
+	stopped  chan struct{} // closed once nothing more will happen
 	failed   chan error
 
 	mu         sync.Mutex
 	leadership *leadership   // nil unless this member leads
-	changed    chan struct{} // closed and replaced when leadership changes anywhere
+	changed    chan struct{} // closed and replaced at each change of leadership, anywhere
 	fatal      error
 	isStopping bool // stopping is closed
 	isStopped  bool // stopped is closed
 	started    bool // raft is set
 }
 
-// Open starts the member that cfg describes, with the state that its directory holds. Errors wrap
+// Open starts the member described by cfg, with the state in its directory. Errors wrap
 // ErrNotWritable, ErrNewer, ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
 func Open(cfg Config, m Machine) (*Node, error) {
 	cfg = cfg.withDefaults()
@@ -87,7 +87,7 @@ func Open(cfg Config, m Machine) (*Node, error) {
 	return n, nil
 }
 
-// newNode makes a node that does nothing yet.
+// newNode creates a node that does nothing yet.
 func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n := &Node{
 		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name), known: newWitness(),
@@ -113,7 +113,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	return n
 }
 
-// start starts the library and the goroutines around it.
+// start starts the library and the node's goroutines.
 func (n *Node) start() error {
 	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, n.stopped, newRaftLog(n.log))
 	if err := n.startRaft(n.trans); err != nil {
@@ -135,7 +135,7 @@ func (n *Node) start() error {
 	return nil
 }
 
-// markStarted publishes n.raft, unless the disk has failed already.
+// markStarted publishes n.raft unless the disk has failed already.
 func (n *Node) markStarted() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +143,7 @@ func (n *Node) markStarted() error {
 	return n.fatal
 }
 
-// startRaft opens the library's node on a goroutine of its own, which the guard may end.
+// startRaft creates the library's node on its own goroutine, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
 	log := newRaftLog(n.log)
 	snapshots, err := openSnapshots(n.cfg.Dir, n.dir.promises, log)
@@ -156,7 +156,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := fmt.Errorf("start raft: %w", ErrStopped) // if the guard ends this goroutine
+		err := fmt.Errorf("start raft: %w", ErrStopped) // returned if the guard ends this goroutine
 		defer func() {
 			if p := recover(); p != nil {
 				err = corrupt(filepath.Join(n.cfg.Dir, logFile), fmt.Errorf("%v", p))
@@ -174,7 +174,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 	return nil
 }
 
-// startError finds the reason behind the library's err.
+// startError finds the cause of the library's error.
 func (n *Node) startError(err error) error {
 	if fatal := n.fatalError(); fatal != nil {
 		return fatal
@@ -188,8 +188,8 @@ func (n *Node) startError(err error) error {
 	return corrupt(n.cfg.Dir, err)
 }
 
-// raftConfig translates the configuration. Snapshots are taken by takeSnapshots, which counts bytes
-// too.
+// raftConfig converts the configuration. takeSnapshots decides when to take snapshots, because it
+// also counts bytes.
 func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = n.Self().serverID()
@@ -208,8 +208,8 @@ func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	return c
 }
 
-// Bootstrap makes members the voters of a new cluster. Each of them is called with the same list.
-// It returns ErrBootstrapped where there is state already.
+// Bootstrap makes members the voters of a new cluster. Every member must be called with the same
+// list. It returns ErrBootstrapped if the member already has state.
 func (n *Node) Bootstrap(members []Member) error {
 	var c raft.Configuration
 	for _, m := range members {
@@ -225,8 +225,8 @@ func (n *Node) Bootstrap(members []Member) error {
 	return nil
 }
 
-// HasState reports whether this member belongs to a cluster: it has been bootstrapped, or a leader
-// has sent it entries.
+// HasState reports whether this member belongs to a cluster: it was bootstrapped, or has received
+// entries from a leader.
 func (n *Node) HasState() bool { return n.raft.LastIndex() > 0 }
 
 // Self returns this member.
@@ -234,23 +234,23 @@ func (n *Node) Self() Member {
 	return Member{Name: n.cfg.Name, Addr: string(n.stream.addr), Log: n.dir.promises.log}
 }
 
-// Leader returns the member that leads, as far as this one knows.
+// Leader returns the leader, to this member's knowledge.
 func (n *Node) Leader() (Member, bool) {
 	addr, id := n.raft.LeaderWithID()
 	return memberOf(id, addr), id != ""
 }
 
-// IsLeader reports whether this member believes that it leads. Only [Node.Verify] makes sure.
+// IsLeader reports whether this member believes to be the leader. Only [Node.Verify] makes sure.
 func (n *Node) IsLeader() bool { return n.raft.State() == raft.Leader }
 
-// Term returns the present term.
+// Term returns the current term.
 func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
 // Applied returns the index of the last entry that the machine has applied or restored.
 func (n *Node) Applied() uint64 { return n.machine.applied.Load() }
 
-// LastContact returns when this member last heard from a leader: now, if it leads itself, and zero
-// if never.
+// LastContact returns when this member last heard from a leader: the current time on a leader, and
+// zero if never.
 func (n *Node) LastContact() time.Time {
 	if n.IsLeader() {
 		return time.Now()
@@ -267,7 +267,8 @@ func (n *Node) Snapshot(ctx context.Context) error {
 	return nil
 }
 
-// snapshotFuture asks the library for a snapshot, after it has set how much of the log stays.
+// snapshotFuture requests a snapshot from the library, after setting how many entries stay in the
+// log.
 func (n *Node) snapshotFuture() raft.Future {
 	c := n.raft.ReloadableConfig()
 	c.TrailingLogs = trailing(n.machine.meanSize(), n.cfg.SnapshotEvery)
@@ -277,14 +278,14 @@ func (n *Node) snapshotFuture() raft.Future {
 	return n.raft.Snapshot()
 }
 
-// trailing is how many entries of mean size stay behind a snapshot.
+// trailing returns how many entries of mean size stay before a snapshot.
 func trailing(size int64, every int) uint64 {
 	fits := trailingBytes / max(size, 1)
 	return uint64(min(max(fits, trailingMin), trailingMax, max(int64(every), trailingMin)))
 }
 
-// takeSnapshots takes a snapshot whenever enough has been applied. If it cannot be written, it is
-// tried again later: a full disk does not stop the log before it must.
+// takeSnapshots takes a snapshot whenever enough entries were applied. If the snapshot cannot be
+// written, it tries again later, so that a full disk stops the log as late as possible.
 func (n *Node) takeSnapshots() {
 	retry := time.NewTimer(never)
 	defer retry.Stop()
@@ -304,7 +305,7 @@ func (n *Node) takeSnapshots() {
 	}
 }
 
-// wait waits for f. The library may never answer after the node has stopped, so that f gets its own
+// wait waits for f. The library may never answer after the node has stopped, so f gets its own
 // goroutine.
 func (n *Node) wait(ctx context.Context, f raft.Future) error {
 	answer, err := receive(ctx, n, answerOf(f))
@@ -314,14 +315,14 @@ func (n *Node) wait(ctx context.Context, f raft.Future) error {
 	return n.translate(answer)
 }
 
-// answerOf returns a channel on which the outcome of f comes.
+// answerOf returns a channel that delivers the result of f.
 func answerOf(f raft.Future) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	return done
 }
 
-// receive returns the next value of a channel. It fails when ctx ends or the node stops.
+// receive returns the next value from a channel. It fails when ctx ends or the node stops.
 func receive[T any](ctx context.Context, n *Node, from <-chan T) (T, error) {
 	var zero T
 	select {
@@ -334,7 +335,7 @@ func receive[T any](ctx context.Context, n *Node, from <-chan T) (T, error) {
 	}
 }
 
-// translate gives the library's errors their names here.
+// translate converts the library's errors into errors of this package.
 func (n *Node) translate(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
@@ -347,7 +348,8 @@ func (n *Node) translate(err error) error {
 	return err
 }
 
-// lossCause is why leadership was lost: this member's own disk, or else another member.
+// lossCause returns why leadership was lost: a failure of this member's disk, otherwise another
+// member.
 func (n *Node) lossCause() error {
 	if n.fatalError() != nil {
 		return n.stopError()
@@ -355,7 +357,7 @@ func (n *Node) lossCause() error {
 	return ErrLeadershipLost
 }
 
-// notLeader names the leader, unless that is this member as far as it knows.
+// notLeader names the leader unless it is this member, to its knowledge.
 func (n *Node) notLeader() error {
 	m, _ := n.Leader()
 	if m.Name == n.cfg.Name {
@@ -364,7 +366,7 @@ func (n *Node) notLeader() error {
 	return &NotLeaderError{Leader: m}
 }
 
-// fatalError returns what fail was called with.
+// fatalError returns the error that fail was called with.
 func (n *Node) fatalError() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -379,20 +381,20 @@ func (n *Node) stopError() error {
 	return ErrStopped
 }
 
-// Failed delivers one *[FatalError] when the log can no longer be written or read, or one *[LogError]
-// when it must no longer be used. The member has then stopped by itself, and the process should end
-// with the message; [Node.Shutdown] still releases the directory.
+// Failed delivers one *[FatalError] if the log cannot be written or read any more, or one
+// *[LogError] if it must not be used any more. The member has then stopped by itself, and the
+// process should exit with the message; [Node.Shutdown] still releases the directory.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// fail stops the node because of its disk. It runs on goroutines of the library, so it waits for
-// nothing.
+// fail stops the node because of its disk. It runs on goroutines of the library, so it must not
+// wait.
 func (n *Node) fail(op string, err error) {
 	if !errors.Is(err, errLogClosed) {
 		n.stop(&FatalError{Dir: n.cfg.Dir, Op: op, Err: err})
 	}
 }
 
-// stop stops the node because it cannot go on.
+// stop stops the node because it cannot continue.
 func (n *Node) stop(fatal error) {
 	n.mu.Lock()
 	if n.fatal != nil || n.isStopped {
@@ -405,21 +407,21 @@ func (n *Node) stop(fatal error) {
 	n.log.Error("consensus stops", "dir", n.cfg.Dir, "error", fatal)
 	n.failed <- fatal
 	n.markStopped()
-	go n.halt() // from another goroutine: the library may hold its locks in this one
+	go n.halt() // on another goroutine, because the library may hold its locks on this one
 }
 
-// halt silences a node that has failed. Before it was started there is nothing to silence.
+// halt silences a failed node. A node that has not started yet is silent already.
 func (n *Node) halt() {
 	n.mu.Lock()
 	started := n.started
 	n.mu.Unlock()
-	_ = n.stream.Close() // no caller is left to tell
+	_ = n.stream.Close() // no caller could use the error
 	if started {
 		n.raft.Shutdown()
 	}
 }
 
-// markStopping closes stopping and reports whether it was this call that did.
+// markStopping closes stopping and returns whether this call closed it.
 func (n *Node) markStopping() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -445,8 +447,8 @@ func (n *Node) markStopped() {
 	}
 }
 
-// Shutdown stops the node: it finishes what was proposed, hands leadership on, and releases address
-// and directory. Later calls do nothing.
+// Shutdown stops the node: it finishes pending proposals, hands over leadership, and releases
+// address and directory. Later calls do nothing.
 func (n *Node) Shutdown() error {
 	if !n.markStopping() {
 		return nil
@@ -460,8 +462,8 @@ func (n *Node) Shutdown() error {
 	return n.release()
 }
 
-// Abort stops the node at once, as a crash would: nothing is finished, nothing more is written to
-// the log. For tests.
+// Abort stops the node like a crash: nothing is finished, and nothing more is written to the log.
+// For tests.
 func (n *Node) Abort() error {
 	n.guard.killAndWait()
 	if !n.markStopping() {
@@ -470,12 +472,12 @@ func (n *Node) Abort() error {
 	return n.release()
 }
 
-// release ends every goroutine and gives address and directory back. If a write does not return,
-// its goroutine cannot end, and the directory stays locked until the process ends.
+// release ends every goroutine, and releases address and directory. If a disk write hangs, its
+// goroutine cannot end, and the directory stays locked until the process exits.
 func (n *Node) release() error {
 	n.markStopped()
 	future := n.raft.Shutdown()
-	_ = n.stream.Close() // no caller is left to tell
+	_ = n.stream.Close() // no caller could use the error
 	if errors.Is(n.fatalError(), errStalled) {
 		return fmt.Errorf("%s stays locked: %w", n.cfg.Dir, errStalled)
 	}

@@ -7,18 +7,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A member that cannot prove that its log is whole gives no vote and asks for none. That ends when
-// every other voter has told it how far it had come, or probationMax after its start. Its proof is
-// the record outside its directory, which a machine that was booted has lost. The others know what
-// it acknowledged to them; a voter that is down for longer than probationMax does not hold the
-// cluster up.
+// A member that cannot prove that its log is complete does not vote and does not stand for
+// election. This probation ends when every other voter has told the member how far it had come, or
+// probationMax after the start. The proof is the record outside of the member's directory, which a
+// reboot of the machine erases. The other voters know what the member acknowledged to them; a voter
+// that is down for long cannot hold up the cluster, because of probationMax.
 const (
 	probationMax   = 10 * time.Second
 	probationRetry = 50 * time.Millisecond
-	probationDial  = time.Second // for one try, which the end of the node waits for
+	probationDial  = time.Second // for one try; stopping the node waits for it
 )
 
-// onProbation reports whether this member neither votes nor stands for election.
+// onProbation reports whether this member is not allowed to vote or stand for election.
 func (n *Node) onProbation() bool { return !n.trusted.Load() }
 
 // endProbation waits until this member may vote.
@@ -49,7 +49,7 @@ func (n *Node) endProbation() {
 	}
 }
 
-// unmet returns the other voters that this member has not met since its start.
+// unmet returns the other voters that have not told this member its progress since its start.
 func (n *Node) unmet() []Member {
 	var unmet []Member
 	for _, m := range n.Members() {
@@ -60,7 +60,7 @@ func (n *Node) unmet() []Member {
 	return unmet
 }
 
-// meet connects to m once. A call that is on its way to m already goes on alone.
+// meet connects to m one time. A pending call to m continues on its own.
 func (n *Node) meet(m Member) {
 	if _, busy := n.meeting.LoadOrStore(m.serverID(), true); busy {
 		return
@@ -68,12 +68,13 @@ func (n *Node) meet(m Member) {
 	defer n.meeting.Delete(m.serverID())
 	c, err := n.stream.Dial(n.trans.at(m.serverID(), raft.ServerAddress(m.Addr)), probationDial)
 	if err != nil {
-		return // the next try, or the end of probation
+		return // the next try, or the end of probation, covers the failure
 	}
 	c.Close()
 }
 
-// refuseVotes answers a request for a vote of a member on probation, and reports whether it was one.
+// refuseVotes refuses vote requests while this member is on probation; it returns true if it
+// answered a request.
 func refuseVotes(rpc raft.RPC) bool {
 	switch rpc.Command.(type) {
 	case *raft.RequestVoteRequest:

@@ -15,31 +15,31 @@ import (
 	"github.com/rota-hpc/rota/consensus/mark"
 )
 
-// promises are what this member must not forget, because others count on it. A copy is kept in a
-// file outside the member's directory. A copy of the directory that is put back does not bring that
-// file back too.
+// promises are facts that this member must not forget, because other members rely on them. A copy
+// is kept in a file outside of the member's directory. Restoring a backup of the directory does not
+// restore this file, so the difference becomes visible.
 type promises struct {
-	log string // id
-	// recorded says that the copy is of this log, and that the log has all of it: nothing was forgotten
-	// since. It is set at the start.
+	log string // id of the log
+	// recorded says that the copy belongs to this log, and that the log includes all of it: nothing
+	// was forgotten. It is set at the start.
 	recorded bool
 
 	mu        sync.Mutex
 	made      mark.Mark
-	committed uint64   // an entry that was committed; later ones may have been too
-	record    *os.File // nil: none is kept
+	committed uint64   // a committed entry; later entries may be committed too
+	record    *os.File // nil: no copy is kept
 }
 
 // The library's and our keys in the log file.
 var (
 	termKey = []byte("CurrentTerm")
 	voteKey = []byte("LastVoteTerm")
-	// cutKey has the end of the log before the newest leader replaced its last entries. They were
-	// not committed, so a member that dropped them has forgotten nothing.
+	// cutKey stores the end of the log before the newest leader replaced its last entries. Those
+	// entries were uncommitted, so a member that dropped them has forgotten nothing.
 	cutKey = []byte("RotaCut")
 )
 
-// readPromises finds out what the log and the snapshots in dir show.
+// readPromises collects the promises that the log and the snapshots in dir prove.
 func readPromises(dir string, log *raftboltdb.BoltStore) (*promises, error) {
 	p := &promises{}
 	var err error
@@ -63,7 +63,7 @@ func readPromises(dir string, log *raftboltdb.BoltStore) (*promises, error) {
 		err = log.GetLog(last, &l)
 		p.entry(l.Term, l.Index)
 	}
-	if metas, e := readMetas(filepath.Join(dir, snapshotsDir)); e == nil { // the library judges damaged ones
+	if metas, e := readMetas(filepath.Join(dir, snapshotsDir)); e == nil { // the library checks damaged snapshots
 		for _, m := range metas {
 			p.entry(m.Term, m.Index)
 			p.committed = max(p.committed, m.Index)
@@ -79,10 +79,10 @@ func (p *promises) now() mark.Mark {
 	return p.made
 }
 
-// entry notes that the log has had this entry.
+// entry records that the log has stored this entry.
 func (p *promises) entry(term, index uint64) { p.raise(mark.Mark{LastTerm: term, Last: index}) }
 
-// raise notes what is on disk now. It returns before anything is answered that counts on it.
+// raise records what is on disk now. It returns before any answer that relies on it is sent.
 func (p *promises) raise(m mark.Mark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,28 +92,28 @@ func (p *promises) raise(m mark.Mark) {
 	}
 }
 
-// commit notes that an entry is known to be committed. It is saved with the next promise.
+// commit records that an entry is known to be committed. The file is written with the next promise.
 func (p *promises) commit(index uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.committed = max(p.committed, index)
 }
 
-// lastCommit returns the last entry that is known to be committed.
+// lastCommit returns the last entry known to be committed.
 func (p *promises) lastCommit() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.committed
 }
 
-// cutValue is what cutKey gets before entries are replaced.
+// cutValue returns the value of cutKey to store before entries are replaced.
 func (p *promises) cutValue() []byte {
 	m := p.now()
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, m.LastTerm), m.Last)
 }
 
-// openRecord opens the copy of the promises and compares. It returns what the log has forgotten, nil
-// if nothing.
+// openRecord opens the copy of the promises and compares it with the log. It returns what the log
+// has forgotten, or nil.
 func (p *promises) openRecord(path string) (forgotten *mark.Mark, err error) {
 	p.record, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *promises) openRecord(path string) (forgotten *mark.Mark, err error) {
 	return nil, nil
 }
 
-// load reads the record, if it is of this log.
+// load reads the record if it belongs to this log.
 func (p *promises) load() (m mark.Mark, committed uint64, ok bool) {
 	b := make([]byte, mark.RecordSize)
 	if _, err := p.record.ReadAt(b, 0); err != nil {
@@ -142,8 +142,8 @@ func (p *promises) load() (m mark.Mark, committed uint64, ok bool) {
 	return mark.Read(b, p.log)
 }
 
-// save writes the record, and removes one that it cannot write: an old one is no proof. It is called
-// with mu held.
+// save writes the record, and removes the file if it cannot write, because an outdated record is no
+// proof. The caller holds mu.
 func (p *promises) save() {
 	if p.record == nil {
 		return
@@ -155,7 +155,7 @@ func (p *promises) save() {
 	}
 }
 
-// close saves what is known and closes the record.
+// close saves the promises and closes the record.
 func (p *promises) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,19 +166,19 @@ func (p *promises) close() error {
 	return p.record.Close()
 }
 
-// A directory whose log must not be used any more has this file, which says why.
+// This file marks a directory whose log must not be used any more, and says why.
 const refusedFile = "refused"
 
-// refusal is what it says.
+// refusal is the content of that file.
 type refusal struct {
 	Kind string `json:"kind"` // "rolled-back" or "diverged"
 	Text string `json:"text"`
 }
 
-// refusalKinds are the errors behind the kinds.
+// refusalKinds maps the kinds to their errors.
 var refusalKinds = map[string]error{"rolled-back": ErrRolledBack, "diverged": ErrDiverged}
 
-// checkRefused returns the error that the log in dir was given up for.
+// checkRefused returns the error for which the log in dir was given up, or nil.
 func checkRefused(dir string) error {
 	path := filepath.Join(dir, refusedFile)
 	b, err := os.ReadFile(path)
@@ -195,7 +195,7 @@ func checkRefused(dir string) error {
 	return corrupt(path, fmt.Errorf("it does not say why the log is refused: %q %w", b, err))
 }
 
-// markRefused has later starts of the member fail with e too.
+// markRefused makes later starts of the member fail with e too.
 func markRefused(e *LogError) error {
 	for kind, err := range refusalKinds {
 		if errors.Is(e.Kind, err) {

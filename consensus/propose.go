@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// How long a group gathers. Proposals that arrive while an entry is on its way go together in the next. A
-// lone caller waits for one fsync, and many callers share it.
+// How long a group collects proposals. Proposals that arrive while an entry is in flight go
+// together into the next entry. So a lone caller waits for one fsync, and many callers share one.
 const (
 	groupYields = 2
 	groupWait   = time.Millisecond
@@ -27,8 +27,8 @@ const (
 	answered
 )
 
-// proposal is one call of Propose. The goroutine that moves state away from waiting decides what
-// becomes of it.
+// proposal is one call of Propose. The goroutine that changes state from waiting decides the
+// proposal's fate.
 type proposal struct {
 	data   []byte
 	state  atomic.Int32
@@ -38,7 +38,7 @@ type proposal struct {
 	err    error
 }
 
-// finish answers a proposal that went out, unless it has been answered.
+// finish answers a proposal that was sent, unless it has been answered.
 func (p *proposal) finish(result any, index uint64, err error) {
 	if p.state.CompareAndSwap(sent, answered) {
 		p.result, p.index, p.err = result, index, err
@@ -46,27 +46,27 @@ func (p *proposal) finish(result any, index uint64, err error) {
 	}
 }
 
-// batch is a group on its way in an entry.
+// batch is a group whose entry is in flight.
 type batch struct {
-	data  []byte // the entry
+	data  []byte // bytes of the entry
 	group []*proposal
 
-	waiting atomic.Int64 // proposals that waited for the next entry when the first of the group was answered
+	waiting atomic.Int64 // proposals that waited for the next entry when the first proposal of this group was answered
 }
 
-// answer answers proposals of the group, from the given index on. They have been applied, so that
-// they need not wait for those behind them.
+// answer answers proposals of the group, from the given index on. They have been applied, so they
+// need not wait for later ones.
 func (f *batch) answer(from int, results []any, index uint64) {
 	for i, r := range results {
 		f.group[from+i].finish(r, index, nil)
 	}
 }
 
-// Propose appends data to the log and returns what the machine's Apply made of it and the index of
-// its entry. The bytes must not be changed meanwhile, and never after an error: the log may have
-// them still. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may
-// not take effect), ErrTooLarge, ErrStopped. If ctx ended before data went out, the error is its
-// cause.
+// Propose appends data to the log, and returns the result of the machine's Apply and the index of
+// the entry. The caller must not change the bytes during the call, and never after an error,
+// because the log may still hold them. Errors: *[NotLeaderError] (nothing was proposed),
+// *[UncertainError] (it may take effect or not), ErrTooLarge, ErrStopped. If ctx ends before data
+// was sent, the error is the cause of ctx.
 func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 	if len(data) > entry.ProposalMax {
 		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), entry.ProposalMax)
@@ -87,7 +87,7 @@ func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 	return n.await(ctx, p)
 }
 
-// refusal returns the error for a proposal to a member that does not lead.
+// refusal returns the error for a proposal to a member that is not the leader.
 func (n *Node) refusal() error {
 	select {
 	case <-n.stopped:
@@ -114,16 +114,16 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 		return nil, 0, cause
 	}
 	select {
-	case <-p.done: // it was decided in the same moment
+	case <-p.done: // the answer came at the same moment
 		return p.result, p.index, p.err
 	default:
 		return nil, 0, &UncertainError{Cause: cause}
 	}
 }
 
-// sendProposals gathers waiting proposals into entries, one on its way at a time.
+// sendProposals packs waiting proposals into entries, with one entry in flight at a time.
 func (n *Node) sendProposals() {
-	callers := 0 // when the first of the last entry was answered: its own and those that were waiting by then
+	callers := 0 // callers of the last entry and proposals that waited when its first proposal was answered
 	var entries entry.Packer
 	for {
 		select {
@@ -140,9 +140,9 @@ func (n *Node) sendProposals() {
 	}
 }
 
-// collectGroup claims first and all other waiting proposals, within the limits. Callers that have
-// just been answered often propose again at once. A group of fewer than enough waits a moment for
-// them, since otherwise entries of one or two proposals would alternate with entries of many.
+// collectGroup claims first and all other waiting proposals, within the limits. Callers often
+// propose again right after an answer. A group with fewer than enough proposals waits a moment for
+// them; otherwise entries of one or two proposals would alternate with entries of many.
 func (n *Node) collectGroup(first *proposal, enough int) []*proposal {
 	var group []*proposal
 	var late <-chan time.Time
@@ -165,7 +165,7 @@ func (n *Node) collectGroup(first *proposal, enough int) []*proposal {
 	return group
 }
 
-// nextProposal waits for a proposal until late, and returns nil then.
+// nextProposal waits for a proposal until late, then returns nil.
 func (n *Node) nextProposal(late <-chan time.Time) *proposal {
 	select {
 	case p := <-n.proposals:
@@ -176,8 +176,8 @@ func (n *Node) nextProposal(late <-chan time.Time) *proposal {
 	return nil
 }
 
-// waitingProposal returns a proposal that waits, or nil. Before it returns nil, it lets other
-// goroutines run a few times: callers that have just been answered may be about to propose again.
+// waitingProposal returns a waiting proposal, or nil. Before it returns nil, it yields to other
+// goroutines a few times, because callers with a fresh answer may be about to propose again.
 func (n *Node) waitingProposal() *proposal {
 	for yields := 0; ; yields++ {
 		select {
@@ -192,7 +192,7 @@ func (n *Node) waitingProposal() *proposal {
 	}
 }
 
-// contents returns the proposals' bytes.
+// contents returns the bytes of the proposals.
 func contents(group []*proposal) [][]byte {
 	data := make([][]byte, len(group))
 	for i, p := range group {
@@ -201,7 +201,7 @@ func contents(group []*proposal) [][]byte {
 	return data
 }
 
-// complete waits for an entry and answers the proposals of the group that are not answered yet.
+// complete waits for an entry, and answers the proposals of the group that have no answer yet.
 func (n *Node) complete(f *batch, future raft.ApplyFuture) {
 	err := n.waitApplied(future)
 	n.inFlight.Store(nil)
@@ -214,8 +214,7 @@ func (n *Node) complete(f *batch, future raft.ApplyFuture) {
 	}
 }
 
-// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for
-// it.
+// inFlightBatch returns the group of entry l if this node proposed it and still waits for it.
 func (n *Node) inFlightBatch(l *raft.Log) *batch {
 	f := n.inFlight.Load()
 	if f == nil || len(l.Data) != len(f.data) || &l.Data[0] != &f.data[0] {
@@ -225,24 +224,24 @@ func (n *Node) inFlightBatch(l *raft.Log) *batch {
 	return f
 }
 
-// waitApplied waits for an entry. If the node stops meanwhile, the outcome is unknown.
+// waitApplied waits for an entry. If the node stops meanwhile, the result is unknown.
 func (n *Node) waitApplied(future raft.ApplyFuture) error {
 	done := answerOf(future)
 	err, stopped := receive(context.Background(), n, done)
 	if stopped != nil {
 		select {
-		case err = <-done: // it came in the same moment
+		case err = <-done: // the answer came at the same moment
 		default:
 			err = raft.ErrRaftShutdown
 		}
 	}
-	if errors.Is(err, raft.ErrRaftShutdown) { // it says nothing about the entry
+	if errors.Is(err, raft.ErrRaftShutdown) { // this error says nothing about the entry
 		return &UncertainError{Cause: n.stopError()}
 	}
 	return n.translate(err)
 }
 
-// drain waits, for drainTimeout at most, until no proposal is waiting or in flight. A barrier comes
+// drain waits until no proposal is waiting or in flight, at most drainTimeout. A barrier comes
 // after all of them.
 func (n *Node) drain() {
 	if !n.IsLeader() {
@@ -260,8 +259,8 @@ func (n *Node) drain() {
 	}
 }
 
-// Barrier waits until every entry before it has been applied here and returns the index of the last
-// one. Only the leader can.
+// Barrier waits until every earlier entry has been applied here, and returns the index of the last
+// one. Only the leader can call it.
 func (n *Node) Barrier(ctx context.Context) (uint64, error) {
 	future := make(chan raft.Future, 1)
 	go func() { future <- n.raft.Barrier(0) }()
@@ -275,7 +274,7 @@ func (n *Node) Barrier(ctx context.Context) (uint64, error) {
 	return n.Applied(), nil
 }
 
-// pause waits for d and reports whether ctx is still alive.
+// pause waits for d, and returns whether ctx is still valid.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

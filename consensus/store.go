@@ -22,26 +22,26 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Files of a directory.
+// Names of files in a directory.
 const (
 	versionFile  = "version"
 	lockFile     = "lock"
 	logFile      = "log.bolt"
-	snapshotsDir = "snapshots" // the library's name
+	snapshotsDir = "snapshots" // the library requires this name
 )
 
-// directory is a node's place on disk, held by one process at a time.
+// directory is the directory of a node, used by one process at a time.
 type directory struct {
 	path     string
 	lock     *os.File
 	log      *raftboltdb.BoltStore
-	fresh    bool // the log was made now
+	fresh    bool // the log was created by this process
 	promises *promises
 }
 
-// openDirectory takes dir for this process and opens the log in it.
+// openDirectory locks dir for this process and opens its log.
 //
-// The record, if it is not "", is a file outside dir that keeps what the log has promised.
+// record, if set, is a file outside of dir that stores what the log has promised.
 func openDirectory(dir, record string) (*directory, error) {
 	if err := makeWritable(dir); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func openDirectory(dir, record string) (*directory, error) {
 	return d, nil
 }
 
-// open does what needs the lock.
+// open does the part that needs the lock.
 func (d *directory) open(record string) error {
 	if err := checkVersion(d.path); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (d *directory) open(record string) error {
 	return d.checkRecord(record)
 }
 
-// claim makes the log that of a member, and refuses a log of another one: a copy of a controller's
-// disk. Two members with one log would answer for each other's votes and entries.
+// claim assigns the log to a member, and refuses a log of another member: a copy of another
+// controller's disk. Two members with one log would answer for each other's votes and entries.
 func (d *directory) claim(name string) error {
 	owner := name
 	err := sound(filepath.Join(d.path, logFile), func() error {
@@ -104,7 +104,7 @@ func (d *directory) claim(name string) error {
 	return err
 }
 
-// readPromises finds out which log this is, and what it has promised.
+// readPromises reads the log's id and its promises.
 func (d *directory) readPromises() error {
 	id, fresh, err := logID(d.log)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *directory) readPromises() error {
 	return err
 }
 
-// checkRecord refuses a log that has forgotten some of its promises.
+// checkRecord refuses a log that has forgotten promises.
 func (d *directory) checkRecord(record string) error {
 	if record == "" {
 		return nil
@@ -135,7 +135,7 @@ func (d *directory) checkRecord(record string) error {
 	return errors.Join(e, markRefused(e))
 }
 
-// sound calls read, and turns what damaged pages of the log at path do into an error.
+// sound calls read, and converts faults caused by damaged pages of the log at path into an error.
 func sound(path string, read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -149,7 +149,7 @@ func sound(path string, read func() error) (err error) {
 	return nil
 }
 
-// close gives the directory back.
+// close releases the directory.
 func (d *directory) close() error {
 	var errs []error
 	if d.promises != nil {
@@ -161,7 +161,7 @@ func (d *directory) close() error {
 	return errors.Join(append(errs, d.lock.Close())...)
 }
 
-// makeWritable makes dir and tries whether files can be made in it.
+// makeWritable creates dir and tests whether files can be created in it.
 func makeWritable(dir string) error {
 	if err := makeDir(dir); err != nil {
 		return notWritable(dir, err)
@@ -173,8 +173,8 @@ func makeWritable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// makeDir makes dir and its missing parents, and makes the new names durable. A synced file in a
-// directory without a durable name would be lost with it.
+// makeDir creates dir and its missing parents, and makes the new names durable. Otherwise a synced
+// file could be lost together with its directory.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -189,17 +189,17 @@ func makeDir(dir string) error {
 	return durable.SyncDir(above)
 }
 
-// notWritable explains err.
+// notWritable explains an error.
 func notWritable(dir string, err error) error {
 	return fmt.Errorf("state directory %s: %w: %w (make it writable for this user, or name another with --data-dir)",
 		dir, ErrNotWritable, err)
 }
 
-// lockWait is how long another process may hold a directory. The lock of a killed daemon ends only
-// when the kernel has taken its memory back.
+// lockWait is how long to wait for another process that holds a directory. The lock of a killed
+// daemon is released only after the kernel has freed its memory.
 const lockWait = 2 * time.Second
 
-// lockDirectory keeps other processes out of dir until the file is closed or the process ends.
+// lockDirectory keeps other processes out of dir until the file is closed or this process ends.
 func lockDirectory(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -220,7 +220,7 @@ func lockDirectory(dir string) (*os.File, error) {
 	}
 }
 
-// removeUnfinished removes snapshots that a crash cut short. The library leaves them.
+// removeUnfinished removes incomplete snapshots, which a crash leaves and the library keeps.
 func removeUnfinished(dir string) error {
 	unfinished, err := filepath.Glob(filepath.Join(dir, snapshotsDir, "*.tmp"))
 	for _, path := range unfinished {
@@ -229,13 +229,14 @@ func removeUnfinished(dir string) error {
 	return err
 }
 
-// boltOptions are the log's. The free list is rebuilt at open instead of written at every commit.
+// boltOptions are the options of the log's database. The free list is rebuilt at each start instead
+// of being written at each commit.
 func boltOptions() *bbolt.Options {
 	return &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }
 
-// createLog makes an empty log under another name and renames it, so that a crash never leaves half
-// of one.
+// createLog creates an empty log under another name and renames it, so that a crash never leaves
+// half a log.
 func createLog(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -260,8 +261,8 @@ func createLog(path string) error {
 // openLog opens the log at path for reading and writing.
 func openLog(path string) (*raftboltdb.BoltStore, error) { return openBolt(path, boltOptions()) }
 
-// openBolt opens a log. Damage that checkLog cannot see shows as a panic or as a fault in mapped
-// memory.
+// openBolt opens the database of a log. Damage that checkLog cannot see shows as a panic or as a
+// fault in mapped memory.
 func openBolt(path string, options *bbolt.Options) (store *raftboltdb.BoltStore, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -276,14 +277,14 @@ func openBolt(path string, options *bbolt.Options) (store *raftboltdb.BoltStore,
 	return store, nil
 }
 
-// corrupt says what to do about a damaged file.
+// corrupt explains how to recover from a damaged file.
 func corrupt(path string, err error) error {
 	return fmt.Errorf("%s: %w: %w (with other members alive, move the directory away, remove this member and add "+
 		"it again; else restore a copy)", path, ErrCorrupt, err)
 }
 
-// snapshots are the library's, with the names that it leaves to chance made durable: once a snapshot
-// is there the log is shortened.
+// snapshots is the library's snapshot store with durable names, because the log is shortened once a
+// snapshot exists.
 type snapshots struct {
 	raft.SnapshotStore
 	dir      string
@@ -309,14 +310,14 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 	return &snapshotSink{sink, filepath.Join(s.dir, sink.ID()), func() { s.promises.entry(term, index) }}, nil
 }
 
-// snapshotSink is a snapshot being written, which will be the directory dir.
+// snapshotSink is a snapshot being written; dir is its final directory.
 type snapshotSink struct {
 	raft.SnapshotSink
 	dir  string
 	done func()
 }
 
-// Close implements io.Closer: the snapshot is whole, and on disk when this returns.
+// Close implements io.Closer: when it returns, the snapshot is complete and on disk.
 func (s *snapshotSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
@@ -328,40 +329,39 @@ func (s *snapshotSink) Close() error {
 	return nil
 }
 
-// guard checks every access to the log. The library panics after some failures of the disk, and
-// tries again for ever after others. The guard reports the first failure and ends the library's
-// goroutine that met it, so nothing is decided on a log that may be damaged. It also reports a
-// write that does not return. A leader that waits for its disk goes on telling the others that it
-// leads, and the cluster would stand still.
+// guard checks every access to the log. After some disk failures the library panics, and after
+// others it retries for ever. The guard reports the first failure, and ends the goroutine that met
+// it, so that nothing is decided on a possibly damaged log. It also reports a write that hangs. A
+// leader that waits for its disk still sends heartbeats, so the cluster would stand still.
 type guard struct {
 	store    *raftboltdb.BoltStore
-	promises *promises                  // what the log has promised
+	promises *promises                  // promises of the log
 	applied  func() uint64              // last entry that the machine has, which is committed
-	beyond   func(first uint64)         // called if the leader wants to replace committed entries, from first on
-	differs  func(*raft.Log)            // called with an entry that does not belong behind the log
-	chain    entry.Chain                // of the last entry
-	fail     func(op string, err error) // called once, by the first that fails
-	stall    time.Duration              // how long a write may take
+	beyond   func(first uint64)         // called if the leader wants to replace committed entries, starting with first
+	differs  func(*raft.Log)            // called with an entry that does not continue the log
+	chain    entry.Chain                // chain up to the last entry
+	fail     func(op string, err error) // called once, with the first failure
+	stall    time.Duration              // time limit of a write
 
-	mu   sync.Mutex // held by a write
+	mu   sync.Mutex // held during a write
 	dead atomic.Bool
 }
 
-// errStalled is why a node fails whose disk does not answer.
+// errStalled is the failure of a node whose disk does not respond.
 var errStalled = errors.New("the disk does not answer")
 
-// kill makes every later access end its goroutine, as if the process had ended. A write in progress
-// goes on.
+// kill makes every later access end its goroutine, as if the process had exited. A write in
+// progress continues.
 func (g *guard) kill() { g.dead.Store(true) }
 
-// killAndWait kills, and waits for the write in progress.
+// killAndWait kills the guard and waits for a write in progress.
 func (g *guard) killAndWait() {
 	g.kill()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 }
 
-// write runs f unless the guard is dead; an error kills it.
+// write runs f unless the guard is dead; an error kills the guard.
 func (g *guard) write(op string, f func() error) {
 	defer time.AfterFunc(g.stall, func() {
 		g.fail(op, fmt.Errorf("%w: a write takes more than %v", errStalled, g.stall))
@@ -372,7 +372,7 @@ func (g *guard) write(op string, f func() error) {
 	}
 }
 
-// writeLocked is the part of write under the lock.
+// writeLocked is the part of write that holds the lock.
 func (g *guard) writeLocked(f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -386,10 +386,10 @@ func (g *guard) writeLocked(f func() error) error {
 	return err
 }
 
-// errLogClosed ends a goroutine that comes after the first failure.
+// errLogClosed ends goroutines that access the log after the first failure.
 var errLogClosed = errors.New("log is closed")
 
-// read ends the goroutine after an error, except where nothing was found.
+// read ends the goroutine after an error, except for a missing entry or key.
 func (g *guard) read(op string, err error) error {
 	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, raftboltdb.ErrKeyNotFound) {
 		return err
@@ -400,13 +400,13 @@ func (g *guard) read(op string, err error) error {
 	return err
 }
 
-// FirstIndex returns the first entry that is kept, 0 if there is none.
+// FirstIndex returns the first stored entry, or 0.
 func (g *guard) FirstIndex() (uint64, error) {
 	i, err := g.store.FirstIndex()
 	return i, g.read("read the log", err)
 }
 
-// LastIndex returns the last entry, 0 if there is none.
+// LastIndex returns the last entry, or 0.
 func (g *guard) LastIndex() (uint64, error) {
 	i, err := g.store.LastIndex()
 	return i, g.read("read the log", err)
@@ -420,7 +420,7 @@ func (g *guard) GetLog(index uint64, log *raft.Log) error {
 // StoreLog writes one entry.
 func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs writes entries, and returns when they are on disk.
+// StoreLogs writes entries; they are on disk when it returns.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
 	g.link(logs)
 	g.write("write the log", func() error { return g.store.StoreLogs(logs) })
@@ -431,7 +431,7 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// DeleteRange drops entries that a snapshot has, or that another leader has written otherwise.
+// DeleteRange removes entries that a snapshot includes, or that another leader replaces.
 func (g *guard) DeleteRange(first, last uint64) error {
 	end, _ := g.LastIndex()
 	if last >= end {
@@ -444,8 +444,8 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	return nil
 }
 
-// replace prepares for the end of the log to be replaced from first on, as the leader asks. No
-// leader asks for that with entries that were committed, unless logs of others have lost them.
+// replace prepares the replacement of the log's end, from first on, as requested by the leader. No
+// leader requests that for committed entries, unless other members have lost them.
 func (g *guard) replace(first uint64) {
 	if first <= max(g.applied(), g.promises.lastCommit()) {
 		g.beyond(first)
@@ -474,7 +474,7 @@ func (g *guard) SetUint64(key []byte, value uint64) error {
 	return nil
 }
 
-// Get implements raft.StableStore: the vote. The library compares the error for a missing key by
+// Get implements raft.StableStore: the vote. The library recognises the error for a missing key by
 // its text.
 func (g *guard) Get(key []byte) ([]byte, error) {
 	v, err := g.store.Get(key)

@@ -20,30 +20,30 @@ import (
 // Limits of the connections between members.
 const (
 	connsPerPeer = 3
-	rpcTimeout   = 10 * time.Second // a group of many megabytes on a slow link still fits
+	rpcTimeout   = 10 * time.Second // even a large group on a slow link fits
 )
 
-// serialTransport sends heartbeats down the path of every other request. The library's shortcut
-// handles them on another goroutine than the owner of the log. Two of them at once can make logs
-// diverge (hashicorp/raft#695).
+// serialTransport sends heartbeats in the same way as all other requests. The library's shortcut
+// handles heartbeats on another goroutine than the owner of the log. Two goroutines at once can
+// make logs diverge (hashicorp/raft#695).
 //
-// It dials members by name, at the address where they are now: the library dials an address.
+// It dials members by name at their current address, while the library dials a fixed address.
 //
-// It reports that a follower cannot be reached only when that follower answers heartbeats again, see
+// It reports a follower as unreachable only after that follower answers heartbeats again, see
 // [confirmations.untilAnswered].
 //
-// Messages of members show how far they have come; known keeps that.
+// Messages of members show how far they have come; known records that.
 type serialTransport struct {
 	*raft.NetworkTransport
 	find      func(name string) (string, bool)
 	followers *confirmations
 	known     *witness
-	requests  chan raft.RPC // what peers ask, after take has seen it
-	silent    func() bool   // this member neither votes nor stands for election
+	requests  chan raft.RPC // requests of peers after take has handled them
+	silent    func() bool   // this member is not allowed to vote or stand for election
 	stopped   <-chan struct{}
 }
 
-// at is the target that dialling a member by name takes: NAME/ADDR.
+// at returns the target for dialling a member by name: NAME/ADDR.
 func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	if t.find != nil {
 		if now, ok := t.find(memberOf(id, addr).Name); ok {
@@ -70,7 +70,7 @@ func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress
 	return err
 }
 
-// isHeartbeat reports whether a request is one of the library's heartbeats: those name no entry.
+// isHeartbeat reports whether a request is a heartbeat of the library: heartbeats name no entry.
 func isHeartbeat(args *raft.AppendEntriesRequest) bool {
 	return len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
 }
@@ -122,25 +122,25 @@ func (t serialTransport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, a
 	return t.NetworkTransport.TimeoutNow(id, t.at(id, addr), args, resp)
 }
 
-// SetHeartbeatHandler leaves the shortcut unused.
+// SetHeartbeatHandler does nothing, so that the shortcut stays unused.
 func (serialTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // Consumer implements raft.Transport.
 func (t serialTransport) Consumer() <-chan raft.RPC { return t.requests }
 
-// take passes on what peers ask. It takes down what that shows of them, and answers requests that the
-// library must not see.
+// take handles requests of peers. It records what they reveal about the peer, and answers requests
+// that the library must not see.
 func (t serialTransport) take(rpc raft.RPC) (passed bool) {
 	switch c := rpc.Command.(type) {
 	case *raft.AppendEntriesRequest:
 		t.known.noteAppend(raft.ServerID(c.ID), c)
-	case *raft.RequestVoteRequest: // its vote for itself may be on its way to its disk
+	case *raft.RequestVoteRequest: // the candidate's vote for itself may not be on its disk yet
 		t.known.note(raft.ServerID(c.ID), mark.Mark{Term: c.Term, LastTerm: c.LastLogTerm, Last: c.LastLogIndex})
 	}
 	return !t.silent() || !refuseVotes(rpc)
 }
 
-// newTransport makes the transport over s.
+// newTransport creates the transport over s.
 func newTransport(s *stream, known *witness, find func(string) (string, bool), silent func() bool,
 	stopped <-chan struct{}, log hclog.Logger,
 ) serialTransport {
@@ -149,7 +149,7 @@ func newTransport(s *stream, known *witness, find func(string) (string, bool), s
 	}), find, newConfirmations(), known, make(chan raft.RPC), silent, stopped}
 }
 
-// takeRequests passes on what peers ask until the node stops.
+// takeRequests passes requests of peers to take until the node stops.
 func (n *Node) takeRequests() {
 	for {
 		select {
@@ -169,9 +169,9 @@ func (n *Node) takeRequests() {
 	}
 }
 
-// pipeline is the library's, and shows the requests that succeeded.
+// pipeline wraps the library's pipeline and records the requests that succeeded.
 type pipeline struct {
-	raft.AppendPipeline // the library's
+	raft.AppendPipeline // the library's pipeline
 	answers             chan raft.AppendFuture
 	closed              chan struct{}
 	close               func() error
@@ -217,9 +217,8 @@ func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 // Close implements raft.AppendPipeline.
 func (p *pipeline) Close() error { return p.close() }
 
-// stream is the listener and dialer of one node. It remembers every open connection, because
-// closing a listener leaves accepted ones alive, and a node that has stopped must not go on
-// answering.
+// stream is the listener and dialer of one node. It tracks open connections, because closing a
+// listener keeps accepted ones alive, and a stopped node must not answer.
 type stream struct {
 	net.Listener
 	addr  address
@@ -227,11 +226,11 @@ type stream struct {
 	greet *greeter // set before the first connection
 
 	mu     sync.Mutex
-	conns  map[*conn]struct{} // nil once closed
+	conns  map[*conn]struct{} // nil after Close
 	closed bool
 }
 
-// address is what peers are told to dial. It may hold a host name.
+// address is the address that peers dial. It may contain a host name.
 type address string
 
 // Network implements net.Addr.
@@ -240,7 +239,7 @@ func (a address) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a address) String() string { return string(a) }
 
-// listen opens the stream that cfg asks for.
+// listen creates the stream described by cfg.
 func listen(cfg Config) (*stream, error) {
 	ln := cfg.Listener
 	if ln == nil {
@@ -256,7 +255,7 @@ func listen(cfg Config) (*stream, error) {
 	return &stream{Listener: ln, addr: addr, dial: cfg.Dial, conns: map[*conn]struct{}{}}, nil
 }
 
-// listenError explains why at cannot be listened on.
+// listenError explains why the node cannot listen on an address.
 func listenError(at string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("raft cannot listen on %s: %w (another daemon may be running; stop it or choose another --raft)",
@@ -265,8 +264,8 @@ func listenError(at string, err error) error {
 	return fmt.Errorf("raft cannot listen on %s: %w", at, err)
 }
 
-// advertised is the address that peers dial: the configured one, or the listener's where the port
-// was left to the system.
+// advertised returns the address that peers dial: the configured one, or the listener's if the
+// system chose the port.
 func advertised(configured string, actual net.Addr) (address, error) {
 	if configured == "" {
 		return address(actual.String()), nil
@@ -301,8 +300,8 @@ func (s *stream) Accept() (net.Conn, error) {
 	return &accepted{conn: t, greet: s.greet}, nil
 }
 
-// accepted is a connection that a peer has begun. Its first read waits for the peer's hello, because
-// the library accepts one connection after the other.
+// accepted is an incoming connection of a peer. Its first read waits for the peer's hello, because
+// the library accepts connections one by one and must not wait.
 type accepted struct {
 	*conn
 	greet   *greeter
@@ -313,15 +312,14 @@ type accepted struct {
 func (a *accepted) Read(b []byte) (int, error) {
 	if !a.greeted {
 		if err := a.greet.answer(a.conn.Conn); err != nil {
-			return 0, io.EOF // the peer has the reason, and the library closes the connection
+			return 0, io.EOF // the peer has got the reason, and the library closes the connection
 		}
 		a.greeted = true
 	}
 	return a.conn.Read(b)
 }
 
-// Dial connects to a peer, whose target is ID/ADDR. It fails if another log than the one with this id
-// answers.
+// Dial connects to a peer; target is ID/ADDR. It fails if a log with another id answers.
 func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -356,7 +354,7 @@ func (s *stream) track(c net.Conn) (*conn, error) {
 	return t, nil
 }
 
-// Close ends the listener and every connection.
+// Close closes the listener and every connection.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	conns := s.conns
@@ -368,13 +366,13 @@ func (s *stream) Close() error {
 	return s.Listener.Close()
 }
 
-// conn is a connection that its stream knows.
+// conn is a connection that its stream tracks.
 type conn struct {
 	net.Conn
 	stream *stream
 }
 
-// Close closes and forgets c.
+// Close closes c and stops tracking it.
 func (c *conn) Close() error {
 	c.stream.mu.Lock()
 	delete(c.stream.conns, c)

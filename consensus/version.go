@@ -16,12 +16,12 @@ import (
 // format is the layout of a directory that this version writes and reads.
 const format = 1
 
-// version is what the version file says.
+// version is the content of the version file.
 type version struct {
 	Format int `json:"format"`
 }
 
-// checkVersion refuses a directory that a newer version has written, and marks a new one.
+// checkVersion refuses a directory of a newer version, and marks a new directory.
 func checkVersion(dir string) error {
 	path := filepath.Join(dir, versionFile)
 	text, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func checkVersion(dir string) error {
 	return nil
 }
 
-// markVersion writes the version file before anything else is written. A log without one was
+// markVersion writes the version file before all other files. A log without a version file was
 // tampered with.
 func markVersion(dir string) error {
 	path := filepath.Join(dir, versionFile)
@@ -59,7 +59,7 @@ func markVersion(dir string) error {
 	return nil
 }
 
-// checkLog refuses a log file that is not whole.
+// checkLog refuses an incomplete log file.
 func checkLog(path string) error {
 	err := boltfile.Check(path)
 	if damage := boltfile.DamageError(""); errors.As(err, &damage) {

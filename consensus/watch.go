@@ -13,14 +13,14 @@ import (
 
 // Pauses of a follower that watches its leader.
 const (
-	redialAfter = 2 * time.Millisecond  // a connection that broke
-	retryAfter  = 50 * time.Millisecond // a connection that could not be made
+	redialAfter = 2 * time.Millisecond  // after a connection broke
+	retryAfter  = 50 * time.Millisecond // after a connection could not be made
 )
 
-// watchLeader keeps an idle connection to the leader while this member follows. A leader whose
-// process has ended breaks it, and its machine then refuses another. This member stands for
-// election at once: the silence that raft waits for (Config.Heartbeat) is for machines and networks
-// that say nothing when they fail.
+// watchLeader keeps an idle connection to the leader while this member follows. When the leader's
+// process ends, the connection breaks and the machine refuses a new one. This member then stands
+// for election at once; Config.Heartbeat only has to cover machines and networks that fail
+// silently.
 func (n *Node) watchLeader() {
 	for {
 		_, changed := n.currentLeadership()
@@ -34,8 +34,8 @@ func (n *Node) watchLeader() {
 	}
 }
 
-// followUntil watches leader until changed is closed or the node stops, and stands for election if
-// the leader is gone.
+// followUntil watches leader until changed is closed or the node stops; if the leader is gone, it
+// stands for election.
 func (n *Node) followUntil(changed <-chan struct{}, leader Member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -50,8 +50,8 @@ func (n *Node) followUntil(changed <-chan struct{}, leader Member) {
 	n.stand(leader)
 }
 
-// untilRefused returns true when the machine of m says that nothing listens at its address, and
-// false when ctx ends. It is true too when another log answers in its place.
+// untilRefused returns true when m's machine refuses a connection, and false when ctx ends. It also
+// returns true when another log answers in place of m's log.
 func (n *Node) untilRefused(ctx context.Context, m Member) bool {
 	target := n.trans.at(m.serverID(), raft.ServerAddress(m.Addr))
 	for ctx.Err() == nil {
@@ -64,7 +64,7 @@ func (n *Node) untilRefused(ctx context.Context, m Member) bool {
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { c.Close() })
-		_, _ = c.Read(make([]byte, 1)) // nothing is sent on it: it returns when the connection ends
+		_, _ = c.Read(make([]byte, 1)) // nothing is sent on it, so Read returns when the connection ends
 		stop()
 		c.Close()
 		pause(ctx, redialAfter)
@@ -72,8 +72,9 @@ func (n *Node) untilRefused(ctx context.Context, m Member) bool {
 	return false
 }
 
-// stand makes this member a candidate, unless another member than gone leads before its turn.
-// Members that notice the same take turns by name, so that they do not share the votes.
+// stand makes this member a candidate, unless a member other than gone becomes leader before its
+// turn. Members that notice the loss at the same time take turns by name, so that they do not split
+// the votes.
 func (n *Node) stand(gone Member) {
 	turn, votes := n.turn(gone)
 	if !votes {
@@ -84,8 +85,8 @@ func (n *Node) stand(gone Member) {
 	if n.UntilOther(ctx, gone) == nil || n.isStoppingNow() {
 		return
 	}
-	// As if the leader had handed its leadership on: the others vote, although they may not have
-	// noticed yet that it is gone.
+	// This works like a handover of leadership: the others vote although they may not have noticed
+	// the loss yet.
 	self := n.Self().serverID()
 	err := n.trans.TimeoutNow(self, raft.ServerAddress(n.stream.addr), &raft.TimeoutNowRequest{
 		RPCHeader: raft.RPCHeader{
@@ -97,7 +98,7 @@ func (n *Node) stand(gone Member) {
 	}
 }
 
-// turn is how many voters other than gone go before this member, if it is a voter itself.
+// turn returns how many voters other than gone come before this member, and whether it is a voter.
 func (n *Node) turn(gone Member) (int, bool) {
 	others := slices.DeleteFunc(n.Members(), func(m Member) bool { return m.Name == gone.Name })
 	slices.SortFunc(others, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })

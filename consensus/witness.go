@@ -12,15 +12,15 @@ import (
 	"github.com/rota-hpc/rota/consensus/mark"
 )
 
-// witness remembers what this member knows of the others: how far each has come by its own words,
-// and which log answers under each name.
+// witness remembers what this member knows about the others: how far each has come in its own
+// words, and which log answers under each name.
 type witness struct {
 	mu      sync.Mutex
 	seen    map[raft.ServerID]mark.Mark
-	met     map[raft.ServerID]bool   // since this member's start
-	other   map[string]raft.ServerID // by name: what answers instead of the log that the cluster knows
-	changed bool                     // seen, since it was saved
-	news    chan struct{}            // has one element after met has grown
+	met     map[raft.ServerID]bool   // members met since this member's start
+	other   map[string]raft.ServerID // by name: the log that answers instead of the expected log
+	changed bool                     // seen has changed since it was saved
+	news    chan struct{}            // gets an element when met has grown
 }
 
 func newWitness() *witness {
@@ -35,7 +35,7 @@ func (w *witness) of(id raft.ServerID) mark.Mark {
 	return w.seen[id]
 }
 
-// note notes that a member has shown by a message that it has come this far, on its disk.
+// note records that a member's disk has come this far, as a message of the member shows.
 func (w *witness) note(id raft.ServerID, m mark.Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,8 +44,8 @@ func (w *witness) note(id raft.ServerID, m mark.Mark) {
 	}
 }
 
-// noteAppend notes what the success of a request to append entries shows: the log agrees up to its
-// last entry.
+// noteAppend records what a successful append request shows: the logs agree up to the last entry of
+// the request.
 func (w *witness) noteAppend(id raft.ServerID, a *raft.AppendEntriesRequest) {
 	m := mark.Mark{Term: a.Term, LastTerm: a.PrevLogTerm, Last: a.PrevLogEntry}
 	if n := len(a.Entries); n > 0 {
@@ -54,7 +54,7 @@ func (w *witness) noteAppend(id raft.ServerID, a *raft.AppendEntriesRequest) {
 	w.note(id, m)
 }
 
-// answered notes which log has answered to a call for id.
+// answered records which log has answered a call for id.
 func (w *witness) answered(id, by raft.ServerID) {
 	want, got := memberOf(id, ""), memberOf(by, "")
 	w.mu.Lock()
@@ -66,7 +66,7 @@ func (w *witness) answered(id, by raft.ServerID) {
 	w.other[want.Name] = by
 }
 
-// otherLog returns the log that answers under the name of m in place of m's.
+// otherLog returns the log that answers under m's name in place of m's log.
 func (w *witness) otherLog(m Member) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *witness) otherLog(m Member) (string, bool) {
 	return memberOf(by, "").Log, ok && by != m.serverID()
 }
 
-// meet notes that a member and this one have told each other how far they have come.
+// meet records that a member and this one have told each other how far they have come.
 func (w *witness) meet(id raft.ServerID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,21 +88,21 @@ func (w *witness) meet(id raft.ServerID) {
 	}
 }
 
-// hasMet reports whether it has.
+// hasMet reports whether meet was called for a member.
 func (w *witness) hasMet(id raft.ServerID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.met[id]
 }
 
-// witnessFile keeps what a member knows of the others over its restarts. It is not synced: a power
-// cut may cost the last seconds, and this member is one of several.
+// witnessFile stores what a member knows about the others across its restarts. It is not synced: a
+// power cut may lose the last seconds, which other members know too.
 const witnessFile = "seen"
 
-// witnessEvery is how often it is saved if it has changed.
+// witnessEvery is the pause between two saves.
 const witnessEvery = time.Second
 
-// load reads what was saved in dir. An unreadable file counts as empty.
+// load reads the saved file in dir. An unreadable file counts as empty.
 func (w *witness) load(dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, witnessFile))
 	if err != nil {
@@ -114,7 +114,8 @@ func (w *witness) load(dir string) {
 	}
 }
 
-// save writes what has changed. A disk that is full stops the log itself.
+// save writes the file if it has changed. Errors are ignored, because a full disk stops the log
+// itself.
 func (w *witness) save(dir string) {
 	w.mu.Lock()
 	seen, changed := maps.Clone(w.seen), w.changed
@@ -133,7 +134,7 @@ func (w *witness) save(dir string) {
 	}
 }
 
-// saveSeen saves until the node stops.
+// saveSeen saves regularly until the node stops.
 func (n *Node) saveSeen() {
 	tick := time.NewTicker(witnessEvery)
 	defer tick.Stop()

@@ -1,4 +1,4 @@
-// Package boltfile says whether the file of a bolt database is whole, before bolt maps it.
+// Package boltfile checks that the file of a bolt database is complete before bolt maps it.
 package boltfile
 
 import (
@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// Layout of a bolt file: two meta pages, each with a page header before it, written in turn. A torn
-// write damages one of them and leaves the transaction before; the log then ends one commit
-// earlier, which was never acknowledged.
+// Layout of a bolt file: two meta pages, written in turn, each after a page header. A torn write
+// damages one of them and leaves the other with the previous transaction; the log then ends one
+// commit earlier, and that commit was never acknowledged.
 const (
 	magic          = 0xED0CDAED
 	version        = 2
@@ -20,19 +20,20 @@ const (
 	maxPageSize    = 1 << 16
 )
 
-// meta is the part of a meta page that Check needs.
+// meta is the part of a meta page that Check reads.
 type meta struct {
 	pageSize, pages, txid uint64
 }
 
-// DamageError says how a file is not whole.
+// DamageError describes how a file is damaged.
 type DamageError string
 
 // Error implements error.
 func (e DamageError) Error() string { return string(e) }
 
-// Check compares the size of a file with what its newest valid meta page says. Bolt itself would map
-// the file and fault later, in the middle of work. Its error is a [DamageError], or the error of the disk.
+// Check compares the size of a file with the size in its newest valid meta page. Bolt itself would
+// map a short file and crash later in the middle of its work. The error is a [DamageError], or the
+// disk's error.
 func Check(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -53,8 +54,9 @@ func Check(path string) error {
 	return nil
 }
 
-// newestMeta returns the valid meta page of the later transaction. The second page's place depends
-// on the page size, which only the first one tells; if that is damaged, every size is tried.
+// newestMeta returns the valid meta page with the later transaction. The second page's offset
+// depends on the page size in the first page; if the first page is damaged, newestMeta tries every
+// size.
 func newestMeta(r io.ReaderAt) (meta, bool) {
 	best, found := readMeta(r, 0)
 	for size := int64(512); size <= maxPageSize; size *= 2 {
@@ -68,7 +70,7 @@ func newestMeta(r io.ReaderAt) (meta, bool) {
 	return best, found
 }
 
-// readMeta reads the meta page at offset and checks its sum.
+// readMeta reads the meta page at offset and verifies its checksum.
 func readMeta(r io.ReaderAt, offset int64) (meta, bool) {
 	b := make([]byte, metaSize)
 	if _, err := r.ReadAt(b, offset+pageHeaderSize); err != nil {

@@ -1,5 +1,5 @@
-// Package consensustest runs several members of a consensus cluster in one process, and cuts, kills
-// and restarts them.
+// Package consensustest runs several members of a consensus cluster in one process, and can cut
+// their links, kill and restart them.
 package consensustest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// Patience is how long a Cluster waits for what must happen, such as an election.
+// Patience is how long a Cluster waits for an expected event, such as an election.
 const Patience = 20 * time.Second
 
 // Cluster is a set of members named n1, n2 and so on, each with a directory of its own.
@@ -30,7 +30,7 @@ type Cluster struct {
 	members []*member
 }
 
-// member is one member across its restarts.
+// member is one member over all its restarts.
 type member struct {
 	consensus.Member
 	dir     string
@@ -38,8 +38,8 @@ type member struct {
 	machine consensus.Machine
 }
 
-// Start starts and bootstraps n members. It calls machine anew at every start of a member, and
-// tune, which may be nil, to change its configuration. All are stopped when the test ends.
+// Start starts and bootstraps n members. It calls machine at every start of a member for a new
+// machine, and tune (may be nil) to change the configuration. All members stop when the test ends.
 func Start(tb testing.TB, n int, machine func(name string) consensus.Machine, tune func(*consensus.Config)) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, machine: machine, tune: tune, network: network{cut: map[[2]string]bool{}}}
@@ -65,7 +65,7 @@ func Start(tb testing.TB, n int, machine func(name string) consensus.Machine, tu
 	return c
 }
 
-// open starts m on ln, or where it was before.
+// open starts m on ln; without ln at its earlier address.
 func (c *Cluster) open(m *member, ln net.Listener) {
 	c.tb.Helper()
 	if err := c.start(m, ln); err != nil {
@@ -95,7 +95,7 @@ func (c *Cluster) start(m *member, ln net.Listener) error {
 	return nil
 }
 
-// stop ends what is running.
+// stop ends all running parts.
 func (c *Cluster) stop() {
 	for _, m := range c.members {
 		if node := c.take(m); node != nil {
@@ -106,7 +106,7 @@ func (c *Cluster) stop() {
 	}
 }
 
-// take marks m as down and returns the node it had.
+// take marks m as down and returns its node.
 func (c *Cluster) take(m *member) *consensus.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *Cluster) Node(name string) *consensus.Node {
 	return m.node
 }
 
-// Machine returns the machine of the member's present or last start.
+// Machine returns the machine of the member's current or last start.
 func (c *Cluster) Machine(name string) consensus.Machine {
 	c.tb.Helper()
 	m := c.find(name)
@@ -168,7 +168,7 @@ func (c *Cluster) Machine(name string) consensus.Machine {
 // Dir returns the member's directory.
 func (c *Cluster) Dir(name string) string { return c.find(name).dir }
 
-// Kill stops a member as a crash would: its connections break and nothing in progress is finished.
+// Kill stops a member like a crash: connections break and work in progress is lost.
 func (c *Cluster) Kill(name string) {
 	c.tb.Helper()
 	if node := c.take(c.find(name)); node != nil {
@@ -188,7 +188,7 @@ func (c *Cluster) Stop(name string) {
 	}
 }
 
-// Restart starts a member that is down, with its directory and address.
+// Restart starts a member that is down, with its old directory and address.
 func (c *Cluster) Restart(name string) {
 	c.tb.Helper()
 	if c.Node(name) == nil {
@@ -211,7 +211,7 @@ func (c *Cluster) Isolate(name string) {
 // Heal mends every link.
 func (c *Cluster) Heal() { c.network.heal() }
 
-// WaitLeader waits until a running member is confirmed as leader by a quorum, and returns its name.
+// WaitLeader waits until a quorum confirms a running member as leader, and returns its name.
 func (c *Cluster) WaitLeader() string {
 	c.tb.Helper()
 	leader := ""
@@ -222,7 +222,7 @@ func (c *Cluster) WaitLeader() string {
 	return leader
 }
 
-// verified returns the member that a quorum confirms, or "".
+// verified returns the member that a quorum confirms as leader, or "".
 func (c *Cluster) verified() string {
 	for _, name := range c.Names() {
 		node := c.Node(name)
@@ -239,7 +239,7 @@ func (c *Cluster) verified() string {
 	return ""
 }
 
-// Eventually waits until ok returns true and fails the test when it does not within Patience.
+// Eventually waits until ok returns true, and fails the test if that takes longer than Patience.
 func (c *Cluster) Eventually(what string, ok func() bool) {
 	c.tb.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -11,29 +11,29 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// EmptyDisk takes everything from the disk of a member that is down, as a new disk does. The record
-// beside it stays.
+// EmptyDisk erases the disk of a member that is down, as if the disk had been replaced. The record
+// outside of the directory stays.
 func (c *Cluster) EmptyDisk(name string) {
 	c.tb.Helper()
 	c.down(name)
 	c.must(os.RemoveAll(c.Dir(name)))
 }
 
-// KeepDisk copies the disk of a member that is down, and OldDisk puts the last copy back.
+// KeepDisk copies the disk of a member that is down; OldDisk restores the last copy.
 func (c *Cluster) KeepDisk(name string) {
 	c.tb.Helper()
 	c.down(name)
 	c.must(errors.Join(os.RemoveAll(c.Dir(name)+".old"), os.CopyFS(c.Dir(name)+".old", os.DirFS(c.Dir(name)))))
 }
 
-// OldDisk undoes what was written since KeepDisk.
+// OldDisk discards what was written since KeepDisk.
 func (c *Cluster) OldDisk(name string) {
 	c.tb.Helper()
 	c.down(name)
 	c.must(errors.Join(os.RemoveAll(c.Dir(name)), os.CopyFS(c.Dir(name), os.DirFS(c.Dir(name)+".old"))))
 }
 
-// CloneDisk gives a member that is down a copy of the disk of another one that is down.
+// CloneDisk replaces the disk of a member that is down by a copy of another stopped member's disk.
 func (c *Cluster) CloneDisk(name, of string) {
 	c.tb.Helper()
 	c.down(name)
@@ -41,7 +41,7 @@ func (c *Cluster) CloneDisk(name, of string) {
 	c.must(errors.Join(os.RemoveAll(c.Dir(name)), os.CopyFS(c.Dir(name), os.DirFS(c.Dir(of)))))
 }
 
-// Boot loses what a member that is down keeps in the memory of its machine: its record.
+// Boot erases what the machine of a stopped member keeps in memory: its record.
 func (c *Cluster) Boot(name string) {
 	c.tb.Helper()
 	c.down(name)
@@ -50,7 +50,7 @@ func (c *Cluster) Boot(name string) {
 	}
 }
 
-// down fails the test if a member runs.
+// down fails the test if the member runs.
 func (c *Cluster) down(name string) {
 	c.tb.Helper()
 	if c.Node(name) != nil {
@@ -65,22 +65,21 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-// Reopen starts a member that is down, and returns the error of a start that is refused.
+// Reopen starts a member that is down, and returns the error if the start is refused.
 func (c *Cluster) Reopen(name string) error {
 	c.tb.Helper()
 	c.down(name)
 	return c.start(c.find(name), nil)
 }
 
-// Readmit makes the leader take the vote from a member that has another log now, bring it up to
-// date, and give the new log a vote.
+// Readmit makes the leader replace a member by the same member with its new log.
 func (c *Cluster) Readmit(name string) {
 	c.tb.Helper()
 	c.WaitLeader()
 	c.Eventually("return of "+name, func() bool { return c.readmit(name) })
 }
 
-// readmit takes one step, and reports whether the member votes.
+// readmit takes one step of it, and reports whether the member votes.
 func (c *Cluster) readmit(name string) bool {
 	found := c.verified()
 	if found == "" {

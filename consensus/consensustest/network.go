@@ -9,16 +9,16 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// network carries the connections between members. A connection belongs to the link between the two
+// network carries the connections between members. A connection belongs to the link between its two
 // ends; cutting the link closes it and refuses new ones.
 type network struct {
 	mu    sync.Mutex
-	names map[string]string // by address
+	names map[string]string // member names by address
 	cut   map[[2]string]bool
 	conns map[*linkConn]struct{}
 }
 
-// link names a link regardless of direction.
+// link names a link, regardless of direction.
 func link(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
 // addMember makes m's address known.

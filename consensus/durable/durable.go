@@ -1,4 +1,4 @@
-// Package durable writes files that are on disk, with their names, when a call returns.
+// Package durable writes files whose content and names are on disk when a call returns.
 package durable
 
 import (
@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Write puts a whole file at path or none. It is on disk, and so is its name, when this returns.
+// Write writes a whole file at path, or nothing. When it returns, the content and the name are on
+// disk.
 func Write(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -23,7 +24,7 @@ func Write(path string, text []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes the names in dir durable.
+// SyncDir flushes the names in dir to disk.
 func SyncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

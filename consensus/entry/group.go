@@ -1,5 +1,5 @@
-// Package entry is the content of the log's entries: groups of proposals with a checksum. A sum over
-// all entries before binds each entry to one log.
+// Package entry encodes the content of the log's entries: groups of proposals with a checksum. A
+// second checksum over all earlier entries ties each entry to one log.
 package entry
 
 import (
@@ -13,26 +13,26 @@ import (
 )
 
 // An entry holds a group of proposals: format byte, CRC-32C of the rest, number of proposals, then
-// length and bytes of each. In the second format the rest is compressed with S2. The checksum is
-// there because the log file has none over its pages: a flipped bit must stop a member, not make it
-// diverge.
+// length and bytes of each. In the second format the rest is compressed with S2. The log file has
+// no checksums for its pages, so a flipped bit must be caught here: it must stop a member instead
+// of making it diverge.
 const (
 	plainFormat      = 1
 	compressedFormat = 2
 	headerSize       = 1 + crc32.Size
 
 	// compressAbove is the size in bytes above which entries are compressed. Proposals of a busy
-	// moment are alike and shrink to a fifth, and the log writes every page of an entry twice.
+	// moment are similar and shrink to a fifth; the log writes every page of an entry twice.
 	compressAbove = 2048
 
-	// mostRest bounds what a damaged length makes a member allocate.
+	// mostRest bounds how much memory a damaged length can make a member allocate.
 	mostRest = GroupBytesMax + ProposalMax + binary.MaxVarintLen64*(GroupCountMax+1)
 )
 
-// Castagnoli is the table of all checksums of the log and beside it.
+// Castagnoli is the CRC table for all checksums of the log and of the files beside it.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Why an entry cannot be read.
+// Reasons why an entry cannot be read.
 var (
 	ErrDamaged = errors.New("entry is damaged")
 	ErrNewer   = errors.New("written by a newer version of rota")
@@ -40,25 +40,25 @@ var (
 
 // Limits of an entry.
 const (
-	GroupCountMax = 4096    // proposals in one
-	GroupBytesMax = 1 << 20 // bytes of several proposals; a larger one is alone
+	GroupCountMax = 4096    // proposals in one entry
+	GroupBytesMax = 1 << 20 // bytes of a group; a larger proposal gets its own entry
 
-	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one
-	// request.
+	// ProposalMax is the largest size of a proposal in bytes. It bounds the size of a request to a
+	// follower.
 	ProposalMax = 32 << 20
 )
 
-// Packer packs groups into entries. The zero value is ready; what it holds is the memory that the
-// last entry needed.
+// Packer encodes groups into entries. The zero value is ready to use; a Packer reuses the memory of
+// earlier entries.
 type Packer struct {
 	plain, compressed []byte
 }
 
-// packerMax is how much memory a Packer keeps.
+// packerMax bounds the memory that a Packer keeps.
 const packerMax = 4 * GroupBytesMax
 
-// Encode packs proposals into one entry, compressed if that is of use. An entry stays in memory as
-// long as a member may ask for it, so it gets as many bytes as it has.
+// Encode packs proposals into one entry, compressed if that makes it smaller. Members keep an entry
+// in memory for a long time, so its slice has no spare capacity.
 func (k *Packer) Encode(proposals [][]byte) []byte {
 	plain := append(k.plain[:0], make([]byte, headerSize)...)
 	plain[0] = plainFormat
@@ -90,7 +90,7 @@ func (k *Packer) compress(plain []byte) []byte {
 	return b[:headerSize+len(s2.Encode(b[headerSize:], rest))]
 }
 
-// Decode unpacks an entry. The proposals share its memory.
+// Decode unpacks an entry. The proposals share the entry's memory.
 func Decode(b []byte) ([][]byte, error) {
 	if len(b) < headerSize {
 		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), ErrDamaged)
@@ -118,7 +118,7 @@ func Decode(b []byte) ([][]byte, error) {
 	return cutProposals(body, int(count))
 }
 
-// cutProposals reads count proposals, which must fill body.
+// cutProposals splits body into count proposals, which must fill it.
 func cutProposals(body []byte, count int) ([][]byte, error) {
 	proposals := make([][]byte, count)
 	for i := range proposals {
@@ -134,7 +134,7 @@ func cutProposals(body []byte, count int) ([][]byte, error) {
 	return proposals, nil
 }
 
-// cutUvarint reads a number from the front of b.
+// cutUvarint reads a number from the start of b.
 func cutUvarint(b []byte) (uint64, []byte, error) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 {

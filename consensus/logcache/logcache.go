@@ -1,4 +1,4 @@
-// Package logcache keeps the newest entries of the log in memory, bounded by their bytes.
+// Package logcache caches the newest entries of the log, within a limit of bytes.
 package logcache
 
 import (
@@ -7,22 +7,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Limits of what is kept in memory of the log, and sent at once. They count bytes too, since one
-// entry may have as many as 33 MiB.
+// Limits of cached entries and of entries in one request. Bytes are limited too, because one entry
+// may have up to 33 MiB.
 const (
-	logsCached       = 64       // entries kept for followers that are nearly up to date
-	logsCachedBytes  = 16 << 20 // and bytes of them; a larger entry is read from the disk
-	EntriesPerAppend = 64       // in one request to a follower
-	bytesPerAppend   = 4 << 20  // and bytes of them, unless the first entry alone has more
+	logsCached       = 64       // cached entries, for followers that are nearly up to date
+	logsCachedBytes  = 16 << 20 // cached bytes; a larger entry is read from the disk
+	EntriesPerAppend = 64       // entries in one request to a follower
+	bytesPerAppend   = 4 << 20  // bytes in one request, unless its first entry is larger
 )
 
-// Cache keeps the newest entries of a log in memory. It takes the place of the library's, which counts
-// entries only. It is safe for concurrent use if the log is.
+// Cache keeps the newest entries of a log in memory. It replaces the library's cache, which limits
+// only the number of entries. It is safe for concurrent use if the underlying log is.
 type Cache struct {
-	raft.LogStore // below the cache
+	raft.LogStore // the log below the cache
 
 	mu    sync.Mutex
-	kept  []*raft.Log // in order of their indexes, without gaps
+	kept  []*raft.Log // sorted by index, without gaps
 	bytes int
 }
 
@@ -63,7 +63,7 @@ func (c *Cache) StoreLogs(logs []*raft.Log) error {
 	drop := 0
 	for ; len(c.kept)-drop > logsCached || c.bytes > logsCachedBytes; drop++ {
 		c.bytes -= len(c.kept[drop].Data)
-		c.kept[drop] = nil // the memory below the slice goes on to live
+		c.kept[drop] = nil // release the entry, because the array behind the slice stays in use
 	}
 	c.kept = c.kept[drop:]
 	return nil
@@ -77,8 +77,8 @@ func (c *Cache) DeleteRange(first, last uint64) error {
 	return c.LogStore.DeleteRange(first, last)
 }
 
-// Shorten leaves as many entries in a request as it may have bytes. The library goes on behind the
-// last one.
+// Shorten returns the first entries of a request, within the limit of bytes. The library continues
+// after the last of them.
 func Shorten(a *raft.AppendEntriesRequest) {
 	size := 0
 	for i, l := range a.Entries {

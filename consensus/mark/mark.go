@@ -1,4 +1,5 @@
-// Package mark says how far a member of the cluster has come, and keeps that in a record of fixed size.
+// Package mark describes how far a member of the cluster has come, and stores that in a record of
+// fixed size.
 package mark
 
 import (
@@ -9,21 +10,21 @@ import (
 	"github.com/rota-hpc/rota/consensus/entry"
 )
 
-// Mark is how far a member has come. It only grows while a member keeps its log. A smaller mark
-// shows that the log is an older copy, and that the member has forgotten votes or entries.
+// Mark is how far a member has come. It only grows while the member keeps its log. A smaller mark
+// proves that the log is an older copy, so that the member has forgotten votes or entries.
 type Mark struct {
-	Term     uint64 `json:"term,omitempty"`       // that it has entered
-	Vote     uint64 `json:"vote,omitempty"`       // last term in which it has voted
-	LastTerm uint64 `json:"last_term,omitempty"`  // of the last entry that it has had
+	Term     uint64 `json:"term,omitempty"`       // newest term that the member has entered
+	Vote     uint64 `json:"vote,omitempty"`       // last term in which the member has voted
+	LastTerm uint64 `json:"last_term,omitempty"`  // term of the last entry that the member has stored
 	Last     uint64 `json:"last_index,omitempty"` // index of that entry
 }
 
-// Covers reports whether a member at m can have been at o.
+// Covers reports whether a member at m can have been at o earlier.
 func (m Mark) Covers(o Mark) bool {
 	return m.Term >= o.Term && m.Vote >= o.Vote && !before(m.LastTerm, m.Last, o.LastTerm, o.Last)
 }
 
-// Raised returns the least mark that covers m and o.
+// Raised returns the smallest mark that covers m and o.
 func (m Mark) Raised(o Mark) Mark {
 	m.Term, m.Vote = max(m.Term, o.Term), max(m.Vote, o.Vote)
 	if before(m.LastTerm, m.Last, o.LastTerm, o.Last) {
@@ -32,7 +33,7 @@ func (m Mark) Raised(o Mark) Mark {
 	return m
 }
 
-// before orders ends of logs as elections do.
+// before compares ends of logs as elections do.
 func before(termA, indexA, termB, indexB uint64) bool {
 	return termA < termB || termA == termB && indexA < indexB
 }
@@ -42,13 +43,12 @@ func (m Mark) String() string {
 	return fmt.Sprintf("entry %d of term %d, term %d, vote in term %d", m.Last, m.LastTerm, m.Term, m.Vote)
 }
 
-// RecordSize is that of a record in bytes: the log's id, five numbers, a checksum.
+// RecordSize is the size of a record in bytes: the log's id, five numbers, a checksum.
 const RecordSize = idSize + 5*8 + crc32.Size
 
 const idSize = 16
 
-// Record returns the record of a log that has come to m, and whose entries up to committed are known to
-// be committed.
+// Record encodes a mark m of a log, with the last entry that is known to be committed.
 func (m Mark) Record(log string, committed uint64) []byte {
 	b := append(make([]byte, 0, RecordSize), log...)
 	for _, v := range []uint64{m.Term, m.Vote, m.LastTerm, m.Last, committed} {
@@ -57,7 +57,7 @@ func (m Mark) Record(log string, committed uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, entry.Castagnoli))
 }
 
-// Read reads a record. It is false if the record is damaged or of another log.
+// Read decodes a record. It returns false if the record is damaged or belongs to another log.
 func Read(b []byte, log string) (m Mark, committed uint64, ok bool) {
 	if len(b) != RecordSize || string(b[:idSize]) != log ||
 		binary.BigEndian.Uint32(b[RecordSize-crc32.Size:]) != crc32.Checksum(b[:RecordSize-crc32.Size], entry.Castagnoli) {

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// inode identifies a file for as long as it is held open.
+// inode identifies a file while it is held open.
 type inode struct{ device, number uint64 }
 
-// disk is what would be left after a power cut.
+// disk is the content that would survive a power cut.
 type disk struct {
 	mu     sync.Mutex
-	frozen bool // the power is cut: nothing is noted any more
+	frozen bool // the power is cut: nothing is recorded any more
 	files  map[inode][]byte
 	dirs   map[inode]map[string]entry
-	held   map[inode]*os.File // open, so that no other file gets the same number
+	held   map[inode]*os.File // kept open, so that no other file gets the same inode number
 }
 
 // entry is a name in a directory.
@@ -45,8 +45,8 @@ func (d *disk) freeze() {
 	d.frozen = true
 }
 
-// sync notes what the file at path holds, before the call that asks for it returns. It reports
-// whether the power is still there.
+// sync records the content of the file at path before the program's fsync returns. It returns false
+// after the power cut.
 func (d *disk) sync(path string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *disk) names(dir *os.File) (map[string]entry, error) {
 		if !info.Mode().IsRegular() && !info.IsDir() {
 			continue
 		}
-		// The file may have been renamed since, but the directory's own path may not be known.
+		// Files may have been renamed since, but the path of the directory itself must not change.
 		id, _, err := d.hold(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), info.Name()))
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (d *disk) names(dir *os.File) (map[string]entry, error) {
 	return names, nil
 }
 
-// restore replaces the content of dir by what the disk has. The name of dir itself is there.
+// restore replaces the content of dir by the recorded content. The directory dir itself must exist.
 func (d *disk) restore(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *disk) restore(dir string) error {
 	return d.write(dir, entry{id, info.Mode()})
 }
 
-// write makes a file or a directory with all that is in it.
+// write creates a file or a directory with its whole content.
 func (d *disk) write(path string, e entry) error {
 	if !e.mode.IsDir() {
 		return os.WriteFile(path, d.files[e.inode], e.mode.Perm())

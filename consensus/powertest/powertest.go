@@ -1,12 +1,12 @@
-// Package powertest cuts the power below a program under test: what the program has not synced to
-// the disk by then is lost. It stands for the disk with every single write still in its cache.
+// Package powertest cuts the power below a program under test: everything that the program has not
+// synced to disk is lost. It simulates a disk that keeps every write in its cache until an fsync.
 //
-// The program is a part of a test, run in a process of its own. A filter of the kernel (seccomp)
-// stops each of its calls of fsync and fdatasync. The test then notes the file's content, or the
-// names in the directory. At the cut the process is killed, and its directory is made anew from
-// those notes. Of a file, the content at its last sync is left; of a directory, the names at its
-// last sync. So a file whose directory was never synced is gone, although most file systems would
-// keep it. Writes to files opened with O_SYNC and syncs of a mapping are not noticed.
+// The program is a part of a test and runs in its own process. A filter of the kernel (seccomp)
+// stops each of its calls of fsync and fdatasync. The test then records the file's content, or the
+// names in the directory. At the cut, the test kills the process and rebuilds its directory from
+// the records. A file has its content at its last sync, and a directory its names at its last sync.
+// A file in a directory that was never synced is therefore lost, although most file systems would
+// keep it. Writes with O_SYNC and syncs of mapped memory are not noticed.
 package powertest
 
 import (
@@ -24,19 +24,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childVariable names the directory to the process in which the program runs.
+// childVariable tells the program's process which directory to use.
 const childVariable = "ROTA_TEST_POWER"
 
-// ackPrefix begins the lines by which that process acknowledges; other lines are its log.
+// ackPrefix starts the lines with which that process acknowledges; all other lines are its log.
 const ackPrefix = "ack "
 
-// patience is how long the program may take.
+// patience is the time limit of the program.
 const patience = 60 * time.Second
 
-// Cut runs program in a process of its own on an empty directory, and cuts the power when it has
-// acknowledged n texts. It returns the directory as the disk has it then, and what was acknowledged.
-// Acknowledge what must not be lost any more. A program that ends earlier fails the test. A test
-// calls Cut once, before anything else: what stands before the call is done in that process too.
+// Cut runs program in its own process on an empty directory, and cuts the power after n
+// acknowledgements. It returns the directory as it was on disk, and the acknowledged texts. The
+// program must acknowledge a text once it must not be lost any more. A program that ends earlier
+// fails the test. A test must call Cut first, because the statements before the call also run in
+// the program's process.
 func Cut(t *testing.T, n int, program func(dir string, acknowledge func(text string)) error) (string, []string) {
 	t.Helper()
 	if dir := os.Getenv(childVariable); dir != "" {
@@ -58,7 +59,8 @@ func Cut(t *testing.T, n int, program func(dir string, acknowledge func(text str
 	return dir, acknowledged
 }
 
-// runChild is the process of its own: it installs the filter and runs the program.
+// runChild is the main function of the program's process: it installs the filter and runs the
+// program.
 func runChild(dir string, program func(string, func(string)) error) {
 	err := sendSyncs()
 	if err == nil {
@@ -68,7 +70,7 @@ func runChild(dir string, program func(string, func(string)) error) {
 	os.Exit(1)
 }
 
-// runUntil runs test's program on dir until it has acknowledged n texts, and kills it.
+// runUntil runs the test's program on dir until it has acknowledged n texts, then kills it.
 func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -77,7 +79,7 @@ func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 	defer ours.Close()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
-	cmd.ExtraFiles = []*os.File{theirs} // listenerSocket there
+	cmd.ExtraFiles = []*os.File{theirs} // fd number listenerSocket in the child
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -87,7 +89,7 @@ func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 		return nil, err
 	}
 	theirs.Close()
-	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // it may have ended
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // the process may have ended
 	defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
 	listener, err := receiveListener(ours)
 	if err != nil {
@@ -99,15 +101,15 @@ func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 	go func() { watched <- d.watch(listener) }()
 	acknowledged, err := collect(out, n)
 	d.freeze()
-	_ = cmd.Process.Kill()         // it may have ended
-	late, _ := collect(out, 1<<30) // it may have acknowledged more meanwhile
+	_ = cmd.Process.Kill()         // the process may have ended
+	late, _ := collect(out, 1<<30) // the program may have acknowledged more meanwhile
 	if watchErr := <-watched; err == nil {
 		err = watchErr
 	}
 	return append(acknowledged, late...), err
 }
 
-// collect reads acknowledgements until there are n, or no more come.
+// collect reads acknowledgements until it has n of them, or the stream ends.
 func collect(from io.Reader, n int) ([]string, error) {
 	var acknowledged []string
 	var other strings.Builder

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenerSocket is the file of the child process through which it sends its listener.
+// listenerSocket is the file descriptor through which the child process sends its seccomp listener.
 const listenerSocket = 3
 
-// sendSyncs makes every call of fsync and fdatasync in this process wait for the parent.
+// sendSyncs makes every fsync and fdatasync of this process wait for the parent.
 func sendSyncs() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	load := unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS} // the number of the call
+	load := unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS} // loads the number of the system call
 	is := func(call uint32, jump uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: jump, K: call}
 	}
@@ -38,7 +38,7 @@ func sendSyncs() error {
 	return unix.Sendmsg(listenerSocket, []byte{0}, unix.UnixRights(int(listener)), nil, 0)
 }
 
-// receiveListener is the parent's part of sendSyncs.
+// receiveListener is the parent's side of sendSyncs.
 func receiveListener(from *os.File) (int, error) {
 	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	n, size, _, _, err := unix.Recvmsg(int(from.Fd()), data, rights, unix.MSG_CMSG_CLOEXEC)
@@ -67,7 +67,7 @@ func socketPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs"), nil
 }
 
-// notification is struct seccomp_notif of the kernel: a call that waits.
+// notification is the kernel's struct seccomp_notif: a waiting system call.
 type notification struct {
 	id    uint64
 	pid   uint32
@@ -78,7 +78,7 @@ type notification struct {
 	args  [6]uint64
 }
 
-// reply is struct seccomp_notif_resp: the call returns value, or fails with errno.
+// reply is the kernel's struct seccomp_notif_resp: the call returns value, or fails with errno.
 type reply struct {
 	id    uint64
 	value int64
@@ -86,7 +86,7 @@ type reply struct {
 	flags uint32
 }
 
-// watch answers the calls that wait until the process has ended.
+// watch answers waiting calls until the process has ended.
 func (d *disk) watch(listener int) error {
 	for {
 		events := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
@@ -99,14 +99,14 @@ func (d *disk) watch(listener int) error {
 		}
 		var call notification
 		if err := ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&call)); err != nil {
-			continue // its thread has ended
+			continue // the calling thread has ended
 		}
 		powered, err := d.sync(fmt.Sprintf("/proc/%d/fd/%d", call.pid, call.args[0]))
 		if err != nil && ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&call.id)) == nil {
 			return fmt.Errorf("note a sync: %w", err)
 		}
 		if !powered {
-			continue // this call never returns
+			continue // the call never returns, because the power is cut
 		}
 		answer := reply{id: call.id}
 		_ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) // the thread may have ended
