@@ -13,26 +13,26 @@ import (
 	"github.com/rota-hpc/rota/controld/model/trust"
 )
 
-// BearerToken is the text of an API token: its id, its secret, and the fingerprint of the cluster's
-// authority. A client knows the controllers by that fingerprint. It is shown to the user once.
+// BearerToken is an API token: its id, its secret, and the fingerprint of the cluster's authority.
+// A client recognises the controllers by that fingerprint. The user sees the token's text one time.
 type BearerToken struct {
 	ID          string
 	secret      [32]byte
-	Fingerprint []byte // SHA-256; empty where the cluster has no authority
+	Fingerprint []byte // SHA-256; empty if the cluster has no authority
 }
 
 const bearerPrefix = "rota-api"
 
-// NewBearerToken makes a token of a cluster whose authority has this fingerprint.
+// NewBearerToken creates a token for the cluster whose authority has this fingerprint.
 func NewBearerToken(fingerprint []byte) BearerToken {
 	var id [6]byte
-	rand.Read(id[:]) // never fails
+	rand.Read(id[:]) // rand.Read never fails
 	t := BearerToken{ID: hex.EncodeToString(id[:]), Fingerprint: fingerprint}
 	rand.Read(t.secret[:])
 	return t
 }
 
-// Text is the token as it is handed over. Nothing else writes its secret.
+// Text is the full token for the user. No other method includes the secret.
 func (t BearerToken) Text() string {
 	b := base64.RawURLEncoding
 	return strings.Join([]string{bearerPrefix, t.ID, b.EncodeToString(t.secret[:]), b.EncodeToString(t.Fingerprint)}, ".")
@@ -41,16 +41,16 @@ func (t BearerToken) Text() string {
 // String names the token without its secret, for messages.
 func (t BearerToken) String() string { return "API token " + t.ID }
 
-// GoString is String: a token that is printed with %#v does not show its secret either.
+// GoString is String, so that %#v does not print the secret either.
 func (t BearerToken) GoString() string { return t.String() }
 
-// Digest is how the state names the secret.
+// Digest identifies the secret in the state.
 func (t BearerToken) Digest() string {
 	sum := sha256.Sum256(t.secret[:])
 	return hex.EncodeToString(sum[:])
 }
 
-// Errors in the text of a token. The text itself is never part of a message.
+// Errors in the text of a token. A message never includes the text itself.
 var (
 	ErrTokenSpace = errors.New("the API token has white space in it, perhaps a line break from copying: paste it as " +
 		"one word, as rota token create printed it")
@@ -58,8 +58,8 @@ var (
 		"which begins with rota-api")
 )
 
-// ParseBearerToken reads the text of a token. White space around it is dropped. The error is
-// [ErrTokenSpace] or [ErrTokenText].
+// ParseBearerToken parses a token. It ignores surrounding white space. The error is [ErrTokenSpace]
+// or [ErrTokenText].
 func ParseBearerToken(text string) (BearerToken, error) {
 	text = strings.TrimSpace(text)
 	if strings.ContainsFunc(text, unicode.IsSpace) {
@@ -84,14 +84,14 @@ func ParseBearerToken(text string) (BearerToken, error) {
 	return t, nil
 }
 
-// ShowBearer puts a token into the headers of a request.
+// ShowBearer adds a token to the headers of a request.
 func ShowBearer(h http.Header, t BearerToken) { h.Set("Authorization", "Bearer "+t.Text()) }
 
-// APIToken is a token with which a pipeline acts for a user, without its secret.
+// APIToken is the public part of a token by which a pipeline acts for a user.
 type APIToken struct {
 	ID      string           `json:"id"`
 	Name    string           `json:"name,omitempty"`
-	User    string           `json:"user"` // that it acts for
+	User    string           `json:"user"` // user for which the token acts
 	By      string           `json:"by"`   // user that made it
 	Scope   trust.TokenScope `json:"scope"`
 	State   string           `json:"state"` // valid, expired or revoked
@@ -99,15 +99,15 @@ type APIToken struct {
 	Expires *Time            `json:"expires"`
 }
 
-// TokenRequest asks for an API token.
+// TokenRequest requests an API token.
 type TokenRequest struct {
 	Name  string           `json:"name,omitempty"`
-	User  string           `json:"user,omitempty"`  // that it acts for; "": the caller. Others are for admins
+	User  string           `json:"user,omitempty"`  // user for which the token acts; "": the caller. Others are for admins
 	Scope trust.TokenScope `json:"scope,omitempty"` // "": submit
-	Days  int              `json:"days,omitempty"`  // that it is valid, at most 365; 0: 90
+	Days  int              `json:"days,omitempty"`  // days of validity, at most 365; 0: 90
 }
 
-// CreatedToken is a new API token. Its text is shown this one time.
+// CreatedToken is a new API token. Its text is shown only this time.
 type CreatedToken struct {
 	APIToken
 	Token string `json:"token"`

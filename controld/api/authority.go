@@ -9,15 +9,16 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// How often a member asks the controllers which authorities it is to trust.
+// How often a member asks the controllers which authorities to trust.
 const (
 	AuthorityEvery     = time.Minute
 	AuthorityEveryFast = time.Second
 )
 
-// FollowAuthority has a member that is no controller follow replacements of the authority that issues
-// certificates, until ctx ends. Addrs returns where the controllers' APIs are. While an authority is being
-// replaced it shows its certificate to each of them, so that they know which members need another one.
+// FollowAuthority keeps a member that is no controller up to date about replacements of the
+// certificate authority, until ctx ends. addrs returns the addresses of the controllers' APIs.
+// While an authority is being replaced, the member shows its certificate to every controller, so
+// that they know which members need a new one.
 func FollowAuthority(ctx context.Context, c *pki.Credential, addrs func() []string, every time.Duration, o Options,
 	log *slog.Logger,
 ) error {
@@ -36,7 +37,8 @@ func FollowAuthority(ctx context.Context, c *pki.Credential, addrs func() []stri
 	}
 }
 
-// followAuthority asks once. Of different answers that of the newest state counts.
+// followAuthority does one round of requests. If answers differ, the answer from the newest state
+// counts.
 func followAuthority(ctx context.Context, c *pki.Credential, addrs []string, o Options) error {
 	var newest *Authority
 	var errs []error
@@ -50,7 +52,7 @@ func followAuthority(ctx context.Context, c *pki.Credential, addrs []string, o O
 			newest = a
 		}
 		if c.Authorities() == 1 && a.Trusted == c.Trusted() {
-			break // nothing is being replaced
+			break // no replacement is in progress
 		}
 	}
 	if newest == nil {
@@ -65,15 +67,15 @@ func followAuthority(ctx context.Context, c *pki.Credential, addrs []string, o O
 		}
 		return cert, err
 	})
-	if err == nil && c.Issuer() != before { // they are to see the new certificate
+	if err == nil && c.Issuer() != before { // the controllers must see the new certificate
 		for _, addr := range addrs {
-			_, _ = askAuthority(ctx, addr, o) // it is asked again anyhow
+			_, _ = askAuthority(ctx, addr, o) // an error is ignored, because the next round asks again
 		}
 	}
 	return err
 }
 
-// askAuthority makes a connection of its own, which shows the certificate of now.
+// askAuthority uses a new connection, which shows the member's current certificate.
 func askAuthority(ctx context.Context, addr string, o Options) (*Authority, error) {
 	client, err := DialWith(addr, o)
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 
 // BackupRequest asks a controller for a backup.
 type BackupRequest struct {
-	WithKeys   bool   `json:"with_keys"`            // the keys of the cluster too, under the passphrase
+	WithKeys   bool   `json:"with_keys"`            // include the cluster's keys, encrypted under the passphrase
 	Passphrase string `json:"passphrase,omitempty"` // 12 bytes or more
 }
 
-// Backup returns a backup of the cluster, for root of a controller. The caller closes it.
+// Backup returns a backup of the cluster; only root on a controller may request it. The caller
+// closes it.
 func (c *Client) Backup(ctx context.Context, req BackupRequest) (io.ReadCloser, error) {
 	body, err := json.Marshal(req)
 	if err != nil {

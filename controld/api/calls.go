@@ -16,11 +16,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Read says how fresh an answer must be. The zero value takes what the controller has.
+// Read says how fresh an answer must be. The zero value accepts the controller's current state.
 type Read struct {
-	After      uint64        // answer only when the index is above this, or Wait has passed
-	Wait       time.Duration // at most 60 s are honoured
-	Consistent bool          // the answer reflects everything acknowledged before the request
+	After      uint64        // wait for an index above this, until Wait has passed
+	Wait       time.Duration // at most 60 s
+	Consistent bool          // the answer includes everything acknowledged before the request
 }
 
 func (r Read) into(q *call) {
@@ -37,26 +37,25 @@ func (r Read) into(q *call) {
 	}
 }
 
-// JobFilter selects jobs; all that is set must match. Without States and All only jobs that have
-// not ended are listed.
+// JobFilter selects jobs that match all set fields. Without States and All, it selects unfinished
+// jobs.
 type JobFilter struct {
 	IDs     []model.JobID
-	Refs    []string // jobs by name as well: 123_4, 123_[4-9], 123.train
+	Refs    []string // by id or name: 123_4, 123_[4-9], 123.train
 	User    string
 	Account string
 	Queue   string
 	Name    string
 	Class   string
 	States  []string // letters or long names
-	All     bool     // ended jobs too, as long as the state has them; the history has the rest
+	All     bool     // include ended jobs that are still in the state; the history has the others
 	Spec    bool     // with the job's specification
-	Steps   bool     // with the steps of its attempts that have ended
-	Limit   int      // of one page; the server's default is 1,000 and its maximum 10,000
-	Fields  []string // by their names in JSON; the others stay zero. None: all
-	// with User and Read.After: only what has changed since, what has ended included, if List.Delta
-	// says so
+	Steps   bool     // include the ended steps of attempts
+	Limit   int      // jobs in one page; the server's default is 1,000 and its maximum 10,000
+	Fields  []string // JSON names of the fields to fill in; empty: all fields. Other fields stay zero
+	// with User and Read.After: only jobs that changed or ended since, if List.Delta is set
 	Delta bool
-	Page  string // List.Next of the page before
+	Page  string // List.Next of the previous page
 }
 
 func (f JobFilter) values() url.Values {
@@ -100,7 +99,7 @@ func setTrue(v url.Values, name string, on bool) {
 
 func idText(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
-// get returns what GET answers as a T, a zero one with an error.
+// get returns the decoded answer to a GET request, or zero and an error.
 func get[T any](ctx context.Context, c *Client, path string, query url.Values, read Read) (*T, Answer, error) {
 	q := call{method: http.MethodGet, path: path, query: query}
 	read.into(&q)
@@ -109,7 +108,7 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values, r
 	return out, a, err
 }
 
-// post sends in and returns the answer as a T, a zero one with an error.
+// post sends in and returns the decoded answer, or zero and an error.
 func post[T any](ctx context.Context, c *Client, q call, in any) (*T, error) {
 	out := new(T)
 	body, err := json.Marshal(in)
@@ -121,8 +120,8 @@ func post[T any](ctx context.Context, c *Client, q call, in any) (*T, error) {
 	return out, err
 }
 
-// Submit submits one job and returns its id. With a key it may be repeated without submitting
-// twice; NewKey makes one.
+// Submit submits one job and returns its id. With a key (see NewKey), the call can be repeated
+// without a second submission.
 func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (model.JobID, error) {
 	ids, err := c.SubmitAll(ctx, key, []*jobspec.Job{job})
 	if err != nil {
@@ -131,7 +130,7 @@ func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (mode
 	return ids[0], nil
 }
 
-// SubmitAll submits up to 10,000 jobs, all or none, and returns their ids in order.
+// SubmitAll submits up to 10,000 jobs, all or none, and returns their ids in the order of the jobs.
 func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job) ([]model.JobID, error) {
 	q := call{path: "/v1/jobs", key: key, repeat: key != ""}
 	resp, err := post[SubmitResponse](ctx, c, q, SubmitRequest{Jobs: jobs})
@@ -148,7 +147,7 @@ func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job)
 	return resp.IDs, nil
 }
 
-// warn passes the warnings of an answer on.
+// warn passes on the warnings of an answer.
 func (c *Client) warn(texts []string) {
 	for _, text := range texts {
 		if c.opts.Warn != nil {
@@ -157,34 +156,34 @@ func (c *Client) warn(texts []string) {
 	}
 }
 
-// Plan asks whether a job would start now, without submitting it.
+// Plan returns whether a job would start now, without submitting it.
 func (c *Client) Plan(ctx context.Context, job *jobspec.Job) (*PlanResponse, error) {
 	return post[PlanResponse](ctx, c, call{path: "/v1/plan", repeat: true}, PlanRequest{Job: job})
 }
 
-// Job returns one job with its specification; a finished one comes from the history when the state
-// has it no more.
+// Job returns a job with its specification; an ended job that left the state comes from the
+// history.
 func (c *Client) Job(ctx context.Context, id model.JobID, read Read) (*Job, Answer, error) {
 	return c.JobBy(ctx, idText(id), read)
 }
 
-// JobBy is Job for a job by name as well: 123_4 or 123.train.
+// JobBy is Job for a job given by id or name: 123_4 or 123.train.
 func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer, error) {
 	return get[Job](ctx, c, refPath(ref, ""), nil, read)
 }
 
-// refPath is the path of a job by name.
+// refPath returns the API path of a job given by id or name.
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
-// Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9]. Only
-// cancelling is repeated when its outcome is unknown: the first request may still be under way, and
-// take effect after what was done since.
+// Control applies a verb to a job given by id or name, or to several tasks of an array: 123_[4-9].
+// If the outcome is unknown, only cancel is repeated: the first request may still take effect,
+// after later requests.
 func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reason string) (*ControlResponse, error) {
 	q := call{path: refPath(ref, "/"+string(verb)), repeat: verb == model.VerbCancel}
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
-// StepsBy lists the steps that wait or run of a job, named as by [Client.JobBy].
+// StepsBy lists the waiting and running steps of a job, named as in [Client.JobBy].
 func (c *Client) StepsBy(ctx context.Context, ref string) (*StepList, error) {
 	list, _, err := get[StepList](ctx, c, refPath(ref, "/steps"), nil, Read{})
 	return list, err
@@ -197,19 +196,19 @@ func (c *Client) SignalStep(ctx context.Context, ref string, step int, signal st
 	return err
 }
 
-// Signal sends a signal to the processes of a job, named as by [Client.JobBy], or to those of all tasks of an
-// array that run. It is not repeated when its outcome is unknown.
+// Signal sends a signal to the processes of a job, named as in [Client.JobBy], or of all running
+// tasks of an array. It is not repeated if the outcome is unknown.
 func (c *Client) Signal(ctx context.Context, ref string, req SignalRequest) (*ControlResponse, error) {
 	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/signal")}, req)
 }
 
-// WhyBy returns why a job, named as by [Client.JobBy], waits.
+// WhyBy explains why a job waits, named as in [Client.JobBy].
 func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
 }
 
-// SeriesBy returns what a job, named as by [Client.JobBy], has reported of a metric, "" for the one
-// that it names itself.
+// SeriesBy returns the reported values of a job's metric; "" means the metric that the job's
+// progress block names.
 func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Answer, error) {
 	q := url.Values{}
 	if metric != "" {
@@ -218,7 +217,7 @@ func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Ans
 	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
 }
 
-// UsageBy returns what an attempt of a job, named as by [Client.JobBy], has used by now; 0: the last.
+// UsageBy returns the usage of a job's attempt so far; attempt 0 means the last one.
 func (c *Client) UsageBy(ctx context.Context, ref string, attempt int) (*JobUsage, Answer, error) {
 	q := url.Values{}
 	if attempt != 0 {
@@ -227,18 +226,18 @@ func (c *Client) UsageBy(ctx context.Context, ref string, attempt int) (*JobUsag
 	return get[JobUsage](ctx, c, refPath(ref, "/usage"), q, Read{})
 }
 
-// Update changes the time limit, priority, name or comment of a job that has not ended. It is not
-// repeated when its outcome is unknown, as Control is not.
+// Update changes the time limit, priority, name or comment of an unfinished job. Like Control, it
+// is not repeated if the outcome is unknown.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
 	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update")}, change)
 }
 
-// Prune cancels all tasks of an array but the best by a metric.
+// Prune cancels all tasks of an array except the best by a metric.
 func (c *Client) Prune(ctx context.Context, ref string, req PruneRequest) (*PruneResponse, error) {
 	return post[PruneResponse](ctx, c, call{path: refPath(ref, "/prune")}, req)
 }
 
-// Jobs returns one page of the jobs that match.
+// Jobs returns one page of matching jobs.
 func (c *Client) Jobs(ctx context.Context, f JobFilter, read Read) (*List[Job], Answer, error) {
 	return get[List[Job]](ctx, c, "/v1/jobs", f.values(), read)
 }
@@ -249,22 +248,22 @@ func (c *Client) Cancel(ctx context.Context, id model.JobID, reason string) erro
 	return err
 }
 
-// CancelMany cancels every live job that matches the request, of those that the caller may cancel.
+// CancelMany cancels every unfinished job that matches the request and that the caller may cancel.
 func (c *Client) CancelMany(ctx context.Context, req CancelRequest) (*ControlResponse, error) {
 	return post[ControlResponse](ctx, c, call{path: "/v1/jobs/cancel", repeat: true}, req)
 }
 
 // LogOptions select a part of a job's output.
 type LogOptions struct {
-	Attempt int    // 0: the last one
+	Attempt int    // 0: the last attempt
 	Worker  int    // index in the gang
-	Task    string // name; "" with a single task
+	Task    string // name of the task; "" for a single task
 	Stream  string // stdout (default), stderr, or both in the order in which they were written
-	Follow  bool   // until the job ends, across attempts
-	Tail    int    // only the last n lines; 0: all
+	Follow  bool   // continue until the job ends, across attempts
+	Tail    int    // only the last n lines; 0: all lines
 }
 
-// Logs streams a job's output. The caller closes it; ending ctx ends it too.
+// Logs streams a job's output. The caller closes the stream; the end of ctx also ends it.
 func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.ReadCloser, error) {
 	v := url.Values{}
 	setAll(v, "task", o.Task, "stream", o.Stream)
@@ -289,23 +288,24 @@ func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
 	return err
 }
 
-// ConfirmDead says that nothing runs any more on nodes that are down, all of them or none.
+// ConfirmDead confirms that nothing runs any more on nodes that are down; it does so for all given
+// nodes or none.
 func (c *Client) ConfirmDead(ctx context.Context, req ConfirmDeadRequest) (*ConfirmedDead, error) {
 	return post[ConfirmedDead](ctx, c, call{path: "/v1/nodes/confirm-dead"}, req)
 }
 
-// KeptFolders lists the checkpoint folders on a node whose jobs or attempts the controllers do not know.
+// KeptFolders lists a node's checkpoint folders whose jobs or attempts the controllers do not know.
 func (c *Client) KeptFolders(ctx context.Context, node string) (*KeptFolders, error) {
 	list, _, err := get[KeptFolders](ctx, c, nodePath(node, "/kept"), nil, Read{})
 	return list, err
 }
 
-// DropKeptFolders has a node remove such folders, and lists those that it keeps still.
+// DropKeptFolders makes a node remove such folders, and lists the remaining ones.
 func (c *Client) DropKeptFolders(ctx context.Context, node string, ids []string) (*KeptFolders, error) {
 	return post[KeptFolders](ctx, c, call{path: nodePath(node, "/kept/drop")}, DropFolders{IDs: ids})
 }
 
-// RemoveController takes the vote of a controller that is gone for good.
+// RemoveController removes the vote of a controller that is gone for good.
 func (c *Client) RemoveController(ctx context.Context, name string) error {
 	_, err := post[Cluster](ctx, c, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil)
 	return err
@@ -316,13 +316,12 @@ func (c *Client) Nodes(ctx context.Context, read Read) (*NodeList, Answer, error
 	return get[NodeList](ctx, c, "/v1/nodes", nil, read)
 }
 
-// Events lists what happened after an index, oldest first; it waits up to wait for something to
-// happen.
+// Events lists events after an index, oldest first; it waits up to wait for a new event.
 func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (*List[Event], Answer, error) {
 	return get[List[Event]](ctx, c, "/v1/events", nil, Read{After: after, Wait: wait})
 }
 
-// HistoryFilter selects finished jobs; all that is set must match.
+// HistoryFilter selects ended jobs that match all set fields.
 type HistoryFilter struct {
 	IDs     []model.JobID
 	Refs    []string // as JobFilter's
@@ -334,11 +333,11 @@ type HistoryFilter struct {
 	Until   time.Time // ended before
 	Steps   bool      // with the steps of their attempts
 	Fields  []string  // as JobFilter's
-	Limit   int       // of one page; the server's default is 1,000 and its maximum 10,000
+	Limit   int       // jobs in one page; the server's default is 1,000 and its maximum 10,000
 	Page    string
 }
 
-// History returns one page of finished jobs, the last to end first.
+// History returns one page of ended jobs, newest end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
 	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States,
 		Limit: f.Limit, Page: f.Page, Steps: f.Steps, Fields: f.Fields}.values()
@@ -351,17 +350,17 @@ func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List
 	return get[List[Job]](ctx, c, "/v1/history", v, read)
 }
 
-// Shares lists what each account holds.
+// Shares lists the shares of all accounts.
 func (c *Client) Shares(ctx context.Context, read Read) (*List[Share], Answer, error) {
 	return get[List[Share]](ctx, c, "/v1/shares", nil, read)
 }
 
-// ExplainShare lists what each account holds, with how the share of one comes about.
+// ExplainShare is Shares with an explanation of one account's share.
 func (c *Client) ExplainShare(ctx context.Context, account string) (*List[Share], Answer, error) {
 	return get[List[Share]](ctx, c, "/v1/shares", url.Values{"explain": {account}}, Read{})
 }
 
-// Priorities lists the jobs that wait, in the order in which the scheduler comes to them.
+// Priorities lists the waiting jobs in scheduling order.
 func (c *Client) Priorities(ctx context.Context) (*List[Priority], Answer, error) {
 	return get[List[Priority]](ctx, c, "/v1/priorities", nil, Read{})
 }
@@ -376,7 +375,7 @@ func (c *Client) Cluster(ctx context.Context) (*Cluster, Answer, error) {
 	return get[Cluster](ctx, c, "/v1/cluster", nil, Read{})
 }
 
-// Check checks every invariant on the live state.
+// Check verifies every invariant of the live state.
 func (c *Client) Check(ctx context.Context) (*Check, Answer, error) {
 	return get[Check](ctx, c, "/v1/check", nil, Read{})
 }
@@ -388,7 +387,7 @@ func (c *Client) Register(ctx context.Context, node string, req RegisterRequest)
 	return post[RegisterResponse](ctx, c, call{path: nodePath(node, "/register"), repeat: true}, req)
 }
 
-// Allocs fetches what should exist on a node once the index is above after, or wait has passed.
+// Allocs returns what should exist on a node, once the index is above after or wait has passed.
 // Called by node daemons.
 func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
 	wait time.Duration, echo Echo) (*NodeAllocs, error) {
@@ -401,7 +400,7 @@ func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
 	return allocs, err
 }
 
-// Report sends what changed on a node to the controllers; reports may be repeated. Called by node
+// Report sends changes on a node to the controllers; it is safe to repeat reports. Called by node
 // daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	return post[ReportResponse](ctx, c, call{path: nodePath(node, "/report"), repeat: true}, req)
@@ -413,22 +412,21 @@ func (c *Client) Generation(ctx context.Context, node, bootID string) (*Generati
 	return answer, err
 }
 
-// AcceptGeneration says that a node follows a generation, and what it knows of attempts. Called by node
-// daemons.
+// AcceptGeneration reports that a node follows a generation, and which attempts it knows. Called by
+// node daemons.
 func (c *Client) AcceptGeneration(ctx context.Context, node string, req AcceptGeneration) (*Generation, error) {
 	return post[Generation](ctx, c, call{path: nodePath(node, "/generation"), repeat: true}, req)
 }
 
-// MayCopyCheckpoint asks whether node may send the folder of a worker, job.attempt.worker, to the node
-// of that name. Called by node daemons.
+// MayCopyCheckpoint asks whether node may send a worker's folder (job.attempt.worker) to the named
+// node. Called by node daemons.
 func (c *Client) MayCopyCheckpoint(ctx context.Context, node, bootID, id, to string) (*CheckpointCopy, error) {
 	v := url.Values{"boot_id": {bootID}, "for": {to}}
 	answer, _, err := get[CheckpointCopy](ctx, c, nodePath(node, "/checkpoints/"+url.PathEscape(id)), v, Read{})
 	return answer, err
 }
 
-// DropCheckpoints asks which of the folders that a node keeps are not needed any more. Called by node
-// daemons.
+// DropCheckpoints asks which of a node's kept folders are no longer needed. Called by node daemons.
 func (c *Client) DropCheckpoints(ctx context.Context, node string, req KeptCheckpoints) (*DroppedCheckpoints, error) {
 	return post[DroppedCheckpoints](ctx, c, call{path: nodePath(node, "/checkpoints"), repeat: true}, req)
 }
@@ -438,7 +436,7 @@ func (c *Client) CreateToken(ctx context.Context, req TokenRequest) (*CreatedTok
 	return post[CreatedToken](ctx, c, call{path: "/v1/tokens"}, req)
 }
 
-// Tokens lists API tokens, those of one user if one is named.
+// Tokens lists the API tokens of one user, or of all users if user is "".
 func (c *Client) Tokens(ctx context.Context, user string) (*List[APIToken], Answer, error) {
 	v := url.Values{}
 	if user != "" {
@@ -447,12 +445,12 @@ func (c *Client) Tokens(ctx context.Context, user string) (*List[APIToken], Answ
 	return get[List[APIToken]](ctx, c, "/v1/tokens", v, Read{})
 }
 
-// RevokeToken has an API token refused from now on.
+// RevokeToken revokes an API token from now on.
 func (c *Client) RevokeToken(ctx context.Context, id string) (*APIToken, error) {
 	return post[APIToken](ctx, c, call{path: "/v1/tokens/" + url.PathEscape(id) + "/revoke", repeat: true}, nil)
 }
 
-// AuditFilter selects entries of the audit log; all that is set must match.
+// AuditFilter selects entries of the audit log that match all set fields.
 type AuditFilter struct {
 	User   string
 	Job    model.JobID
@@ -462,7 +460,7 @@ type AuditFilter struct {
 	Limit  int       // the server's default is 1,000 and its maximum 10,000
 }
 
-// Audit lists entries of the audit logs of all controllers, the last first.
+// Audit lists entries of all controllers' audit logs, newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (*AuditList, Answer, error) {
 	v := url.Values{}
 	set := func(name, value string, is bool) {

@@ -26,20 +26,20 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// Where daemons of this machine listen for its users. On a machine with both, the node daemon has
-// DefaultSocket, and the packages have the controller listen at ControllerSocket. Commands try that
-// first: a node vouches for ordinary users only.
+// Sockets on which this machine's daemons listen for local users. On a machine with both daemons,
+// the node daemon has DefaultSocket and the controller has ControllerSocket. Commands try
+// ControllerSocket first, because a node can vouch for ordinary users only.
 const (
 	DefaultSocket    = "/run/rota/rota.sock"
 	ControllerSocket = "/run/rota/controld.sock"
 )
 
-// devAddrFile is what `rota dev` leaves in its directory for the commands started beside it.
+// devAddrFile is a file that `rota dev` writes to its directory for commands started beside it.
 const devAddrFile = ".rota/addr"
 
-// DefaultAddr is the address that a command uses by default: ROTA_ADDR, or else the two sockets if
-// they exist. Otherwise it is the cluster that `rota dev` runs in the working directory or in one
-// above it. If nothing is found it is DefaultSocket again, so that the error names it.
+// DefaultAddr returns the default address of commands: ROTA_ADDR, otherwise the sockets that exist.
+// Without both, it is the cluster that `rota dev` runs in the working directory or above it. If
+// nothing is found, it is DefaultSocket, so that the error message names that.
 func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
@@ -53,9 +53,9 @@ func DefaultAddr(getenv func(string) string) string {
 	return "unix:" + DefaultSocket
 }
 
-// devAddr is the address of the cluster that `rota dev` runs in the working directory, or else in
-// the nearest directory above it. It is "" if there is none. A file of another user's is passed
-// over: it could lead jobs anywhere.
+// devAddr returns the address of the cluster that `rota dev` runs in the working directory or the
+// nearest directory above it. It is "" if there is no such cluster. A file of another user is
+// ignored, because it could lead jobs anywhere.
 func devAddr() string {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -70,7 +70,7 @@ func devAddr() string {
 	return ""
 }
 
-// readOwn returns the text of a file that belongs to root or to this process's user, "" of any other.
+// readOwn returns the text of a file that belongs to root or to this process's user, otherwise "".
 func readOwn(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func readOwn(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// socketsThere is the address of the sockets among paths that exist.
+// socketsThere returns an address made of the sockets that exist.
 func socketsThere(paths ...string) string {
 	var there []string
 	for _, path := range paths {
@@ -102,35 +102,35 @@ func socketsThere(paths ...string) string {
 	return strings.Join(there, ",")
 }
 
-// Options change how a client connects. The zero value is what commands use.
+// Options change how a client connects. The zero value is right for commands.
 type Options struct {
-	// Wrap, if set, is put around the transport of every address, to sign requests.
+	// Wrap, if set, wraps the transport of every address, to sign requests.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// TLS, if set, says how https addresses are connected to; addresses without a scheme are https
-	// then.
+	// TLS, if set, configures https connections; addresses without a scheme are then https.
 	TLS *tls.Config
-	// Any4xx makes a daemon send a request that one controller refuses to the next one too. A fault
-	// in the records of one controller must not keep a daemon from the others.
+	// Any4xx makes a daemon try the next controller if one refuses a request. A fault in one
+	// controller's records must not lock a daemon out of all others.
 	Any4xx bool
-	// Token, if set, is shown with every request. It goes to no other machine without TLS.
+	// Token, if set, is sent with every request. It is sent to other machines only over TLS.
 	Token *BearerToken
 	// Header is added to every request.
 	Header http.Header
-	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer
-	// but have no leader. Default 10 s.
+	// RetryFor is how long a repeatable request is repeated while controllers answer but have no
+	// leader. Default 10 s.
 	RetryFor time.Duration
-	// Unreachable is how long it is repeated while no controller accepts a connection. Default 2 s.
+	// Unreachable is how long a request is repeated while no controller accepts a connection.
+	// Default 2 s.
 	Unreachable time.Duration
-	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default
-	// 10 s.
+	// Answer is how long a controller may take to answer, beyond the requested wait. Default 10 s.
 	Answer time.Duration
 	// Warn, if set, is called with each warning of an answer.
 	Warn func(text string)
-	// RunAs, if set, is called with the user as which submitted jobs run, if that is not the caller.
+	// RunAs, if set, is called with the user that submitted jobs run as, if that is not the caller.
 	RunAs func(user string)
 }
 
-// WithToken returns options with an API token. Its fingerprint says which controllers are believed.
+// WithToken returns options with an API token. The token's fingerprint determines which controllers
+// are trusted.
 func (o Options) WithToken(t BearerToken) Options {
 	o.Token = &t
 	if len(t.Fingerprint) == sha256.Size {
@@ -139,7 +139,7 @@ func (o Options) WithToken(t BearerToken) Options {
 	return o
 }
 
-// Client talks to the controllers of one cluster. It may be used from several goroutines.
+// Client talks to the controllers of one cluster. It is safe for concurrent use.
 type Client struct {
 	opts      Options
 	endpoints []*endpoint
@@ -150,15 +150,15 @@ type Client struct {
 
 // endpoint is one address with its connections.
 type endpoint struct {
-	addr string // as written
+	addr string // as the user wrote it
 	base string // http://host:port
 	http *http.Client
 }
 
-// UnreachableError says that no controller could be reached at any address.
+// UnreachableError says that no controller was reachable at any address.
 type UnreachableError struct {
 	Addrs []string
-	Err   error // of the last attempt
+	Err   error // error of the last attempt
 }
 
 // Error implements error.
@@ -174,8 +174,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// UncertainError is the error of a request whose answer was lost: it may have been carried out.
-// Unwrap returns what the last attempt failed with.
+// UncertainError is the error of a request whose answer was lost: the request may have taken
+// effect. Err is the error of the last attempt.
 type UncertainError struct{ Err error }
 
 // Error implements error.
@@ -184,8 +184,8 @@ func (e *UncertainError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the last attempt.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
-// Dial returns a client for addr: http://host:port, host:port, unix:PATH, or several of these with
-// commas between. It connects when it is first used; an error says that addr cannot be read.
+// Dial returns a client for addr: http://host:port, host:port, unix:PATH, or a comma-separated list
+// of these. It connects at the first request; an error means that addr cannot be parsed.
 func Dial(addr string) (*Client, error) { return DialWith(addr, Options{}) }
 
 // DialWith is Dial with options.
@@ -238,7 +238,7 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	return e, nil
 }
 
-// loopback reports whether a host is this machine, whatever the network does.
+// loopback reports whether a host is certainly this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -268,7 +268,7 @@ func (e *endpoint) parse(opts Options) error {
 	return nil
 }
 
-// Addrs lists the addresses that are tried, as they were written.
+// Addrs returns the addresses in the form in which they were written.
 func (c *Client) Addrs() []string {
 	addrs := make([]string, len(c.endpoints))
 	for i, e := range c.endpoints {
@@ -287,27 +287,27 @@ func (c *Client) Close() {
 // NewKey returns a random idempotency key.
 func NewKey() string {
 	b := make([]byte, 16)
-	rand.Read(b) // never fails
+	rand.Read(b) // rand.Read never fails
 	return hex.EncodeToString(b)
 }
 
-// call is one request, as often as it is tried.
+// call is one request with all its attempts.
 type call struct {
 	method string
 	path   string
 	query  url.Values
 	body   []byte
 	key    string
-	wait   time.Duration // how long the server may hold the answer back
-	repeat bool          // safe to send again when its outcome is unknown
-	stream bool          // the body is read by the caller
+	wait   time.Duration // how long the server may delay the answer
+	repeat bool          // safe to repeat if the outcome is unknown
+	stream bool          // the caller reads the body
 
-	upgrade bool // to a stream of frames, which the caller gets as the body, see [Client.Stream]
+	upgrade bool // the connection becomes a stream of frames, which the caller gets as the body, see [Client.Stream]
 }
 
-// roundTrip sends the call until it is answered, on the next address each time. Each is tried
-// before it gives up: one that is silent may take all the time there is. The error is an
-// [UncertainError] if the answer to an attempt was lost that may have changed something.
+// roundTrip sends the call until it is answered, each time to the next address. It tries every
+// address before it gives up, even if a silent one uses up the time. The error is an
+// [UncertainError] if an attempt lost its answer and may have changed something.
 func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
 	resp, lost, err := c.tryAll(ctx, &q)
 	if err != nil && lost {
@@ -316,13 +316,13 @@ func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) 
 	return resp, err
 }
 
-// tryAll sends the call until it is answered, or until no attempt is left. lost says that it may
-// have changed something without an answer that says so.
+// tryAll sends the call until it is answered or no attempt is left. lost reports that an attempt
+// may have changed something without a clear answer.
 func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost bool, err error) {
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
-	var refused *Problem // of the first controller that refused the caller
-	var answered error   // with the last answer, which says more than that the caller's time is over
+	var refused *Problem // refusal by the first controller that refused the caller
+	var answered error   // the last answer, which says more than a timeout
 	for n := 0; ; n++ {
 		at := int(c.next.Load()) % len(c.endpoints)
 		resp, err := c.endpoints[at].send(ctx, q, c.opts)
@@ -348,7 +348,7 @@ func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost
 			again = true
 		}
 		if !again || n+1 >= len(c.endpoints) && time.Since(begin)-q.wait > budget {
-			if refused != nil { // it says more than that another controller is down
+			if refused != nil { // a refusal says more than another controller's outage
 				return nil, lost, refused
 			}
 			return nil, lost, c.lastError(nil, err)
@@ -364,9 +364,9 @@ func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost
 	}
 }
 
-// mayBeDone reports whether a request may have been carried out after an attempt failed with err;
-// before says whether that was so before the attempt. A refusal settles it, unless the controller
-// did not know the caller: it did not look whether the request had been carried out.
+// mayBeDone reports whether a request may have taken effect, after an attempt failed with err;
+// before is the same from the earlier attempts. A refusal is a clear "no", unless the controller
+// did not know the caller, because it then did not check for an earlier effect.
 func mayBeDone(before bool, err error) bool {
 	var p *Problem
 	switch {
@@ -387,13 +387,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mayRepeat says whether the call may be sent again after err, and for how long since the first
+// mayRepeat reports whether the call may be sent again after err, and for how long since the first
 // attempt.
 func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	var p *Problem
 	if errors.As(err, &p) {
 		switch p.Code {
-		case CodeNoLeader, CodeBusy, CodeUnsettled: // nothing was done
+		case CodeNoLeader, CodeBusy, CodeUnsettled: // these codes mean that nothing was done
 			return c.opts.RetryFor, true
 		case CodeUncertain:
 			return c.opts.RetryFor, q.repeat
@@ -407,14 +407,15 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 }
 
 // othersMay reports whether another controller may accept a request that this one refused. A
-// controller that does not know the caller may be the only such one, and has changed nothing.
+// controller that does not know the caller has changed nothing, and other controllers may know the
+// caller.
 func (c *Client) othersMay(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) && (p.Code == CodeUnauthorised || p.Code == CodeGeneration ||
 		c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
 }
 
-// refusalOf returns the refusal of a caller, nil for other errors.
+// refusalOf returns the error as a refusal of the caller, or nil.
 func refusalOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) && p.Status >= 400 && p.Status < 500 {
@@ -423,7 +424,7 @@ func refusalOf(err error) *Problem {
 	return nil
 }
 
-// checkCluster refuses an answer of another cluster than the one that has answered before.
+// checkCluster refuses an answer from another cluster than the first answer's.
 func (c *Client) checkCluster(h http.Header, addr string) error {
 	id := h.Get(HeaderCluster)
 	if id == "" || c.cluster.CompareAndSwap(nil, &id) {
@@ -447,7 +448,7 @@ func (c *Client) lastError(cause, err error) error {
 	return &UnreachableError{Addrs: c.Addrs(), Err: err}
 }
 
-// send makes one attempt. Its error is a *Problem, or what the connection failed with.
+// send makes one attempt. Its error is a *Problem or the error of the connection.
 func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Response, error) {
 	u := e.base + q.path
 	if len(q.query) > 0 {
@@ -455,7 +456,7 @@ func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Respo
 	}
 	cancel := context.CancelFunc(func() {})
 	if !q.stream {
-		// A controller that hangs must not hang its clients: the next one is tried.
+		// a hanging controller must not hang its clients, so the next one is tried
 		ctx, cancel = context.WithTimeout(ctx, q.wait+opts.Answer)
 	}
 	var body io.Reader
@@ -488,7 +489,7 @@ func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Respo
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		cancel() // the attempt is over, and the connection is the caller's
+		cancel() // the attempt is over, but the connection belongs to the caller now
 		return resp, nil
 	}
 	resp.Body = &cancelBody{resp.Body, cancel}
@@ -499,7 +500,7 @@ func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Respo
 	return resp, nil
 }
 
-// cancelBody ends the attempt's context when the body has been read.
+// cancelBody ends the attempt's context once the body has been read.
 type cancelBody struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -512,7 +513,7 @@ func (b *cancelBody) Close() error {
 	return err
 }
 
-// maxProblem bounds what is read of an error's body.
+// maxProblem bounds how much of an error's body is read.
 const maxProblem = 4 << 20
 
 func readProblem(resp *http.Response) error {
@@ -529,7 +530,7 @@ func readProblem(resp *http.Response) error {
 	return p
 }
 
-// do makes a call and decodes its answer into out. It returns the state's index that answered.
+// do makes a call and decodes the answer into out. It returns the index of the state that answered.
 func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 	if q.method == http.MethodGet {
 		q.repeat = true
@@ -544,7 +545,7 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 		}
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil { // cut off in the middle: the controller is gone
+		if err != nil { // the answer was cut off, so the controller has gone
 			if q.repeat && attempt < 3 && ctx.Err() == nil {
 				continue
 			}
@@ -557,7 +558,7 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 	}
 }
 
-// answerLost marks the error of an answer that did not come whole.
+// answerLost marks the error of an incomplete answer.
 func (q *call) answerLost(err error) error {
 	if q.method == http.MethodGet {
 		return err
@@ -565,10 +566,10 @@ func (q *call) answerLost(err error) error {
 	return &UncertainError{err}
 }
 
-// Answer is what the headers of an answer say.
+// Answer is the headers of an answer.
 type Answer struct {
 	Index uint64
-	Stale time.Duration // since a leader was last heard of; 0 with quorum
+	Stale time.Duration // time since a leader was last heard of; 0 with quorum
 }
 
 func answerOf(h http.Header) Answer {
