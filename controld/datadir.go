@@ -12,13 +12,13 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// checkDataDir makes sure that no other account reads or writes the data directory, which has every
-// user's scripts and environments. It makes the directory if there is none.
+// checkDataDir makes sure that no other account can read or write the data directory, because it
+// has every user's scripts and environments. It creates a missing directory.
 //
-// A directory of another account, or one that others may write to, is refused, because its contents
-// may be theirs. A directory that others may only read is closed to them: programs that copy a
-// directory back often leave it so, and the daemon's umask decides about the log's snapshots. The
-// modes of keys are not mended, see [pki.Load].
+// It refuses a directory that belongs to another account or that others may write to, because its
+// content may be theirs. If others may only read it, it removes that permission, because programs
+// that restore a directory often leave it so. The modes of key files are not changed, see
+// [pki.Load].
 func checkDataDir(dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)

@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/history"
 )
 
-// recordMetrics shows the state of this controller's history.
+// recordMetrics exports the state of this controller's history.
 func recordMetrics(s *history.Store) []prometheus.Collector {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},

@@ -29,9 +29,9 @@ const (
 	checkLook  = time.Hour          // between looks whether that time is over
 )
 
-// storeRecords stores finished jobs on this machine as they appear in the state. It begins once this
-// controller has applied all that was acknowledged: only then is a history that is ahead of the state
-// one of a log that was rolled back.
+// storeRecords stores finished jobs on this machine as they appear in the state. It starts once
+// this controller has applied everything acknowledged: only then does a history that is ahead of
+// the state prove a log that was rolled back.
 func (d *daemon) storeRecords(ctx context.Context, caughtUp <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
@@ -72,9 +72,9 @@ func (d *daemon) storeRecords(ctx context.Context, caughtUp <-chan struct{}) err
 	}
 }
 
-// reconcileRecords compares the history with the state, which may be of a backup or of another disk.
-// Jobs that the log does not know are set aside, also those with a number that the state still has for
-// another.
+// reconcileRecords compares the history with the state, which may be of a backup or of another
+// disk. Jobs unknown to the log are set aside, including jobs whose number the state uses for
+// another job.
 func (d *daemon) reconcileRecords(ctx context.Context, v *state.View) error {
 	moved, err := d.records.RollBack(ctx, v.LastSeq())
 	if err != nil {
@@ -92,8 +92,8 @@ func (d *daemon) reconcileRecords(ctx context.Context, v *state.View) error {
 	return nil
 }
 
-// recordNew stores the finished jobs of a view that are not stored yet. What has left the state
-// before becomes a gap, which fillRecords fills.
+// recordNew stores the finished jobs of a view that are not stored yet. Jobs that have already left
+// the state become a gap, which fillRecords fills.
 func (d *daemon) recordNew(ctx context.Context, v *state.View) error {
 	if last := d.records.Last(); v.Trimmed() > last {
 		d.fetching.Store(true)
@@ -110,7 +110,7 @@ func (d *daemon) recordNew(ctx context.Context, v *state.View) error {
 	return d.appendRecords(ctx, v.Finished(d.records.Last()))
 }
 
-// appendRecords stores jobs. One that cannot be stored is said once and left out.
+// appendRecords stores jobs. It reports a job that cannot be stored once, and skips it.
 func (d *daemon) appendRecords(ctx context.Context, jobs []*model.Job) error {
 	for chunk := range slices.Chunk(jobs, recordBatch) {
 		err := d.records.Append(ctx, chunk)
@@ -127,8 +127,9 @@ func (d *daemon) appendRecords(ctx context.Context, jobs []*model.Job) error {
 	return nil
 }
 
-// fillRecords fetches from other controllers what is missing in the history of this one. Jobs are
-// stored meanwhile. What no other controller has stays missing: that is said once.
+// fillRecords fetches jobs that are missing in this controller's history from other controllers.
+// Jobs are stored meanwhile. If no other controller has a job, it stays missing, which is logged
+// once.
 func (d *daemon) fillRecords(ctx context.Context) error {
 	wait, said := fillRetry, ""
 	for {
@@ -160,11 +161,11 @@ func (d *daemon) fillRecords(ctx context.Context) error {
 	}
 }
 
-// fetchesRecords reports whether another controller may have ended jobs that are missing here, and has
-// not been asked for them yet.
+// fetchesRecords reports whether another controller may have missing jobs and has not been asked
+// for them yet.
 func (d *daemon) fetchesRecords() bool { return d.fetching.Load() && len(d.replica.Members()) > 1 }
 
-// fillFromPeers asks every other controller for what is missing here, and returns what came of it.
+// fillFromPeers asks every other controller for missing jobs, and returns the result.
 func (d *daemon) fillFromPeers(ctx context.Context) (asked []string) {
 	for _, p := range d.peers.All() {
 		before := d.records.Absent()
@@ -188,7 +189,7 @@ func (d *daemon) fillFromPeers(ctx context.Context) (asked []string) {
 	return asked
 }
 
-// pruneRecords removes jobs from the history that ended longer ago than the configuration keeps them.
+// pruneRecords removes jobs from the history after the configured time.
 func (d *daemon) pruneRecords(ctx context.Context) error {
 	for pause(ctx, pruneEvery) {
 		keep := time.Duration(d.replica.View().Config().HistoryKeep) * time.Second
@@ -221,8 +222,8 @@ func (d *daemon) pruneBefore(ctx context.Context, before model.UnixMS) (removed 
 	}
 }
 
-// checkRecords reads the whole history, which takes minutes if it is large, and says what is damaged.
-// The controller serves meanwhile.
+// checkRecords reads the whole history, which takes minutes if it is large, and reports damage. The
+// controller serves meanwhile.
 func (d *daemon) checkRecords(ctx context.Context) error {
 	for {
 		begin := time.Now()

@@ -23,7 +23,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model/cluster"
 )
 
-// Config is everything the daemon is told. Durations left zero take the values of DefaultConfig.
+// Config is the complete configuration of the daemon. Zero durations mean the values of
+// DefaultConfig.
 type Config struct {
 	Name      string   // of this controller, unique in the cluster
 	DataDir   string   // log, snapshots and history
@@ -39,28 +40,28 @@ type Config struct {
 	RootJobsAs    string // account that the jobs of root run as
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
-	// leaves what is there.
+	// keeps the current one.
 	Cluster *cluster.Config
-	// Reload, if set, returns Cluster again when the daemon is asked to re-read its configuration.
+	// Reload, if set, returns Cluster again after a signal on ReloadOn.
 	Reload func() (*cluster.Config, error)
-	// ReloadOn asks for it. It may be nil.
+	// ReloadOn delivers requests to reload. It may be nil.
 	ReloadOn <-chan os.Signal
 
-	Heartbeat   time.Duration // of the log; zero takes that of consensus
+	Heartbeat   time.Duration // of the log; zero: the default of package consensus
 	Election    time.Duration
 	LeaderLease time.Duration
-	KeepRecords int           // finished jobs that stay in the state even when the history has them
+	KeepRecords int           // finished jobs that stay in the state although the history has them
 	KeepFor     time.Duration // and for how long at most
 	Shutdown    time.Duration // for requests in progress
 	AuditFor    time.Duration // how long entries of the audit log are kept
 	AuditMost   int64         // and how many at most
 
 	Logger *slog.Logger
-	// Ready, if set, is called once everything listens.
+	// Ready, if set, is called once all listeners are open.
 	Ready func(Addresses)
-	// Supervise, if set, runs beside the daemon from the time on at which its API answers, until its
-	// context ends. Alive returns nil once the API and the loop of the log have answered, whether
-	// there is a leader or not, or an error when its context ends. Status is one line for people.
+	// Supervise, if set, runs beside the daemon from the time at which its API answers, until its
+	// context ends. Alive returns nil once the API and the log's main loop have answered, with or
+	// without a leader. Status is one line for people.
 	Supervise func(ctx context.Context, alive func(context.Context) error, status func() string) error
 
 	knows int // greatest cluster version that this controller can apply; 0: fsm.LatestVersion. Only tests set it

@@ -1,7 +1,7 @@
 // Package backup writes and reads the file of rota cluster backup. The file has the state of a
 // cluster at one index, its history and, on request, its keys under a passphrase. The file is a tar
-// archive compressed by zstd, so that its parts can be looked at with the usual programs. Its last
-// entry has the digests of the others: a file that was cut off or changed is refused.
+// archive compressed by zstd, so that standard programs can read it. Its last entry has the digests
+// of all others, so that a truncated or changed file is refused.
 package backup
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Format is the form of a backup.
+// Format is the version of the file format.
 const Format = "rota-backup/1"
 
 // Entries of the archive, in this order.
@@ -27,17 +27,17 @@ const (
 	entryManifest = "backup.json"
 	entryState    = "state.jsonl"
 	entryHistory  = "history.db"
-	entryKeys     = "keys.json" // only if the keys were asked for
+	entryKeys     = "keys.json" // only if the keys were requested
 	entrySums     = "sums.json"
 )
 
-// maxSmall bounds the entries that are read into memory as a whole, in bytes.
+// maxSmall bounds the size in bytes of entries that are read into memory.
 const maxSmall = 1 << 20
 
-// ErrNotABackup refuses a file that is no backup, or is not whole.
+// ErrNotABackup refuses a file that is no backup or is incomplete.
 var ErrNotABackup = errors.New("not a whole backup of Rota")
 
-// Manifest says what a backup is of.
+// Manifest describes a backup.
 type Manifest struct {
 	Format     string    `json:"format"`
 	DataFormat string    `json:"data_format"` // of the state
@@ -52,12 +52,12 @@ type Manifest struct {
 	Keys       bool      `json:"keys"`
 }
 
-// Parts are what a backup is made of.
+// Parts are the inputs of a backup.
 type Parts struct {
 	Manifest
 	State   string // file with the snapshot
 	History string // file with the history
-	Sealed  []byte // what [Seal] returned; nil: the backup has no keys
+	Sealed  []byte // result of [Seal]; nil: the backup has no keys
 }
 
 // Write writes a backup.
@@ -136,16 +136,17 @@ func (a *writer) add(name string, size int64, r io.Reader) error {
 	return nil
 }
 
-// Uses takes the parts of a backup on the way, in this order. A nil function leaves its part out.
+// Uses receive the parts of a backup while it is read, in this order. A nil function skips its
+// part.
 type Uses struct {
-	Manifest func(Manifest) error // its error is returned as it is
+	Manifest func(Manifest) error // its error is returned unchanged
 	State    func(io.Reader) error
 	History  func(io.Reader) error
 }
 
-// Read verifies a backup as a whole, and hands its parts to functions on the way. The error wraps
-// ErrNotABackup if the file is no backup, was cut off or was changed: results of the functions are of no
-// use then.
+// Read verifies the whole backup, and passes its parts to functions meanwhile. The error wraps
+// ErrNotABackup if the file is no backup, truncated or changed; the results of the functions are
+// then invalid.
 func Read(path string, u Uses) (m Manifest, sealed []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -230,7 +231,7 @@ func (r *reader) parts(m Manifest, u Uses) (sealed []byte, err error) {
 	return sealed, nil
 }
 
-// next goes to the entry with a name.
+// next moves to the entry with this name.
 func (r *reader) next(name string) error {
 	h, err := r.tar.Next()
 	if err != nil {
@@ -251,7 +252,7 @@ func (r *reader) small(name string) ([]byte, error) {
 	return b, err
 }
 
-// pass hands an entry to a function, and reads what that leaves.
+// pass passes an entry to a function, and reads the rest of the entry.
 func (r *reader) pass(name string, to func(io.Reader) error) error {
 	if err := r.next(name); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package config reads cluster.hcl. The file has the settings of one controller, under the names of
-// its flags, and the policy of the whole cluster, which the leader replicates.
+// Package config parses cluster.hcl. The file has the settings of one controller, named like its
+// flags, and the policy of the whole cluster, which the leader replicates.
 package config
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// File is a configuration file. An attribute that it does not have is nil.
+// File is a parsed configuration file. A missing attribute is nil.
 type File struct {
 	Name          *string  `hcl:"name,optional"`
 	DataDir       *string  `hcl:"data_dir,optional"`
@@ -31,9 +31,9 @@ type File struct {
 
 	Operators []string `hcl:"operators,optional"` // users and "%group"s
 	Admins    []string `hcl:"admins,optional"`
-	Private   []string `hcl:"private,optional"` // what users do not see of each other
+	Private   []string `hcl:"private,optional"` // kinds of data that users do not see of each other
 
-	Timeouts *Timeouts `hcl:"timeouts,block"` // of this controller
+	Timeouts *Timeouts `hcl:"timeouts,block"` // timeouts of this controller
 
 	Cluster  *Cluster  `hcl:"cluster,block"`
 	Limits   *Limits   `hcl:"limits,block"`
@@ -42,13 +42,13 @@ type File struct {
 	Lease    *Lease    `hcl:"lease,block"`
 	Accounts []Account `hcl:"account,block"`
 	Licenses []License `hcl:"license,block"`
-	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
+	Capacity *Quota    `hcl:"capacity,block"` // intended capacity of the cluster
 
 	AccountRules *AccountRules `hcl:"accounts,block"`
 	History      *History      `hcl:"history,block"`
 }
 
-// License is something that the cluster has so many of, and that jobs hold without a node.
+// License is a cluster-wide countable resource that jobs hold without a node.
 type License struct {
 	Name  string `hcl:"name,label"`
 	Count int    `hcl:"count"`
@@ -61,22 +61,22 @@ type Cluster struct {
 
 // History says how long ended jobs are kept. Without it they are kept for ever.
 type History struct {
-	Keep jobspec.Seconds `hcl:"keep,optional"` // after their end
+	Keep jobspec.Seconds `hcl:"keep,optional"` // time after their end
 }
 
-// Limits are those of each user, but for MaxAllSpecBytes. Operators and admins are not bound by them.
+// Limits apply to each user, except MaxAllSpecBytes. Operators and admins are not bound by them.
 type Limits struct {
-	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, array tasks counted
-	MaxRequests   int `hcl:"max_requests,optional"`    // requests that wait or follow, at one controller
-	MaxReads      int `hcl:"max_reads,optional"`       // reads in a second that do not wait, at one controller
-	MaxProcessor  int `hcl:"max_processor,optional"`   // percent of a core that requests take, at one controller
+	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, counting array tasks
+	MaxRequests   int `hcl:"max_requests,optional"`    // waiting or following requests at one controller
+	MaxReads      int `hcl:"max_reads,optional"`       // immediate reads per second at one controller
+	MaxProcessor  int `hcl:"max_processor,optional"`   // percent of a core for requests, at one controller
 
 	MaxSpecBytes    jobspec.Bytes `hcl:"max_spec_bytes,optional"`     // scripts, environments and the rest of its jobs
-	MaxAllSpecBytes jobspec.Bytes `hcl:"max_all_spec_bytes,optional"` // the same of all users; it binds everybody
+	MaxAllSpecBytes jobspec.Bytes `hcl:"max_all_spec_bytes,optional"` // the same for all users; binds admins too
 }
 
-// Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
-// of a new cluster.
+// Queue is a set of defaults and limits. A missing setting has the value of a new cluster's queue
+// "default".
 type Queue struct {
 	Name         string          `hcl:"name,label"`
 	DefaultClass string          `hcl:"default_class,optional"`
@@ -85,7 +85,7 @@ type Queue struct {
 	TEMaxTime    jobspec.Seconds `hcl:"te_max_time,optional"`
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
-	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
+	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: the policy's value
 	OnNodeLost   string          `hcl:"on_node_lost,optional"` // see [cluster.Config.WaitsIfLost]
 	Aliases      []string        `hcl:"aliases,optional"`
 
@@ -94,8 +94,8 @@ type Queue struct {
 	Migrate       bool `hcl:"migrate,optional"`
 }
 
-// sharingOf is the replicated form of how jobs share GPUs. That no more jobs than there is room for
-// take turns is the same as none.
+// sharingOf returns the replicated form of how jobs share GPUs. A factor of 1 means
+// that no jobs take turns, which is the same as 0.
 func sharingOf(oversubscribe *int, pack, migrate bool) cluster.Sharing {
 	s := cluster.Sharing{Pack: pack, Migrate: migrate}
 	if oversubscribe != nil && *oversubscribe > 1 {
@@ -104,7 +104,7 @@ func sharingOf(oversubscribe *int, pack, migrate bool) cluster.Sharing {
 	return s
 }
 
-// Lease is how long a worker may run without word from a leader.
+// Lease is how long a worker may run without contact to a leader.
 type Lease struct {
 	Duration time.Duration `hcl:"duration,optional"`
 	Margin   time.Duration `hcl:"margin,optional"`
@@ -120,7 +120,7 @@ func Read(path string) (*File, error) {
 	return Parse(path, src)
 }
 
-// Parse reads the text of a file; name is for messages.
+// Parse parses the text of a file; name is for messages.
 func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
 	read, diags := hclfile.Load(name, src, hclfile.SchemaOf(f), f, hclfile.Options{})
@@ -131,7 +131,7 @@ func Parse(name string, src []byte) (*File, error) {
 	}
 	if len(diags) > 0 {
 		var text strings.Builder
-		_ = diags.WriteText(&text, false) // a buffer takes everything
+		_ = diags.WriteText(&text, false) // writing to a buffer never fails
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
@@ -142,9 +142,9 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// Replicated returns the cluster's configuration that the file describes, or nil if it says nothing
-// of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
-// the policy that it has.
+// Replicated returns the cluster's configuration in the file, or nil if the file has none and the
+// log's configuration stays. If the file names no policy, its name is empty and the cluster keeps
+// its policy.
 func (f *File) Replicated() *cluster.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
 		len(f.Accounts)+len(f.Licenses) == 0 && f.History == nil &&
@@ -189,8 +189,7 @@ func (f *File) Replicated() *cluster.Config {
 	return &cfg
 }
 
-// OfController reports whether the file has settings of one controller, which are no part of the
-// replicated configuration.
+// OfController reports whether the file has settings of one controller, which are not replicated.
 func (f *File) OfController() bool {
 	for _, text := range []*string{f.Name, f.DataDir, f.HTTP, f.Raft, f.Gossip, f.Advertise, f.Socket, f.LogFormat,
 		f.RootJobsAs} {
@@ -201,10 +200,10 @@ func (f *File) OfController() bool {
 	return len(f.Join) > 0 || f.AllowRootJobs != nil || f.Timeouts != nil
 }
 
-// listed returns a list as the log has it: nil if it is empty.
+// listed returns a list in its log form: nil if it is empty.
 func listed(names []string) []string { return append([]string(nil), names...) }
 
-// set stores a value that was written.
+// set stores a value unless it is missing.
 func set[T comparable](field *T, value T) {
 	var none T
 	if value != none {
@@ -212,8 +211,8 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// over puts q over the defaults. Defaults beyond max_time are cut to it: otherwise jobs without a
-// time limit would all be refused.
+// over applies the settings of q to the defaults. Defaults beyond max_time are cut to it; otherwise
+// all jobs without a time limit would be refused.
 func (q Queue) over(base cluster.Queue) cluster.Queue {
 	set(&base.DefaultClass, jobspec.Class(q.DefaultClass))
 	set(&base.DefaultTime, q.DefaultTime)
@@ -227,7 +226,7 @@ func (q Queue) over(base cluster.Queue) cluster.Queue {
 	if q.MaxRequeues != nil {
 		base.MaxRequeues = q.MaxRequeues
 	}
-	if rule, err := jobspec.ParseNodeLoss(q.OnNodeLost); err == nil { // else check has refused it
+	if rule, err := jobspec.ParseNodeLoss(q.OnNodeLost); err == nil { // check has refused invalid words
 		set(&base.OnNodeLost, rule)
 	}
 	base.Aliases = listed(q.Aliases)

@@ -1,11 +1,10 @@
-// Package earlystop decides which tasks of an array to cancel while they run, because others are
-// better.
+// Package earlystop decides which running tasks of an array to cancel because others are better.
 //
 // An array whose job file has stop { metric, at_step, keep } keeps its best k tasks by the metric
 // at that step. Gandiva calls such jobs multi-jobs. A task is cancelled as soon as k others are
-// known to be better, and not before. Then it cannot be among the best any more, whatever the
-// others still report. So no task is cancelled too early, and tasks may run one after the other. A
-// new leader knows only later reports, so it cancels later but never wrongly.
+// known to be better. From then on it cannot be among the best, whatever the others still report.
+// So no task is cancelled wrongly, even if tasks run one after the other. A new leader only knows
+// later reports, so it cancels later but never wrongly.
 package earlystop
 
 import (
@@ -20,33 +19,33 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Arrays has what the tasks of arrays with a stop block have reported. It is volatile. The zero
-// value is that of a controller that has never led, and keeps nothing.
+// Arrays holds the reports of tasks in arrays with a stop block. It is volatile. The zero value
+// belongs to a controller that has never led, and keeps nothing.
 type Arrays struct {
 	mu     sync.Mutex
 	values map[model.JobID]map[int]float64 // by array job and task
 	due    chan struct{}                   // has one element after a report
 }
 
-// maxArrays bounds the arrays whose reports are kept. Beyond it all are forgotten.
+// maxArrays bounds the number of arrays with reports. Beyond it, all reports are dropped.
 const maxArrays = 10_000
 
-// Clear forgets every report, when this controller becomes the leader.
+// Clear drops every report, when this controller becomes the leader.
 func (a *Arrays) Clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.values, a.due = map[model.JobID]map[int]float64{}, make(chan struct{}, 1)
 }
 
-// Due delivers after a report that counts.
+// Due delivers after a report that matters.
 func (a *Arrays) Due() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.due
 }
 
-// Report takes in a sample of a job that may be an array task. A node that has seen the step sends
-// its value in each sample from then on. So nothing is lost with a sample, or with a leader.
+// Report records a sample of a job that may be an array task. Once a node has seen the step, each
+// of its samples includes the value. So a lost sample or a lost leader loses nothing.
 func (a *Arrays) Report(j *model.Job, s *api.Sample) {
 	if j.Parent == 0 || j.Spec.Array == nil || j.Spec.Array.Stop == nil {
 		return
@@ -63,11 +62,11 @@ func (a *Arrays) Report(j *model.Job, s *api.Sample) {
 	}
 }
 
-// put keeps the first value that a task reports at the step or after it.
+// put stores a task's first value at or after the step.
 func (a *Arrays) put(array model.JobID, task int, value float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.values == nil || value != value { // this controller has never led, or the metric is no number
+	if a.values == nil || value != value { // this controller has never led, or the metric is not finite
 		return
 	}
 	tasks := a.values[array]
@@ -88,8 +87,8 @@ func (a *Arrays) put(array model.JobID, task int, value float64) {
 	}
 }
 
-// Losers returns the tasks that cannot be among the best any more, of each array that has some. It
-// forgets arrays that have ended.
+// Losers returns, for each array, the tasks that can no longer be among the best. It drops arrays
+// that have ended.
 func (a *Arrays) Losers(v *state.View) []fsm.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 // Cause says why an attempt ended or is being stopped.
 type Cause string
 
-// Place is one worker's place: a node and the GPUs on it, by index into [Node.GPUs].
+// Place is the place of one worker: a node and GPUs on it, as indices into [Node.GPUs].
 type Place struct {
 	Node string `json:"node"`
 	GPUs []int  `json:"gpus,omitempty"`
-	Port int    `json:"port,omitempty"` // of a worker of a gang of several groups, from its node's range
+	Port int    `json:"port,omitempty"` // for a worker in a gang of several groups: a port of its node's range
 }
 
-// WorkerState is how far one worker of an attempt has come.
+// WorkerState is how far a worker of an attempt has come.
 type WorkerState string
 
 // Worker is one instance of a group on one node.
@@ -24,103 +24,103 @@ type Worker struct {
 	Index int `json:"index"`
 	Place
 	State    WorkerState `json:"state"`
-	Started  Instant     `json:"started,omitempty"` // its command began; 0: never
-	Ended    Instant     `json:"ended,omitempty"`   // it became final and gave its room back
+	Started  Instant     `json:"started,omitempty"` // time at which its command started; 0: never
+	Ended    Instant     `json:"ended,omitempty"`   // time at which it became final and released its resources
 	ExitCode int         `json:"exit_code,omitempty"`
 	Signal   int         `json:"signal,omitempty"`
-	OOM      bool        `json:"oom,omitempty"`     // a process of it was killed for memory
+	OOM      bool        `json:"oom,omitempty"`     // one of its processes was killed for memory
 	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
-	Message  string      `json:"message,omitempty"` // why it could not be launched
-	// the last suspension or resumption that it has carried out, see [Switching]
+	Message  string      `json:"message,omitempty"` // launch error
+	// number of the last suspension or resumption that it carried out, see [Switching]
 	Switch      int   `json:"switch,omitempty"`
-	SuspendedMS int64 `json:"suspended_ms,omitempty"` // for which it was suspended, the present time left out
-	Had         []int `json:"had,omitempty"`          // of a suspended one: the GPUs that it has given back
+	SuspendedMS int64 `json:"suspended_ms,omitempty"` // ms of earlier suspensions, without a current one
+	Had         []int `json:"had,omitempty"`          // while it is suspended: the GPUs that it released
 
-	// of an attempt that is resized while it runs: see [Resizing]
-	Joined  int  `json:"joined,omitempty"`  // by which resize it has joined, counted from 1; 0: it began with the attempt
-	Leaving bool `json:"leaving,omitempty"` // it was asked to leave while the others go on
+	// for an attempt that is resized while it runs: see [Resizing]
+	Joined  int  `json:"joined,omitempty"`  // resize by which it joined, from 1; 0: it started with the attempt
+	Leaving bool `json:"leaving,omitempty"` // it was told to leave while the others continue
 
-	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
-	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
-	Why         string `json:"why,omitempty"`          // what ended it, if that was not its main task
-	// Of an exited one. Unbegun: its program was never executed. Own: it ended before it was asked to stop,
-	// so that its exit is its program's own.
+	LaunchFinal bool   `json:"launch_final,omitempty"` // the launch failed, and a retry cannot help
+	PortTaken   bool   `json:"port_taken,omitempty"`   // the launch failed because another program uses its port
+	Why         string `json:"why,omitempty"`          // what ended it, unless its main task did
+	// For an exited worker. Unbegun: its program never started. Own: it exited before it was told
+	// to stop, so the exit is its program's own.
 	Unbegun bool `json:"unbegun,omitempty"`
 	Own     bool `json:"own,omitempty"`
-	// Finished: its program has said that it is finished. Total: it has reported the last of its steps.
+	// Finished: its program has reported that it is finished. Total: it has reported the last step.
 	Finished bool `json:"finished,omitempty"`
 	Total    bool `json:"total,omitempty"`
-	// all that its node had when it was assigned, if it has the node for itself
+	// everything that its node had at the assignment, if it has the node to itself
 	Whole Vector `json:"whole,omitzero"`
 
-	Usage *Usage `json:"usage,omitempty"` // until it ended; nil: nothing is known
+	Usage *Usage `json:"usage,omitempty"` // usage until its end; nil: unknown
 }
 
-// Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted
-// (invariant A1).
+// Stop is a stop in progress. A stronger cause may replace the current one; the clock never
+// restarts (invariant A1).
 type Stop struct {
 	Cause  Cause   `json:"cause"`
 	At     Instant `json:"at"`
-	KillAt Instant `json:"kill_at"` // the node kills what is left at this instant
+	KillAt Instant `json:"kill_at"` // the node kills all remaining processes at this time
 	Signal string  `json:"signal"`
 	By     string  `json:"by,omitempty"`
-	Reason string  `json:"reason,omitempty"` // in the words of the caller
-	Own    bool    `json:"own,omitempty"`    // the job asked to be requeued by itself, as by its exit code
-	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
-	// the user and the account of that job: the history has them when the job is forgotten
+	Reason string  `json:"reason,omitempty"` // in the caller's words
+	Own    bool    `json:"own,omitempty"`    // the job itself requested the requeue, for example by its exit code
+	For    JobID   `json:"for,omitempty"`    // the job that was to get the resources
+	// user and account of that job, because the history needs them after the job is forgotten
 	ForUser    string `json:"for_user,omitempty"`
 	ForAccount string `json:"for_account,omitempty"`
 
-	// how the next attempt of an elastic job will begin; nil: it goes back to the queue
+	// start of an elastic job's next attempt; nil: the job returns to the queue
 	Resize *Resize `json:"resize,omitempty"`
 }
 
-// Attempt is one execution of a job. Its number grows by one each time; whatever carries an older
-// number is dropped.
+// Attempt is one execution of a job. Its number grows by one each time; messages with an older
+// number are dropped.
 type Attempt struct {
 	N          int      `json:"n"`
 	Assigned   Stamp    `json:"assigned"`
 	Started    Stamp    `json:"started"` // zero until every worker runs
 	Ended      Stamp    `json:"ended"`
 	Workers    []Worker `json:"workers"`
-	MasterPort int      `json:"master_port,omitempty"` // on the first worker's node
-	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
+	MasterPort int      `json:"master_port,omitempty"` // port on the first worker's node
+	Released   bool     `json:"released,omitempty"`    // every container exists, so commands may start
 	Stop       *Stop    `json:"stop,omitempty"`
 
-	// Waits says that its containers have no lease: they go on while their nodes are silent. No
-	// other attempt begins until the nodes return or are confirmed dead. That is fixed when an
-	// attempt begins, because a node that is silent hears of no change.
+	// Waits means that its containers have no lease: they keep running while their nodes are
+	// silent. No other attempt starts until the nodes return or are confirmed dead. Waits is fixed
+	// at the start of an attempt, because a silent node does not learn of a change.
 	Waits bool `json:"waits,omitempty"`
 
-	Resizing *Resizing `json:"resizing,omitempty"` // nil: it was not resized while it ran
-	Shrink   *Stop     `json:"shrink,omitempty"`   // of workers that leave while the others go on; nil: none do
+	Resizing *Resizing `json:"resizing,omitempty"` // nil: never resized while it ran
+	Shrink   *Stop     `json:"shrink,omitempty"`   // stop of workers that leave while the others continue; nil: none
 
-	// Early is when it was told that its time limit comes, on the log's clock; 0: it was not. That is
-	// done once.
+	// Early is when it was told that its time limit is near, on the log's clock; 0: not told. It is
+	// told at most once.
 	Early Instant `json:"early,omitempty"`
 
-	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
-	// how it shares its GPU; nil: it never has
+	Switch *Switching `json:"switch,omitempty"` // nil: never suspended
+	// how it shares its GPU; nil: it never shared
 	Packing *Packing `json:"packing,omitempty"`
 	Profile *Profile `json:"profile,omitempty"` // nil: not measured yet
-	Trials  []Trial  `json:"trials,omitempty"`  // how it shared GPUs, in order, at most [MaxTrials]
+	Trials  []Trial  `json:"trials,omitempty"`  // how it has shared GPUs, in order, at most [MaxTrials]
 
-	// how far its training has come, as its node says; "": that is not known
+	// training progress as reported by its node; "": unknown
 	Class      convergence.Class `json:"class,omitempty"`
 	ClassSince Instant           `json:"class_since,omitempty"` // on its clock, see [Switching]
 
-	Steps    []Step    `json:"steps,omitempty"`     // that have ended, in that order: at most [MaxSteps] of a job
-	LastStep int       `json:"last_step,omitempty"` // the row of the last one, kept or not
+	Steps    []Step    `json:"steps,omitempty"`     // ended steps, in the order of their ends: at most [MaxSteps] per job
+	LastStep int       `json:"last_step,omitempty"` // row of the last step, kept or not
 	Findings []Finding `json:"findings,omitempty"`  // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`
-	Rule     EndRule   `json:"rule,omitempty"` // by which it ended as it did
+	Rule     EndRule   `json:"rule,omitempty"` // rule that decided how it ended
 	ExitCode int       `json:"exit_code,omitempty"`
 	Signal   int       `json:"signal,omitempty"`
-	Rate     int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
-	Rated    Instant   `json:"rated,omitempty"` // when that was
+	Rate     int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: unknown
+	Rated    Instant   `json:"rated,omitempty"` // time of that measurement
 }
 
-// WorkerReport is how far one worker has come.
+// WorkerReport reports how far a worker has come.
 type WorkerReport struct {
 	Job      JobID       `json:"job"`
 	Attempt  int         `json:"attempt"`
@@ -130,58 +130,55 @@ type WorkerReport struct {
 	Signal   int         `json:"signal,omitempty"`
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
-	// of a failed one: its command may have begun, so that this is no failure to launch
+	// for a failed worker: its command may have started, so this is no launch failure
 	Began bool `json:"began,omitempty"`
-	// of an exited one: its program was never executed
+	// for an exited worker: its program never started
 	Unbegun bool `json:"unbegun,omitempty"`
-	// of an exited one: its program has said that it is finished, or has reported the last of its steps
+	// for an exited worker: its program has reported that it is finished, or the last of its steps
 	Finished bool `json:"finished,omitempty"`
 	Total    bool `json:"total,omitempty"`
-	// of an exited one: it ended before it was asked to stop
+	// for an exited worker: it exited before it was told to stop
 	Own     bool   `json:"own,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	// A report with a Policy says that its log policy has found Message in the output, and nothing
-	// else.
+	// A report with a Policy only says that its log policy found Message in the output.
 	Policy string `json:"policy,omitempty"`
-	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
-	Why    string `json:"why,omitempty"`   // what ended the worker, if that was not its main task
-	// of a failure to launch: the port of the worker at which something else listens on its node
+	Final  bool   `json:"final,omitempty"` // for a launch failure: a retry cannot help
+	Why    string `json:"why,omitempty"`   // what ended the worker, unless its main task did
+	// for a launch failure: the worker's port, on which another program listens
 	PortTaken int `json:"port_taken,omitempty"`
 
-	// Joined is by which resize of the attempt the worker has joined, see [Resizing]; 0: by none
+	// Joined is the number of the resize by which the worker joined, see [Resizing]; 0: none
 	Joined int `json:"joined,omitempty"`
 
-	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
-	// nothing is said about it.
+	// Switch is the number of the last suspension or resumption that the worker carried out, see
+	// [Switching]; 0: not reported.
 	Switch int `json:"switch,omitempty"`
-	// Means is by what the worker was paused, and TookMS is for how long it was under way.
+	// Means is the method that paused the worker, and TookMS the time that this took.
 	Means  string `json:"means,omitempty"`
 	TookMS int64  `json:"took_ms,omitempty"`
-	// Unpaused says why the worker goes on although it was to pause under Switch.
+	// Unpaused says why the worker continues although Switch told it to pause.
 	Unpaused string `json:"unpaused,omitempty"`
 
-	// Profile is said once, and Packed each time others come to share the GPU or leave it.
+	// Profile is reported once, and Packed each time others start or stop to share the GPU.
 	Profile *Profile    `json:"profile,omitempty"`
 	Packed  *PackedRate `json:"packed,omitempty"`
 
-	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
-	// See [RateAfterMS].
+	// Rate is the attempt's progress in steps in 1,000 s; 0: not reported. See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
 
-	// Usage is what the worker has used; it is in the report of its end.
+	// Usage is the worker's usage, in the report of its end.
 	Usage Usage `json:"usage,omitzero"`
 
-	// Class is the progress class that the attempt has come to by its metric; "": nothing is said
-	// about it. Worker 0 reports it, and only when it has changed.
+	// Class is the new progress class of the attempt by its metric; "": not reported. Worker 0
+	// reports it, only when it changes.
 	Class convergence.Class `json:"class,omitempty"`
 }
 
-// MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the
-// counters.
+// MaxAttemptsKept bounds Job.Attempts; the oldest are dropped and remain in the counters.
 const MaxAttemptsKept = 32
 
-// Causes (contracts: the closed list of the API).
+// Causes: a closed list, which is part of the API.
 const (
 	CauseCompleted Cause = "completed"
 	CauseFailed    Cause = "failed"
@@ -198,7 +195,7 @@ const (
 	CauseNodeLost  Cause = "node-lost"
 	CauseLaunch    Cause = "launch"
 	CauseLease     Cause = "lease"
-	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
+	CauseRequeue   Cause = "requeue" // requested by the owner or an operator
 )
 
 // SignalOOM is the signal of a job or a step that ended because the kernel killed one of its
@@ -208,20 +205,19 @@ const SignalOOM = 125
 // Worker states, in order.
 const (
 	WorkerAssigned WorkerState = "assigned"
-	WorkerCreated  WorkerState = "created" // its container exists; its command waits for the gang
+	WorkerCreated  WorkerState = "created" // its container exists; its command waits for the rest of the gang
 	WorkerRunning  WorkerState = "running"
 	WorkerExited   WorkerState = "exited"
-	WorkerFailed   WorkerState = "failed" // could not be launched, or its shim was lost
+	WorkerFailed   WorkerState = "failed" // the launch failed, or its shim was lost
 )
 
-// Succeeded reports whether a final worker did what it was meant to. One whose program was never
-// executed, or of which a process was killed for memory, did not, whatever its exit code.
+// Succeeded reports whether a final worker succeeded. A worker whose program never started, or that
+// lost a process to a lack of memory, did not succeed, whatever its exit code.
 func (w *Worker) Succeeded() bool {
 	return w.State == WorkerExited && !w.Unbegun && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
 }
 
-// Killed says what was killed for memory, of an attempt that ended because of that; "": it did not, or no node
-// says.
+// Killed names the process killed for memory if the attempt ended for that reason, otherwise "".
 func (a *Attempt) Killed() string {
 	if a.Cause != CauseOOM {
 		return ""
@@ -231,7 +227,7 @@ func (a *Attempt) Killed() string {
 			return w.Why
 		}
 	}
-	for i := range a.Steps { // of a job that srun has made for its step
+	for i := range a.Steps { // a job that srun made for its step
 		if s := &a.Steps[i]; s.OOM && s.Why != "" {
 			return s.Why
 		}
@@ -239,14 +235,15 @@ func (a *Attempt) Killed() string {
 	return ""
 }
 
-// Trouble returns why the rest of a gang must stop after a worker that is not ok.
+// Trouble returns why the rest of a gang must stop because of a worker, or "" if the worker is
+// well.
 func (w *Worker) Trouble() Cause {
 	switch {
 	case w.Lease:
 		return CauseLease
 	case w.State == WorkerFailed && w.Started == 0:
 		return CauseLaunch
-	case w.State == WorkerFailed: // its shim died, which the job cannot have caused: the fault is the node's
+	case w.State == WorkerFailed: // its shim died; no job can cause that, so the node is at fault
 		return CauseNodeLost
 	}
 	return CauseFailed
@@ -257,7 +254,7 @@ func (a *Attempt) AnyFinal() bool {
 	return slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.State.Final() })
 }
 
-// NodeCount returns on how many nodes the workers of an attempt are.
+// NodeCount returns the number of nodes with workers of an attempt.
 func (a *Attempt) NodeCount() int {
 	n := 0
 	for i := range a.Workers {
@@ -268,8 +265,8 @@ func (a *Attempt) NodeCount() int {
 	return n
 }
 
-// LeftBy returns when the last worker on the node of worker k left. It is 0 if some are still
-// there, or if another k stands for the node.
+// LeftBy returns when the last worker on the node of worker k left. It is 0 if some worker is still
+// there, or if another k represents the node.
 func (a *Attempt) LeftBy(k int) Instant {
 	var last Instant
 	for i := range a.Workers {
@@ -284,10 +281,10 @@ func (a *Attempt) LeftBy(k int) Instant {
 	return last
 }
 
-// Final reports whether the worker holds nothing on its node any more.
+// Final reports whether the worker no longer holds anything on its node.
 func (s WorkerState) Final() bool { return s == WorkerExited || s == WorkerFailed }
 
-// Rank orders worker states; both final ones are last.
+// Rank orders worker states; both final states come last.
 func Rank(w WorkerState) int {
 	switch w {
 	case WorkerAssigned:
@@ -302,7 +299,7 @@ func Rank(w WorkerState) int {
 	return -1
 }
 
-// Shares reports whether an earlier worker of the same part is on the node of a worker.
+// Shares reports whether an earlier worker of the same part is on the same node.
 func (j *Job) Shares(at []int, worker int) bool {
 	part, number := j.PartOf(worker)
 	for k := worker - number; k < worker; k++ {
@@ -313,7 +310,7 @@ func (j *Job) Shares(at []int, worker int) bool {
 	return false
 }
 
-// Ports returns those that a worker of an attempt holds on its node.
+// Ports returns the ports that a worker of an attempt holds on its node.
 func (a *Attempt) Ports(worker int) []int {
 	var ports []int
 	if worker == 0 && a.MasterPort != 0 {

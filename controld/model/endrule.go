@@ -1,28 +1,28 @@
 package model
 
-// EndRule names the rule by which an attempt ended as it did. `rota why` says it in words.
+// EndRule names the rule that decided how an attempt ended. `rota why` explains it in a sentence.
 type EndRule string
 
-// The rules, in the order in which they are tried.
+// The rules, in the order in which they are checked.
 const (
 	RuleLogPolicy   EndRule = "log-policy"   // a log policy decided it
-	RuleAsked       EndRule = "asked"        // the job asked for another attempt itself
-	RuleOwnExit     EndRule = "own-exit"     // its exit came before the signal of the stop
-	RuleNotExecuted EndRule = "not-executed" // stopped before its program was executed
-	RuleCancelled   EndRule = "cancelled"    // cancelled, whatever it exited with
-	RuleRequeued    EndRule = "requeued"     // requeued from outside, whatever it exited with
-	RuleTimeLimit   EndRule = "time-limit"   // its time limit or deadline came
-	RuleRequeueCode EndRule = "requeue-code" // it exited with the code that asks for another attempt
-	RuleFinished    EndRule = "finished"     // it had to leave, and had said that it is finished
-	RuleTotal       EndRule = "total"        // it had to leave, and had reached its last step
-	RuleExitZero    EndRule = "exit-zero"    // it had to leave, and 0 means that it is done
-	RuleSaved       EndRule = "saved"        // it had to leave, and 0 means that it has saved its state
-	RuleDisplaced   EndRule = "displaced"    // it had to leave, and did not succeed
+	RuleAsked       EndRule = "asked"        // the job itself requested another attempt
+	RuleOwnExit     EndRule = "own-exit"     // it exited before the stop signal reached it
+	RuleNotExecuted EndRule = "not-executed" // it was stopped before its program started
+	RuleCancelled   EndRule = "cancelled"    // it was cancelled; the exit code does not matter
+	RuleRequeued    EndRule = "requeued"     // a user requeued it; the exit code does not matter
+	RuleTimeLimit   EndRule = "time-limit"   // it reached its time limit or deadline
+	RuleRequeueCode EndRule = "requeue-code" // it exited with the code that requests another attempt
+	RuleFinished    EndRule = "finished"     // told to stop, it had reported that it is finished
+	RuleTotal       EndRule = "total"        // told to stop, it had reached its last step
+	RuleExitZero    EndRule = "exit-zero"    // told to stop, it exited with 0, which means done
+	RuleSaved       EndRule = "saved"        // told to stop, it exited with 0, which means that its state is saved
+	RuleDisplaced   EndRule = "displaced"    // told to stop, it did not succeed
 	RuleLost        EndRule = "lost"         // its node or its lease was lost
 	RuleExit        EndRule = "exit"         // its programs ended by themselves
 )
 
-// Text says what a rule means, after "attempt N ended: ".
+// Text completes "attempt N ended: ".
 func (r EndRule) Text() string { return ruleText[r] }
 
 var ruleText = map[EndRule]string{

@@ -2,19 +2,19 @@ package model
 
 import "cmp"
 
-// Lost is what it costs a job that it left its place, in milliseconds of one GPU. A job without
-// GPUs counts by its GPU equivalents.
+// Lost is the cost of a displacement to a job, in milliseconds of one GPU. A job without GPUs
+// counts by its GPU equivalents.
 type Lost struct {
-	Work    int64 // done since it last saved its state: it is done again
-	Grace   int64 // held between the request to leave and the end of the workers
-	Restart int64 // held by the next attempt before its commands ran; 0 until that is known
+	Work    int64 // work since the last save, which must be repeated
+	Grace   int64 // held between the request to stop and the end of the workers
+	Restart int64 // held by the next attempt before its commands ran; 0 while unknown
 }
 
 // Total returns the sum of a loss.
 func (l Lost) Total() int64 { return l.Work + l.Grace + l.Restart }
 
-// Displaces reports whether a stop for a cause serves another job or the cluster. Then the job is
-// asked to save its state within its grace period, and goes on later.
+// Displaces reports whether a stop with this cause serves another job or the cluster. Such a job is
+// asked to save its state within its grace period, and continues later.
 func (c Cause) Displaces() bool {
 	switch c {
 	case CauseTE, CauseReclaim, CauseOrder, CauseShrink, CauseGrow, CauseMigrate, CauseDrain:
@@ -23,25 +23,24 @@ func (c Cause) Displaces() bool {
 	return false
 }
 
-// Preempts reports whether an attempt leaves for a cause so that another job can start, which
-// counts as a preemption.
+// Preempts reports whether a stop with this cause makes room for another job, which counts as a
+// preemption.
 func (c Cause) Preempts() bool { return c == CauseTE || c == CauseReclaim || c == CauseOrder }
 
-// LosesWork reports whether an attempt that ended for a cause loses work through no fault of its
-// own commands.
+// LosesWork reports whether an attempt that ended with this cause lost work without its own fault.
 func (c Cause) LosesWork() bool {
 	return c.Displaces() || c == CauseRequeue || c == CauseNodeLost || c == CauseLease
 }
 
-// Saving reports whether a job was asked to leave while its commands ran, and still has time to
-// save its state.
+// Saving reports whether a job was told to stop while its commands ran, and still has time to save
+// its state.
 func (j *Job) Saving(now Instant) bool {
 	a := j.Live()
 	return j.State == Completing && a != nil && a.Stop != nil && a.Started.At != 0 &&
 		(a.Stop.Cause.Displaces() || a.Stop.Cause == CauseRequeue) && now < a.Stop.KillAt
 }
 
-// ShownState returns the state of a job as users see it: [Checkpointing] is a part of [Completing].
+// ShownState returns the state of a job for users: [Checkpointing] is a part of [Completing].
 func (j *Job) ShownState(now Instant) JobState {
 	if j.Saving(now) {
 		return Checkpointing
@@ -49,7 +48,7 @@ func (j *Job) ShownState(now Instant) JobState {
 	return j.State
 }
 
-// LostBy returns what the attempt at an index has lost by now, nothing if it did not have to leave.
+// LostBy returns the loss so far of the attempt at an index; zero if it was not displaced.
 func (j *Job) LostBy(i int, now Instant) Lost {
 	a := &j.Attempts[i]
 	cause, left := a.Cause, a.Ended.At
@@ -72,8 +71,8 @@ func (j *Job) LostBy(i int, now Instant) Lost {
 	return l
 }
 
-// unsaved returns for how long an attempt had run without saving its state when it was to leave, in
-// ms. One that ends with the checkpoint's exit code has saved it meanwhile.
+// unsaved returns how long an attempt had run since its last save when it was told to stop, in ms.
+// An attempt that ends with the checkpoint's exit code has saved meanwhile.
 func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
 	ran := int64(max(0, a.Clock(left)-a.Started.At))
 	asked := cause.Displaces() || cause == CauseRequeue
@@ -86,16 +85,16 @@ func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
 	case c.Interval > 0:
 		return ran % (int64(c.Interval) * 1000)
 	case asked && (!over || a.Signal != sigkill):
-		return 0 // it saves when it is asked to leave
+		return 0 // it saves when told to stop
 	}
 	return ran
 }
 
-// sigkill is the signal that ends what does not leave within its grace period.
+// sigkill ends whatever does not stop within its grace period.
 const sigkill = 9
 
-// graceOf returns what the workers of an attempt held after they were asked to leave: nothing if it
-// was suspended. One that is resized keeps its room until all have ended.
+// graceOf returns what the workers of an attempt held after they were told to stop; zero if it was
+// suspended. A resized attempt keeps its resources until all workers have ended.
 func (j *Job) graceOf(a *Attempt, cause Cause, now Instant) int64 {
 	if a.Stop == nil || a.Suspended() {
 		return 0

@@ -17,10 +17,10 @@ type Part struct {
 // GangScopeJob makes all groups of a job one gang.
 const GangScopeJob = "job"
 
-// OneGang reports whether a job's groups start together, as the parts of one gang.
+// OneGang reports whether a job's groups start together, as parts of one gang.
 func OneGang(spec *jobspec.Job) bool { return len(spec.Groups) > 1 && spec.GangScope == GangScopeJob }
 
-// LayOut fills in what a job's group, or the parts of its gang, ask for.
+// LayOut computes the resources of a job's group, or of the parts of its gang.
 func (j *Job) LayOut() {
 	g := j.GroupSpec()
 	j.Workers, j.Request, j.Parts = g.Fewest(), GroupRequest(g), nil
@@ -37,12 +37,12 @@ func (j *Job) LayOut() {
 	j.Request = j.Parts[0].Request
 }
 
-// GroupRequest returns what every worker of a group needs on its node. Main tasks, sidecars and
-// what starts after the main tasks run at the same time, so their requests add up. Programs before
-// or after the main tasks run by themselves, beside sidecars that run at that time. The group needs
-// the most that any of these moments needs, each resource by itself.
+// GroupRequest returns the resources that each worker of a group needs on its node. Main tasks,
+// sidecars and what starts after the main tasks run at the same time, so their requests add up.
+// Tasks before or after the main tasks run alone, beside the sidecars of that time. The request is
+// the maximum over these moments, separately for each resource.
 func GroupRequest(g *jobspec.Group) Request {
-	var before, during Request // sidecars from before the main tasks on; all that runs with the main tasks
+	var before, during Request // early sidecars; everything that runs with the main tasks
 	for i := range g.Tasks {
 		r := RequestOf(g.Tasks[i].Resources)
 		switch hook, sidecar := lifecycle(&g.Tasks[i]); {
@@ -104,7 +104,7 @@ func (v Vector) Most(o Vector) Vector {
 	return Vector{Cores: max(v.Cores, o.Cores), Memory: max(v.Memory, o.Memory), GPUs: max(v.GPUs, o.GPUs)}
 }
 
-// RequestOf returns what one worker of an attempt needs on its node, by its number in the attempt.
+// RequestOf returns the resources of one worker of an attempt, by its number in the attempt.
 func (j *Job) RequestOf(worker int) Request {
 	if len(j.Parts) == 0 {
 		return j.Request
@@ -113,8 +113,8 @@ func (j *Job) RequestOf(worker int) Request {
 	return j.Parts[part].Request
 }
 
-// PartOf returns the part of the gang that a worker belongs to, and its number there: 0 and worker
-// if there is only one group.
+// PartOf returns a worker's part of the gang, and its number there: 0 and worker if there is only
+// one group.
 func (j *Job) PartOf(worker int) (part, number int) {
 	for i := range j.Parts {
 		if worker < j.Parts[i].Workers || i == len(j.Parts)-1 {
@@ -125,7 +125,7 @@ func (j *Job) PartOf(worker int) (part, number int) {
 	return 0, worker
 }
 
-// GroupOf returns the index in Spec.Groups of the group that a worker belongs to.
+// GroupOf returns the index in Spec.Groups of a worker's group.
 func (j *Job) GroupOf(worker int) int {
 	if len(j.Parts) == 0 {
 		return j.GroupIndex()
@@ -134,7 +134,7 @@ func (j *Job) GroupOf(worker int) int {
 	return j.Parts[part].Group
 }
 
-// Total returns what all workers of a job ask for together.
+// Total returns the resources of all workers of a job together.
 func (j *Job) Total() Vector {
 	if len(j.Parts) == 0 {
 		return j.Request.Active.Times(int64(j.Workers))
@@ -151,9 +151,9 @@ func (v Vector) Times(n int64) Vector {
 	return Vector{Cores: v.Cores * n, Memory: v.Memory * jobspec.Bytes(n), GPUs: v.GPUs * n}
 }
 
-// Charged returns the amount that a worker is charged for while it holds its room. That is its
-// request, or the whole node for workers with a node of their own. One of those workers is charged
-// until the last has left.
+// Charged returns the amount charged for a worker while it holds its resources. That is its
+// request, or the whole node if its workers have the node to themselves. In the second case, one
+// worker of the node is charged until the last has left.
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -168,15 +168,15 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	return w.Whole
 }
 
-// Granted returns a worker's holdings on its node. That is its request; a worker with a node of its
-// own has its part of the node's cores and memory. Workers of one node divide them evenly; the
-// first ones get the cores that are left over. GPUs are those that it asks for.
+// Granted returns a worker's holdings on its node. That is its request; workers that have a node to
+// themselves divide its cores and memory. They divide them evenly, and the first workers get the
+// remaining cores. GPUs are always those requested.
 func (j *Job) Granted(a *Attempt, worker int) Request {
 	r, w := j.RequestOf(worker), &a.Workers[worker]
 	if w.Whole == (Vector{}) {
 		return r
 	}
-	before, all := int64(0), int64(0) // workers on its node
+	before, all := int64(0), int64(0) // number of workers on the node before this one, and in all
 	for i := range a.Workers {
 		if a.Workers[i].Node != w.Node {
 			continue
@@ -194,12 +194,12 @@ func (j *Job) Granted(a *Attempt, worker int) Request {
 	return r
 }
 
-// placing is what follows from a job's spec for where it may run. Jobs made from one another share
-// it; it never changes.
+// placing is derived from a job's spec: rules for where it may run. Jobs made from one another
+// share it; it never changes.
 type placing struct {
 	group   int
 	workers int
-	shapes  []Shape // of every part, but for Parts; one if there is one group
+	shapes  []Shape // shapes of all parts, without Parts; one shape if the job has one group
 	parts   string  // of Shape
 }
 
@@ -226,8 +226,8 @@ func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Reques
 		Affinities: PreferOf(spec, g)}
 }
 
-// SettlePlacing derives the placement rules of a job's spec, unless they are known. It takes them
-// from the job's earlier version, which is nil for a new job. Most say nothing.
+// SettlePlacing derives the placing of a job's spec unless it is known. It copies the placing from
+// an earlier version of the job; prior is nil for a new job. Most jobs have no rules.
 func (j *Job) SettlePlacing(was *Job) {
 	switch {
 	case was != nil && was.placing == nil && was.Spec == j.Spec && was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:
@@ -240,7 +240,7 @@ func (j *Job) SettlePlacing(was *Job) {
 	}
 }
 
-// ShapeOf returns what matters of a job for placing it.
+// ShapeOf returns the properties of a job that matter for placing it.
 func ShapeOf(j *Job) Shape {
 	if j.placing == nil {
 		return Shape{Request: j.Request, Workers: j.Workers, PerNode: PerNode(j)}
@@ -250,7 +250,7 @@ func ShapeOf(j *Job) Shape {
 	return s
 }
 
-// MoreParts returns the shapes of a gang's parts after the first, nil if it has one group. The
+// MoreParts returns the shapes of a gang's parts after the first; nil if it has one group. The
 // caller must not change it.
 func MoreParts(j *Job) []Shape {
 	if j.placing == nil {
@@ -259,8 +259,8 @@ func MoreParts(j *Job) []Shape {
 	return j.placing.shapes[1:]
 }
 
-// ShapesOf returns what a job that has not been submitted would ask of nodes: one shape for each
-// group that is placed by itself.
+// ShapesOf returns the shapes of a job that is not submitted yet: one for each group that is placed
+// separately.
 func ShapesOf(spec *jobspec.Job) []Shape {
 	draft := &Job{Spec: spec}
 	draft.LayOut()
@@ -276,7 +276,7 @@ func ShapesOf(spec *jobspec.Job) []Shape {
 	return all
 }
 
-// Total returns how many workers all parts have together.
+// Total returns the number of workers of all parts.
 func (s Shape) Total() int {
 	n := 0
 	for part := range s.Each {

@@ -7,88 +7,90 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// SliceMS is for how long a job runs, in milliseconds, before others on its node have their turn.
+// SliceMS is how long a job runs, in milliseconds, before other jobs on its node get their turn.
 const SliceMS = 60_000
 
-// TurnMS is the longest turn in milliseconds, without the way to the pause point. Turns of all
-// nodes end together every five seconds.
+// TurnMS is the longest turn in milliseconds, not counting the time to reach the pause point. Turns
+// on all nodes end together every five seconds.
 const TurnMS = SliceMS + 5_000
 
 // Causes for which an attempt is suspended, besides [CauseTE], [CauseReclaim] and [CauseOrder].
 const (
-	CauseSlice Cause = "slice" // it shares its GPUs over time, and others have their turn
+	CauseSlice Cause = "slice" // time slicing: it shares its GPUs over time, and others have their turn
 )
 
-// Switching is how an attempt was suspended and resumed. All its workers switch together: the log
-// has one command for all of them, and the switch is over when the last has acknowledged it.
-// A value is replaced and never changed.
+// Switching is the history of an attempt's suspensions and resumptions. All its workers switch
+// together: one command in the log covers all of them, and the switch ends when the last has
+// acknowledged it. A value is replaced and never changed.
 //
-// The clock of an attempt stands still while it is suspended. On resuming, its instants on the
-// log's clock move by the length of the suspension. So its time limit, its service and what it has
-// not saved are worked out as if it had never been away. Wall-clock times stay as they were.
+// The attempt's clock stands still while it is suspended. On resuming, its instants on the log's
+// clock move by the length of the suspension. So its time limit, service and unsaved work are
+// computed as if it had never been suspended. Wall-clock times are not changed.
 type Switching struct {
-	Number int     `json:"number"` // of commands so far: odd, it is to be suspended; even, to run
-	Cause  Cause   `json:"cause"`  // of the last suspension
+	Number int     `json:"number"` // number of commands so far; odd: suspend, even: run
+	Cause  Cause   `json:"cause"`  // cause of the last suspension
 	For    JobID   `json:"for,omitempty"`
-	At     Instant `json:"at"` // of the last command
-	// since when it is suspended: every worker has paused, and its cores and GPUs are free; 0: it is not
+	At     Instant `json:"at"` // time of the last command
+	// start of the suspension: every worker has paused, and cores and GPUs are free; 0: not
+	// suspended
 	Since Instant `json:"since,omitempty"`
-	// what it holds counts as usage from then on: what was before has been charged
+	// usage before this time has been charged
 	Charged Instant `json:"charged,omitempty"`
-	Total   int64   `json:"total,omitempty"` // ms for which it was suspended, the present time left out
+	Total   int64   `json:"total,omitempty"` // total ms of suspension, without a current one
 
-	// Turn is the service that it had in turns on its node until it was last told to go on, in ms
-	// of its share. The job with the least service goes next. One that begins there has had as much
-	// as the one that has had least.
+	// Turn is the attempt's service in turns on its node, up to the last command to continue, in ms
+	// of its share. The job with the least service has the next turn. A job that joins the rotation
+	// starts with the least service of the others.
 	Turn   int64 `json:"turn,omitempty"`
-	Weight int   `json:"weight,omitempty"` // of its share, in hundredths; 0: 100
-	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to
-	// pause again.
+	Weight int   `json:"weight,omitempty"` // weight of its share in hundredths; 0: 100
+	// Late means that it did not pause within [PauseLimit] and was told to continue; it is not told
+	// to pause again.
 	Late bool `json:"late,omitempty"`
 
-	// what the last command has cost, once workers have carried it out: by which means they paused, and
-	// how many ms it took the slowest
+	// cost of the last command once workers have carried it out: the method, and the ms of the
+	// slowest worker
 	Means  string `json:"means,omitempty"`
 	TookMS int64  `json:"took_ms,omitempty"`
 }
 
-// PauseWithin is the time in milliseconds in which a job is expected to reach a pause point and
-// give its room back. It covers a mini-batch and the copy of its memory.
+// PauseWithin is the expected time in milliseconds until a job reaches a pause point and releases
+// its resources. It covers a mini-batch and the copy of its memory.
 const PauseWithin = 10_000
 
 // PauseLimit is the time in milliseconds after which a suspension is given up if a worker has not
 // acknowledged it. It is ten times the longest mini-batch in Gandiva's measurements.
 const PauseLimit = 60_000
 
-// CanSuspend reports whether a job can pause. Such a job gives its GPUs back between two
-// mini-batches, keeps its state in memory, and later goes on on the same nodes. Nodes that a job
-// has for itself would not be free.
+// CanSuspend reports whether a job can pause. Such a job releases its GPUs between two
+// mini-batches, keeps its state in memory, and later continues on the same nodes. a job with nodes
+// of its own would keep them busy while it is paused
 func (j *Job) CanSuspend() bool {
 	p := j.Spec.Preemption
 	return p != nil && p.Mode == jobspec.PreemptSuspend && !j.Request.Exclusive &&
 		!slices.ContainsFunc(j.Parts, func(p Part) bool { return p.Request.Exclusive })
 }
 
-// Suspended is what a worker keeps of its room while it is suspended: its memory.
+// Suspended returns what a worker keeps while it is suspended: its memory.
 func (r Request) Suspended() Request {
 	return Request{Resident: Vector{Memory: r.Resident.Memory}}
 }
 
-// Suspended reports whether an attempt has paused as a whole and holds no cores and GPUs.
+// Suspended reports whether all workers of an attempt have paused, so that it holds no cores and
+// GPUs.
 func (a *Attempt) Suspended() bool { return a.Switch != nil && a.Switch.Since != 0 }
 
-// Suspending reports whether an attempt was told to pause, and some worker has not yet.
+// Suspending reports whether an attempt was told to pause and some worker has not paused yet.
 func (a *Attempt) Suspending() bool {
 	return a.Switch != nil && a.Switch.Number%2 == 1 && a.Switch.Since == 0
 }
 
-// Resuming reports whether an attempt was told to go on, and some worker has not yet.
+// Resuming reports whether an attempt was told to continue and some worker has not continued yet.
 func (a *Attempt) Resuming() bool {
 	return a.Switch != nil && a.Switch.Number%2 == 0 && !a.Switched()
 }
 
-// Late reports whether an attempt was to pause and has not within [PauseLimit]. It goes on, whether
-// its workers say so or not.
+// Late reports whether an attempt has failed to pause within [PauseLimit]. It then counts as
+// running, whatever its workers report.
 func (a *Attempt) Late() bool { return a.Switch != nil && a.Switch.Late }
 
 // Switched reports whether every worker that has not ended has acknowledged the last switch.
@@ -96,7 +98,7 @@ func (a *Attempt) Switched() bool {
 	return !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.State.Final() && w.Switch != a.Switch.Number })
 }
 
-// ActiveSince returns since when an attempt has run without being suspended.
+// ActiveSince returns since when an attempt has run without a suspension.
 func (a *Attempt) ActiveSince() Instant {
 	if a.Switch == nil || a.Switch.Number == 0 {
 		return a.Started.At
@@ -104,7 +106,7 @@ func (a *Attempt) ActiveSince() Instant {
 	return a.Switch.At
 }
 
-// Turn returns how much service an attempt has had in turns on its node, see [Switching.Turn].
+// Turn returns an attempt's service in turns on its node, see [Switching.Turn].
 func (a *Attempt) Turn(now Instant) int64 {
 	var s Switching
 	if a.Switch != nil {
@@ -116,12 +118,12 @@ func (a *Attempt) Turn(now Instant) int64 {
 	return s.Turn + int64(max(0, now-a.ActiveSince()))*100/a.weight()
 }
 
-// ShareOf is what so many ms of running count for in turns.
+// ShareOf converts ms of running into service in turns.
 func (a *Attempt) ShareOf(ms int64) int64 {
 	return ms * 100 / a.weight()
 }
 
-// weight is that of the attempt's share, in hundredths.
+// weight is the weight of the attempt's share, in hundredths.
 func (a *Attempt) weight() int64 {
 	if a.Switch == nil {
 		return 100
@@ -129,13 +131,12 @@ func (a *Attempt) weight() int64 {
 	return int64(cmp.Or(a.Switch.Weight, 100))
 }
 
-// TurnIn returns how long an attempt runs until it has had so much more service in turns, 0 if it has
-// had it.
+// TurnIn returns how long an attempt must run to get this much service in turns; 0 if it has it.
 func (a *Attempt) TurnIn(service int64) Instant {
 	return Instant((max(0, service)*a.weight() + 99) / 100)
 }
 
-// HeldSince is since when what an attempt holds has not been charged as usage.
+// HeldSince is the time since which an attempt's holdings have not been charged as usage.
 func (a *Attempt) HeldSince() Instant {
 	since := a.ChargedFrom()
 	if a.Switch != nil {
@@ -160,7 +161,7 @@ func (a *Attempt) Clock(now Instant) Instant {
 // clock.
 func (a *Attempt) HeldUntil(ended Instant) Instant { return min(ended, a.Clock(ended)) }
 
-// SuspendedMS returns for how long an attempt has been suspended until now, in ms.
+// SuspendedMS returns the total suspension of an attempt until now, in ms.
 func (a *Attempt) SuspendedMS(now Instant) int64 {
 	switch {
 	case a.Switch == nil:
@@ -188,14 +189,14 @@ func (a *Attempt) ShiftClock(by Instant) {
 	}
 }
 
-// FreedBySuspension is what comes free of a worker's room when its attempt is suspended.
+// FreedBySuspension returns what a worker releases when its attempt is suspended.
 func (j *Job) FreedBySuspension(a *Attempt, worker int) Request {
 	r := a.shared(j.RequestOf(worker))
 	return r.Minus(r.Suspended())
 }
 
-// Holds returns the holdings of a worker that has not ended. That is its whole request, a part of
-// its GPU if it shares the GPU, or its memory alone while it is suspended.
+// Holds returns the holdings of an unfinished worker. That is its request, a part of its GPU if it
+// shares the GPU, or only its memory while it is suspended.
 func (j *Job) Holds(a *Attempt, worker int) Request {
 	r := j.RequestOf(worker)
 	if a.Suspended() {

@@ -1,5 +1,5 @@
-// Package peers knows the other controllers of the cluster. Gossip and a file on disk say where they may
-// be; what counts is what each says of itself over mutual TLS, and whether it answers.
+// Package peers knows the other controllers of the cluster. Gossip and a file on disk suggest their
+// addresses.
 package peers
 
 import (
@@ -23,11 +23,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// MaxControllers is the largest number of voters of a cluster: more make every write slower and
-// nothing safer.
+// MaxControllers is the largest number of voters of a cluster: more voters make every write slower
+// and nothing safer.
 const MaxControllers = 5
 
-// The routes between controllers, which the documentation of the API leaves out.
+// Routes between controllers, which the API documentation omits.
 const (
 	StatePath   = "/v1/internal/state"         // answers with a State
 	RecordsPath = "/v1/internal/records"       // answers with finished jobs, from=, to=
@@ -35,15 +35,15 @@ const (
 	KeyPath     = "/v1/internal/authority-key" // answers with the key of the authority named by authority=
 )
 
-// Limits of a question to another controller.
+// Limits of a request to another controller.
 const (
 	maxAnswer   = 64 << 20 // bytes
 	askTimeout  = 10 * time.Second
-	meetTimeout = 3 * time.Second // for a controller to show itself
+	meetTimeout = 3 * time.Second // for a controller to identify itself
 )
 
-// How often each controller is asked for its State, and after how many questions without an answer it is
-// taken for down.
+// Interval of requests for the State of each controller, and the number of failed requests after
+// which it counts as down.
 const (
 	askEvery     = 2 * time.Second
 	askEveryFast = 250 * time.Millisecond
@@ -59,7 +59,7 @@ type Peers struct {
 	file   string
 	every  time.Duration
 	log    *slog.Logger
-	// of this controller's log, which questions carry
+	// of this controller's log; requests carry it
 	generation func() string
 	changed    chan struct{} // has one element after a change
 
@@ -67,15 +67,16 @@ type Peers struct {
 	known map[string]*contact // by name
 }
 
-// contact is another controller. Its addresses are those that it gave itself, over mutual TLS.
+// contact is another controller. It has the addresses that the controller itself announced over
+// mutual TLS.
 type contact struct {
 	member.Peer
-	missed int // questions since its last answer
+	missed int // requests since its last answer
 }
 
-// New returns the other controllers than the one with this name. Gossip finds them. The link leads to
-// their logs, the client sends requests to their API, and the file keeps their addresses while this
-// controller is down. With fast they are asked often, for tests and clusters on one machine.
+// New returns the other controllers than the one with this name. Gossip discovers them. link
+// connects to their logs, client sends requests to their API, and file stores their addresses. With
+// fast, requests are frequent, for tests and clusters on one machine.
 func New(name string, gossip *member.List, link *identity.Link, client *http.Client, file string, fast bool,
 	log *slog.Logger,
 ) *Peers {
@@ -91,11 +92,11 @@ func New(name string, gossip *member.List, link *identity.Link, client *http.Cli
 	return p
 }
 
-// SetGeneration has questions carry the generation of the cluster, so that a controller that was left
-// behind does not answer them.
+// SetGeneration makes requests carry the cluster's generation, so that a controller left behind
+// does not answer them.
 func (p *Peers) SetGeneration(of func() string) { p.generation = of }
 
-// All returns the other controllers that answer, by name.
+// All returns the other controllers that answer, sorted by name.
 func (p *Peers) All() []member.Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +110,7 @@ func (p *Peers) All() []member.Peer {
 	return found
 }
 
-// Find returns another controller by name. It is false if it does not answer.
+// Find returns another controller by name. It returns false if the controller does not answer.
 func (p *Peers) Find(name string) (member.Peer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,7 @@ func (p *Peers) Find(name string) (member.Peer, bool) {
 	return member.Peer{}, false
 }
 
-// Raft returns where the log of another controller was reached last, whether or not it answers now.
+// Raft returns the last known address of another controller's log, whether or not it answers now.
 func (p *Peers) Raft(name string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,11 +130,11 @@ func (p *Peers) Raft(name string) (string, bool) {
 	return "", false
 }
 
-// Changed delivers after machines have come, gone or changed. It is for one reader; several changes
-// may share a delivery.
+// Changed delivers after controllers have appeared, disappeared or changed. It is for one reader;
+// several changes may share a delivery.
 func (p *Peers) Changed() <-chan struct{} { return p.changed }
 
-// State is what one controller tells another of itself.
+// State is what one controller tells another about itself.
 type State struct {
 	Name     string `json:"name"`
 	HTTP     string `json:"http"` // host:port of its listeners
@@ -146,8 +147,9 @@ type State struct {
 	Knows    int    `json:"knows"`   // the greatest cluster version that it can apply
 	// of its log; "": 0
 	Generation string             `json:"generation,omitempty"`
-	Voters     []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them
-	// the replacement of the authority whose key is on its disk, and the authority of its own certificate
+	Voters     []consensus.Member `json:"voters,omitempty"` // voters of its cluster, to its log's knowledge
+	// the replacement of the authority whose key it has stored, and the authority of its own
+	// certificate
 	AuthorityKey int64  `json:"authority_key,omitempty"`
 	Issuer       string `json:"issuer,omitempty"`
 }
@@ -159,8 +161,8 @@ func (p *Peers) StateOf(ctx context.Context, m member.Peer) (State, error) {
 	return s, err
 }
 
-// Records asks a controller for finished jobs by their numbers in the history. It may answer with
-// the first of them.
+// Records asks a controller for finished jobs by their numbers in the history. The answer may
+// contain only the first of them.
 func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*model.Job, error) {
 	var jobs []*model.Job
 	err := p.ask(ctx, m, fmt.Sprintf("%s?from=%d&to=%d", RecordsPath, from, to), &jobs)
@@ -206,7 +208,7 @@ func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) er
 }
 
 // Meet connects to the address that a controller gives for its log and asks for its State. This
-// shows that its log can be reached there, and that it is a controller of this cluster.
+// proves that its log is reachable there, and that it is a controller of this cluster.
 func (p *Peers) Meet(ctx context.Context, m member.Peer) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
 	defer cancel()

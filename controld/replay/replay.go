@@ -1,6 +1,6 @@
-// Package replay decides again what a log has decided. It carries out the entries of a log on a
-// state machine and runs the scheduling cycle on the state that each committed plan is based on. What
-// a live leader decided and what the cycle decides now must be the same, byte for byte.
+// Package replay repeats the decisions of a log. It applies the entries of a log to a state
+// machine, and runs the scheduling cycle on the state that each committed plan was based on. The
+// live leader's plan and the repeated plan must be equal, byte for byte.
 package replay
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched"
 )
 
-// viewsKept is how many states before the newest one are kept, one for each command. A plan is based
-// on a state from before its own entry: other commands are entered while a cycle runs and while its
-// plan waits for a quorum. That is some hundred commands on a busy cluster.
+// viewsKept is the number of states kept before the newest one, one for each command. A plan is
+// based on a state before its own entry, because other commands enter the log during a cycle and
+// the wait for a quorum. A busy cluster has some hundred commands in that time.
 const viewsKept = 8192
 
-// Replay is a replay in progress. It is not for concurrent use.
+// Replay is a replay in progress. It is not safe for concurrent use.
 type Replay struct {
 	Report
 	machine *fsm.Machine
@@ -31,15 +31,15 @@ type Replay struct {
 	cut     cut
 }
 
-// cut is the newest plan that was decided again, divided as a leader divides it.
+// cut is the newest repeated plan, divided as a leader divides it.
 type cut struct {
 	basedOn uint64
 	at      model.Instant
 	parts   []fsm.CommitPlan
 }
 
-// New returns a replay that goes on from a machine, with one cycle cache for all plans, or an empty
-// one for each.
+// New returns a replay that continues from a machine, with one cycle cache for all plans or an
+// empty one for each.
 func New(m *fsm.Machine, withCache bool) *Replay {
 	r := &Replay{machine: m, cycle: sched.Cycle, begin: m.Index(), views: make([]*state.View, viewsKept)}
 	if withCache {
@@ -50,10 +50,10 @@ func New(m *fsm.Machine, withCache bool) *Replay {
 	return r
 }
 
-// Machine is the state machine as the last entry has left it.
+// Machine returns the state machine after the last entry.
 func (r *Replay) Machine() *fsm.Machine { return r.machine }
 
-// Apply carries out a proposal of an entry of the log. If it is a plan, the cycle decides first.
+// Apply applies a proposal of a log entry. If it is a plan, the cycle decides first.
 func (r *Replay) Apply(entry uint64, proposal []byte) error {
 	e, err := fsm.Decode(proposal)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Replay) Apply(entry uint64, proposal []byte) error {
 	return nil
 }
 
-// keep remembers the present state, in place of the oldest.
+// keep stores the current state in place of the oldest one.
 func (r *Replay) keep() {
 	v := r.machine.View()
 	r.views[v.Index()%viewsKept] = v
@@ -113,8 +113,7 @@ func (r *Replay) compare(entry uint64, plan fsm.CommitPlan) error {
 	return nil
 }
 
-// decide returns the part of a plan that the cycle decides now; one without anything in it if there
-// are fewer parts.
+// decide returns a part of the repeated plan, or an empty plan if it has fewer parts.
 func (r *Replay) decide(v *state.View, plan *fsm.CommitPlan) fsm.CommitPlan {
 	c := &r.cut
 	if c.parts == nil || c.basedOn != plan.BasedOn || c.at != plan.At {
@@ -130,7 +129,7 @@ func (r *Replay) decide(v *state.View, plan *fsm.CommitPlan) fsm.CommitPlan {
 	return c.parts[plan.Part]
 }
 
-// firstDifference compares two plans as the log has them, and returns nil if they are the same.
+// firstDifference compares two plans in their log form, and returns nil if they are equal.
 func firstDifference(logged, decided fsm.CommitPlan) (*Difference, error) {
 	texts := make([][]byte, 2)
 	for i, p := range []fsm.CommitPlan{logged, decided} {

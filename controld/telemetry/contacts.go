@@ -1,5 +1,6 @@
-// Package telemetry keeps what nodes tell the leader and the log does not have: when each was last
-// heard of, and the progress of its jobs. It is volatile: a new leader begins with nothing.
+// Package telemetry keeps reports of nodes that only the leader has and the log does not: the last
+// contact of each node, and the progress of its jobs. It is volatile: a new leader starts with
+// nothing.
 package telemetry
 
 import (
@@ -7,11 +8,11 @@ import (
 	"time"
 )
 
-// Contacts remembers when each node was last heard of. A new leader gives every node its full time
-// again. The zero value is that of a controller that has never led, and remembers nothing.
+// Contacts records when each node was last heard of. A new leader gives every node its full time
+// again. The zero value belongs to a controller that has never led, and records nothing.
 type Contacts struct {
 	mu    sync.Mutex
-	began time.Time            // of leadership
+	began time.Time            // start of the leadership
 	last  map[string]time.Time // by node
 	check chan struct{}        // has one element when nodes should be checked
 }
@@ -23,7 +24,7 @@ func (c *Contacts) Restart(now time.Time) {
 	c.began, c.last, c.check = now, map[string]time.Time{}, make(chan struct{}, 1)
 }
 
-// Heard notes that a node spoke. Down says that the state has it as down.
+// Heard records that a node made contact; down is true if the state has the node as down.
 func (c *Contacts) Heard(node string, now time.Time, down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,7 @@ func (c *Contacts) wake() {
 	}
 }
 
-// Last returns when a node was last heard of, or when this controller began to lead.
+// Last returns when a node was last heard of, or when this leadership started.
 func (c *Contacts) Last(node string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,15 +62,14 @@ func (c *Contacts) Last(node string) time.Time {
 	return c.began
 }
 
-// Seen returns when a node was last heard of, zero if it was not since this controller began to
-// lead.
+// Seen returns when a node was last heard of in this leadership, or zero.
 func (c *Contacts) Seen(node string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last[node]
 }
 
-// Due delivers when nodes should be checked at once: one that is down was heard of, or Wake was
+// Due delivers when nodes should be checked at once: a node that is down was heard of, or Wake was
 // called.
 func (c *Contacts) Due() <-chan struct{} {
 	c.mu.Lock()

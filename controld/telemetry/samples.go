@@ -8,32 +8,31 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Samples keeps the newest progress of jobs, and what they have reported of their metrics, in
-// bounded form: of jobs that have ended for as long as there are not too many. The zero value is
+// Samples keeps the newest progress of jobs, and the values of their metrics. The zero value is
 // ready.
 type Samples struct {
 	mu     sync.Mutex
 	last   map[model.JobID]Progress
 	series map[model.JobID]map[string]*series // by metric
-	count  int                                // of series
-	dropAt int                                // so many series: those of ended jobs are dropped
+	count  int                                // number of series
+	dropAt int                                // number of series at which those of ended jobs are dropped
 }
 
-// Progress is how far one attempt of a job has come.
+// Progress is the progress of one attempt of a job.
 type Progress struct {
 	Attempt int
 	Step    int64
 	Saved   int64              // step of the newest checkpoint
-	Metrics map[string]float64 // of the newest step
-	Problem string             // what is wrong with what a worker reported; "": nothing
-	earlier int64              // step of the newest checkpoint of earlier attempts
+	Metrics map[string]float64 // metrics of the newest step
+	Problem string             // mistake in a worker's report; "": none
+	earlier int64              // step of the newest checkpoint in earlier attempts
 }
 
-// maxSamples bounds the memory of samples. Beyond it those of ended jobs are forgotten, and all if
-// that does not leave half of them; nodes send them again within seconds.
+// maxSamples bounds the number of samples. Beyond it, samples of ended jobs are dropped, or all if
+// that leaves more than half; nodes send them again within seconds.
 const maxSamples = 200_000
 
-// Clear forgets every sample.
+// Clear drops every sample.
 func (s *Samples) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +44,7 @@ func (s *Samples) forget() {
 	s.last, s.series, s.count, s.dropAt = map[model.JobID]Progress{}, map[model.JobID]map[string]*series{}, 0, 0
 }
 
-// drop forgets the samples and the series of ended jobs. The caller holds mu.
+// drop drops the samples and the series of ended jobs. The caller holds mu.
 func (s *Samples) drop(ended func(model.JobID) bool) {
 	for id := range s.last {
 		if ended(id) {
@@ -56,9 +55,9 @@ func (s *Samples) drop(ended func(model.JobID) bool) {
 	}
 }
 
-// Put keeps the progress that a worker reports. Of all workers of an attempt the newest step
-// counts. The watched metric is the one that matters most, "" if the job names none. Jobs that have
-// ended may be forgotten.
+// Put records the progress that a worker reports. Of all workers of an attempt, the newest step
+// counts. watched is the most important metric, "" if the job names none. Jobs that have ended may
+// be forgotten.
 func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(model.JobID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +88,8 @@ func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(mod
 	s.last[id] = p
 }
 
-// Of returns a job's progress, zero if none is known. An attempt that is behind what an earlier one
-// saved has a problem until it is there again.
+// Of returns a job's progress; zero if unknown. An attempt has a problem while it is behind the
+// saved step of an earlier attempt.
 func (s *Samples) Of(id model.JobID) Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,15 +10,16 @@ import (
 
 // Tunables of series. They bound the memory that curves take on the leader.
 const (
-	// maxPoints is how many points a series has at most: a terminal is about as wide, with two in each
-	// character.
+	// maxPoints is the largest number of points in a series: the width of a terminal, with two
+	// points in each character.
 	maxPoints = 256
-	// minPoints is how many a series may have however many there are.
+	// minPoints is the number of points that each series may have, however many series there are.
 	minPoints = 16
-	// allPoints is how many points all series have together, 32 MiB, if there are at most 8,192. Of
-	// more each has fewer from its next report on, and those of ended jobs are dropped.
+	// allPoints is the number of points of all series together: 32 MiB for up to 8,192 series. With
+	// more series, each gets fewer points from its next report on, and those of ended jobs are
+	// dropped.
 	allPoints = 2 << 20
-	// maxMetrics is how many metrics of a job have a series. Jobs report a handful.
+	// maxMetrics is the number of metrics of a job that have a series. Jobs report a handful.
 	maxMetrics = 8
 )
 
@@ -28,17 +29,17 @@ type Point struct {
 	Value float64
 }
 
-// series is what a job has reported of a metric, by step. When it is full every second point is
+// series is the reported values of one metric, by step. When it is full, every second point is
 // dropped, and from then on only every second report is kept.
 type series struct {
 	points  []Point
-	every   int // one of so many reports is kept
-	skipped int // since the last that was kept
+	every   int // one report in this number is kept
+	skipped int // reports skipped since the last kept one
 	last    Point
 }
 
-// add adds a point. What was reported after its step by an earlier attempt is done again, so that
-// those points go. Of several workers that report a step the last one counts.
+// add adds a point. Points after its step are removed, because an earlier attempt reported them and
+// the job repeats these steps. If several workers report a step, the last report counts.
 func (s *series) add(p Point, most int) {
 	n := len(s.points)
 	for n > 0 && s.points[n-1].Step > p.Step {
@@ -75,8 +76,8 @@ func (s *series) all() []Point {
 	return list
 }
 
-// addPoints adds what a job reports at a step. The watched metric has a series in any case, of the
-// others those that come first. The caller holds mu.
+// addPoints adds a job's report of a step. The watched metric always has a series; of the others,
+// the first ones have. The caller holds mu.
 func (s *Samples) addPoints(id model.JobID, p *Progress, watched string, ended func(model.JobID) bool) {
 	of := s.series[id]
 	if of == nil {
@@ -105,7 +106,7 @@ func (s *Samples) addPoints(id model.JobID, p *Progress, watched string, ended f
 	}
 }
 
-// Series returns the names of the metrics of a job that have a series, in order.
+// Series returns the names of a job's metrics that have a series, in order.
 func (s *Samples) Series(id model.JobID) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *Samples) Series(id model.JobID) []string {
 	return names
 }
 
-// Points returns the series of a metric of a job, nil if there is none.
+// Points returns the series of a job's metric, or nil.
 func (s *Samples) Points(id model.JobID, metric string) []Point {
 	s.mu.Lock()
 	defer s.mu.Unlock()

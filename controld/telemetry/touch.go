@@ -10,16 +10,15 @@ import (
 	"github.com/rota-hpc/rota/controld/model/witness"
 )
 
-// Touch is how this controller is in touch with nodes while it leads: its round trips with them, by which it
-// knows that no witness has told a node of an outage, and which witnesses they have on their disks. A new
-// leader knows of none. Instants are milliseconds of this machine's CLOCK_BOOTTIME. The zero value is that of
-// a controller that has never led.
+// Touch records the contact of this leader with nodes. A new leader has none. Instants are
+// milliseconds of this machine's CLOCK_BOOTTIME. The zero value belongs to a controller that has
+// never led.
 type Touch struct {
 	mu      sync.Mutex
-	leader  string // names this leadership among all; "": none
+	leader  string // identifies this leadership; "": none
 	trips   witness.Trips
-	silence int64             // by which trips were noted: the shortest of the sets in use
-	stored  map[string]uint64 // by node: the number of its set
+	silence int64             // the Silence by which trips were recorded: the shortest of the sets in use
+	stored  map[string]uint64 // by node: number of the set that it has stored
 }
 
 // Restart forgets everything, when this controller becomes the leader.
@@ -31,15 +30,15 @@ func (t *Touch) Restart() {
 	t.leader, t.trips, t.silence, t.stored = hex.EncodeToString(id[:]), witness.Trips{}, 0, map[string]uint64{}
 }
 
-// Sent names an answer that is sent now, for its node to send it back.
+// Sent returns a name for an answer that is sent now, so that the node can echo it.
 func (t *Touch) Sent(now int64) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.leader + "-" + strconv.FormatInt(now, 10)
 }
 
-// Heard takes what a node says of the last answer that it has noted, and of the set that it has stored. sets
-// are all that are in use.
+// Heard records a node's echo of its last answer, and the number of the set that it has stored.
+// sets are all sets in use.
 func (t *Touch) Heard(node, sent, stored string, now int64, sets *witness.Chosen) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,8 +56,8 @@ func (t *Touch) Heard(node, sent, stored string, now int64, sets *witness.Chosen
 	}
 }
 
-// settle forgets round trips if a set is in use that says "silent" sooner than those that they were noted by.
-// The mutex is held.
+// settle drops round trips if a set with a shorter Silence came into use. The caller holds the
+// mutex.
 func (t *Touch) settle(sets *witness.Chosen) {
 	shortest := sets.Silence()
 	if shortest > 0 && shortest < t.silence {
@@ -69,8 +68,7 @@ func (t *Touch) settle(sets *witness.Chosen) {
 	}
 }
 
-// MayStart reports whether nothing can run any more on a node that has one of the sets from a number on,
-// its lease being over, see [witness.Trips.MayStart].
+// MayStart reports whether nothing can still run on a node whose lease has ended.
 func (t *Touch) MayStart(now int64, from uint64, sets *witness.Chosen) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,8 +76,8 @@ func (t *Touch) MayStart(now int64, from uint64, sets *witness.Chosen) bool {
 	return t.leader != "" && t.trips.MayStart(now, sets.From(from))
 }
 
-// Missing returns the members of the newest set with which this leader has not been in touch for so many
-// milliseconds, without a gap up to now; with 0, those with which it is not in touch.
+// Missing returns the members of the newest set that have had no contact with this leader for this
+// many milliseconds.
 func (t *Touch) Missing(now, span int64, sets *witness.Chosen) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +88,8 @@ func (t *Touch) Missing(now, span int64, sets *witness.Chosen) []string {
 	return t.trips.Missing(now, sets.Silence(), span, newest)
 }
 
-// Stored returns the number of the set that each node has stored, as far as it has told this leader.
+// Stored returns the number of the set that each node has stored, as far as it has told this
+// leader.
 func (t *Touch) Stored() map[string]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
