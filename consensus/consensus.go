@@ -71,8 +71,8 @@ type Config struct {
 	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
 	Stall       time.Duration // a disk write that takes longer is considered hung, and the member stops
 
-	// Probation is the longest time for which a member without a Record does not vote after its
-	// start, while it has not met every other voter.
+	// Probation is the longest time without a vote after the start of a member without a Record. It
+	// ends earlier once the member has met every other voter.
 	Probation time.Duration
 
 	SnapshotEvery int // entries between two snapshots

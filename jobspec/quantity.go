@@ -22,9 +22,9 @@ func badQuantity(text, problem, hint string) error {
 
 const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" or "2d12h", or D-HH:MM:SS`
 
-// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as in Go) one
-// after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because Slurm
-// would read minutes. The sum must be whole seconds.
+// ParseSeconds parses a duration: a sequence of numbers with units, or Slurm's HH:MM:SS and
+// D-HH:MM:SS. The units are w, d, h, m, s, and ms, us, ns as in Go. A bare number is refused,
+// because Slurm would read minutes. The sum must be whole seconds.
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, new(Seconds).Example(text))

@@ -10,8 +10,8 @@ import (
 )
 
 // Layout of a bolt file: two meta pages, written in turn, each after a page header. A torn write
-// damages one of them and leaves the other with the previous transaction; the log then ends one
-// commit earlier, and that commit was never acknowledged.
+// damages one of them, and the other has the previous transaction. The log then ends one commit
+// earlier; that commit was never acknowledged.
 const (
 	magic          = 0xED0CDAED
 	version        = 2

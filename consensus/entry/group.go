@@ -14,8 +14,8 @@ import (
 
 // An entry holds a group of proposals: format byte, CRC-32C of the rest, number of proposals, then
 // length and bytes of each. In the second format the rest is compressed with S2. The log file has
-// no checksums for its pages, so a flipped bit must be caught here: it must stop a member instead
-// of making it diverge.
+// no checksums for its pages, so the entry needs one: a flipped bit must stop a member instead of
+// making it diverge.
 const (
 	plainFormat      = 1
 	compressedFormat = 2

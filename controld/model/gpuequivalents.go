@@ -4,8 +4,8 @@ package model
 //
 // Service is told in milliseconds of one GPU, also for a job without GPUs. Such a job counts for
 // the GPUs that come with its cores or its memory, whichever is more. Cores alone would be unfair:
-// hardware threads counted as cores double a job's service. Take a node with four cores for each
-// GPU: a job on all its cores would count four times as much as a job on all its GPUs.
+// hardware threads counted as cores double a job's service. On a node with four cores for each GPU,
+// a job on all cores would count four times as much as a job on all GPUs.
 //
 // The resources that come with a GPU are those of the nodes with GPUs, in any state, for each GPU.
 // Nodes without GPUs change nothing. In a cluster without GPUs an eighth of a node counts as one,

@@ -2,10 +2,10 @@
 // tests run.
 //
 // It fits a perceptron to data that it makes, with its gradients reduced over TCP between the
-// workers of its gang. A step's batch is always cut into the same shards and these are always added
-// in the same order, so the loss at step k has the same bits with 1, 2 or 4 workers, and across any
-// number of checkpoints and restarts. Whatever a scheduler does to it, a wrong loss shows that work
-// was lost, repeated or mixed up.
+// workers of its gang. A step's batch is always cut into the same shards, and these are always
+// added in the same order. So the loss at step k has the same bits with 1, 2 or 4 workers, after
+// any number of restarts. Whatever a scheduler does to it, a wrong loss shows that work was lost,
+// repeated or mixed up.
 //
 // It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, pauses
 // between two steps when $ROTA_SOCKET says so, saves its state at intervals and when it is asked to
@@ -57,8 +57,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run trains until the last step (0), the end of ctx, which is a request to stop (85), or an error
-// (1; 2 for bad flags).
+// run trains until the last step and returns 0. It returns 85 when ctx ends, which is a request to
+// stop, 1 after an error, and 2 for bad flags.
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) (int, error) {
 	o, err := parse(args, getenv, out)
 	if errors.Is(err, flag.ErrHelp) {

@@ -15,8 +15,8 @@ type shape struct {
 	Seed   uint64
 }
 
-// model is a perceptron with one hidden layer of tanh and a linear output, its weights in one flat
-// slice: hidden weights, hidden biases, output weights, output bias.
+// model is a perceptron with one hidden layer of tanh and a linear output. One flat slice has its
+// weights: hidden weights, hidden biases, output weights, output bias.
 type model struct {
 	shape
 	w []float64
@@ -54,8 +54,8 @@ type gradient struct {
 }
 
 // shardGradient computes one shard of one step. Its result depends on the weights, the step and the
-// shard only; the explicit conversions forbid fused multiply-add, so that it is the same bits on
-// every processor.
+// shard only. The explicit conversions forbid fused multiply-add, so every processor computes the
+// same bits.
 func (m *model) shardGradient(step, shard int) gradient {
 	g := gradient{d: make([]float64, len(m.w))}
 	x, h := make([]float64, m.Inputs), make([]float64, m.Hidden)

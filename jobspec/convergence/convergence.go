@@ -30,7 +30,7 @@ var Classes = []Class{Progressing, Watching, Converged}
 func (c Class) Known() bool { return slices.Contains(Classes, c) }
 
 // Weight is a job's part of a node relative to other jobs of its account. It is in tenths of a
-// converged job's part: 20, 15 and 10 (2, 1.5 and 1 in the paper); a job without a class counts as
+// converged job's part: 20, 15 and 10 (2, 1.5 and 1 in the paper). A job without a class counts as
 // progressing.
 func (c Class) Weight() int64 {
 	switch c {

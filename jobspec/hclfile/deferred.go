@@ -53,8 +53,8 @@ type current struct {
 }
 
 // deferredOutside reports a deferred reference in a place that needs its value at once. The advice
-// depends on the reason: the name is unknown, this kind of file has no references, the reference is
-// part of a computation, or the value is needed before the job runs.
+// depends on the reason. The name is unknown, this kind of file has no references, the reference is
+// part of a computation, or its value is needed earlier.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]

@@ -210,8 +210,8 @@ func (r *reader) shallow(name string, src []byte) bool {
 type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics)
 
 // tokensOf returns the words of a text, or more than maxTokens of them. A word takes 112 bytes, and
-// may be a single byte of the text. The text is therefore tried in larger and larger parts, so that
-// a text with too many words costs no more than its first part with too many.
+// may be a single byte of the text. Lexing therefore tries larger and larger parts of the text. A
+// text with too many words costs only the first part that exceeds the limit.
 func tokensOf(src []byte, name string, start hcl.Pos, lex lexer) hclsyntax.Tokens {
 	const step = 192 << 10
 	for n := step; n < len(src); n += step {

@@ -11,9 +11,9 @@ import (
 )
 
 // Decode reads a file into a struct whose fields have tags. An attribute has the tag `hcl:"name"`,
-// or `hcl:"name,optional"` if it may be left out. A block has `hcl:"name,block"`, and its field is
-// a struct, a pointer to one, or a slice of them if it may be written several times. The block's
-// label goes to a string field of that struct with `hcl:"name,label"`, or
+// or `hcl:"name,optional"` if it may be left out. A block has the tag `hcl:"name,block"`. Its field
+// is a struct, a pointer to a struct, or a slice of structs if the block may be repeated. The
+// block's label goes to a string field of that struct with `hcl:"name,label"`, or
 // `hcl:"name,label,optional"` if the block may have none. Fields have the types that [Field] takes,
 // or time.Duration; what is not written keeps the value that target had. Fields without a tag are
 // left alone. A block whose struct is [Described] is read as that says. It panics when target's

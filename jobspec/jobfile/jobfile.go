@@ -153,8 +153,8 @@ func noBody(diags diagnostic.Diagnostics) bool {
 	})
 }
 
-// mayFollow reports whether a problem may be the consequence of an earlier mistake: its value could
-// not be read, or its place has a mistake already.
+// mayFollow reports whether a problem may follow from an earlier mistake: its value was unreadable,
+// or its place has a mistake already.
 func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false

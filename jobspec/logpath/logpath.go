@@ -32,10 +32,10 @@ type Worker struct {
 // without one.
 const noIndex = "4294967294"
 
-// Expand expands a pattern of task.log as Slurm does. %j is the job, %x its name, %u the user, %n
-// the worker, %N the node, %r the number of restarts, %s the step and %t the first rank. %A is the
-// array's job id (the job's own if it is no array task), and %a the array index. A relative path is
-// below the working directory.
+// Expand expands a pattern of task.log as Slurm does. The letters are %j (job), %x (its name), %u
+// (user), %n (worker), %N (node), %r (restarts), %s (step) and %t (first rank). %A is the array's
+// job id (the job's own if it is no array task), and %a the array index. A relative path is below
+// the working directory.
 func (w Worker) Expand(pattern string) (string, error) {
 	decimal := func(n int64) string { return strconv.FormatInt(n, 10) }
 	values := map[byte]string{

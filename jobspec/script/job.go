@@ -43,7 +43,7 @@ func (a *request) group(s shape) jobspec.Group {
 }
 
 // ownsNodes reports whether the job gets whole nodes. It adds a problem if one resource was
-// requested in two ways, or if the job requests no GPUs, which Slurm would give it with
+// requested in two ways. It does so too if the job requests no GPUs, because Slurm gives them with
 // --exclusive.
 func (a *request) ownsNodes(s shape) bool {
 	if a.allMemory.spec != nil {

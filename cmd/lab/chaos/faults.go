@@ -372,8 +372,8 @@ func empty(dir string) error {
 // page is how much a disk writes at once.
 const page = 4096
 
-// usedPages returns the offsets of the pages of a file that are not all zero, because a log takes
-// room on the disk before it needs it.
+// usedPages returns the offsets of a file's non-zero pages. A log reserves pages on the disk before
+// it needs them.
 func usedPages(b []byte) []int {
 	var used []int
 	for at := 0; at+page <= len(b); at += page {

@@ -94,8 +94,9 @@ func (e *engine) scores() []int64 {
 	return scores
 }
 
-// ask serves the requests of converged jobs one at a time. A job whose worker has others that still
-// learn moves to the worker with the least score, if that is less for it even with the job.
+// ask serves the requests of converged jobs one at a time. A job that shares its worker with
+// progressing jobs moves to the worker with the lowest score, if its score stays lower even with
+// the job.
 func (e *engine) ask() {
 	for i := range e.runs {
 		v := &e.runs[i]

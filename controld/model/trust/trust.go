@@ -124,8 +124,9 @@ func (t *Trust) KnowsToken(digest string) bool {
 	return slices.ContainsFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 }
 
-// TokenFor returns the index in Tokens of the token with a digest, if the machine with this name,
-// key and role may join with it now. Its error says why this token lets that machine not join.
+// TokenFor returns the index in Tokens of the token with this digest. The machine with this name,
+// key and role must be allowed to join with it now. Its error says why this token lets that machine
+// not join.
 func (t *Trust) TokenFor(digest, role, name, key string, now model.Instant) (int, error) {
 	i := slices.IndexFunc(t.Tokens, func(k JoinToken) bool { return k.Digest == digest })
 	switch {

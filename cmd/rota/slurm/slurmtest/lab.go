@@ -184,8 +184,8 @@ func withSteps(r *http.Request, j api.Job) api.Job {
 	return j
 }
 
-// giveSteps adds the running steps and the usage of jobs. Job 7 has a running and a waiting step, of
-// job 8_3 a node is down, job 4 has no usage, and job 21 belongs to another user.
+// giveSteps adds the running steps and the usage of jobs. Job 7 has a running and a waiting step. A
+// node of job 8_3 is down. Job 4 has no usage, and job 21 belongs to another user.
 func giveSteps(a *rotatest.Answers) {
 	a.Give("GET /v1/jobs/7/steps", api.StepList{Items: []api.StepStatus{
 		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 2, Nodes: []string{"gpu01", "gpu02"}, Tasks: []int{2, 1}},
