@@ -30,7 +30,7 @@ const (
 )
 
 // storeRecords stores finished jobs on this machine as they appear in the state. It starts once
-// this controller has applied everything acknowledged: only then does a history that is ahead of
+// this controller has applied everything acknowledged. Only then does a history that is ahead of
 // the state prove a log that was rolled back.
 func (d *daemon) storeRecords(ctx context.Context, caughtUp <-chan struct{}) error {
 	select {

@@ -97,8 +97,8 @@ type Job struct {
 	// uid of the user that requested its cancellation; for an array job it concerns tasks that had
 	// not started, perhaps only some. Missing if no user did.
 	CancelledBy *uint32 `json:"cancelled_by,omitempty"`
-	// with ?spec=true, and of a single job. Only the owner, coordinators and operators see it, as
-	// well as workdir, comment, metrics, rejected metrics, parameters and findings
+	// with ?spec=true, and of a single job. The spec, workdir, comment, metrics, rejected metrics,
+	// parameters and findings are visible to the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
 	// GPU seconds that its requested GPUs were lacking while it was suspended; not part of

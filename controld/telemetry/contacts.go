@@ -1,6 +1,5 @@
-// Package telemetry keeps reports of nodes that only the leader has and the log does not: the last
-// contact of each node, and the progress of its jobs. It is volatile: a new leader starts with
-// nothing.
+// Package telemetry keeps reports of nodes that only the leader has: the last contact of each node,
+// and the progress of its jobs. The log does not have them, so a new leader starts with nothing.
 package telemetry
 
 import (
