@@ -18,8 +18,8 @@ NFPM         := bin/nfpm
 NFPM_VERSION := v2.45.2
 # What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance,
 # and the command module.
-PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static environment-modules
-TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox modulecmd
+PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static environment-modules libnss-extrausers
+TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox modulecmd libnss_extrausers.so.2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages repo release test-packages test-installed test-torch criu build test check same lint demo test-browser race chaos prove vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean

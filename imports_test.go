@@ -341,7 +341,9 @@ var rules = map[string]rule{
 		third: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/go-msgpack/v2"},
 		why:   "discovery carries identity only, no jobs",
 	},
-	"controld/api/identity": {ours: []string{"controld/api/pki", "controld/model", "controld/model/cluster"},
+	"controld/api/directory": {why: "both daemons and the command look users up in the same way"},
+	"controld/api/identity": {ours: []string{"controld/api/directory", "controld/api/pki", "controld/model",
+		"controld/model/cluster"},
 		why: "both daemons identify their callers in the same way"},
 	"controld/api/clock": {third: []string{"golang.org/x/sys"},
 		why: "every daemon has one wall clock, and one clock that no setting moves"},
@@ -632,7 +634,7 @@ var rules = map[string]rule{
 		why:   "it carries folders from node to node, whatever a job makes of them",
 	},
 	"noded/bundle": {
-		ours: []string{
+		ours: []string{"controld/api/directory",
 			"jobspec", "controld/model", "controld/api", "noded/container", "noded/logs", "noded/oci",
 			"noded/progress",
 		},

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strconv"
 	"syscall"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/urfave/cli/v2"
 )
 
@@ -43,17 +43,15 @@ func ActAsOwner(dir string, out io.Writer) error {
 // groupsOf returns the groups of an account, as far as they are known, and its name or number.
 func groupsOf(uid uint32) (gids []int, name string) {
 	name = "uid " + strconv.FormatUint(uint64(uid), 10)
-	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	u, err := directory.Machine.UserByID(uid)
 	if err != nil {
 		return nil, name // an account of another machine, or of none
 	}
-	list, _ := u.GroupIds() // without them it has the group of the directory
-	for _, text := range list {
-		if gid, err := strconv.Atoi(text); err == nil {
-			gids = append(gids, gid)
-		}
+	list, _ := directory.Machine.GroupsOf(u) // without them it has the group of its data directory
+	for _, gid := range list {
+		gids = append(gids, int(gid))
 	}
-	return gids, u.Username
+	return gids, u.Name
 }
 
 // OwnFlags refuses flags that stand before a command: the command has its own, and these would not

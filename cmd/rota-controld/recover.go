@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/daemon"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/recovery"
 )
 
@@ -57,8 +57,8 @@ func recoveryOptions(c *cli.Context, out io.Writer) (recovery.Options, error) {
 		return o, errors.New("--above: a generation's number is 0 or more")
 	}
 	o.User = strconv.Itoa(o.UID)
-	if u, err := user.LookupId(o.User); err == nil {
-		o.User = u.Username
+	if u, err := directory.Machine.UserByID(uint32(o.UID)); err == nil {
+		o.User = u.Name
 	}
 	return o, daemon.ActAsOwner(at.DataDir, out)
 }

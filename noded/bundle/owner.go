@@ -1,19 +1,13 @@
 package bundle
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/user"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -36,7 +30,7 @@ const ownersKept = 10_000
 // machine knows its user in.
 type owners struct {
 	// groups returns the ids of the groups of a user, the primary one first. Unknown users are a
-	// user.UnknownUserIdError.
+	// directory.ErrUnknown.
 	groups func(uid uint32) ([]uint32, error)
 	now    func() time.Time
 
@@ -88,8 +82,7 @@ func (o *owners) of(uid uint32) ([]uint32, error) {
 		return k.gids, nil
 	}
 	gids, err := o.groups(uid)
-	var unknown user.UnknownUserIdError
-	if err != nil && (!errors.As(err, &unknown) || errors.Is(err, ErrUserDatabase)) {
+	if err != nil && !errors.Is(err, directory.ErrUnknown) {
 		return nil, fmt.Errorf("%w: uid %d: %w", ErrUserDatabase, uid, err)
 	}
 	o.mu.Lock()
@@ -103,61 +96,9 @@ func (o *owners) of(uid uint32) ([]uint32, error) {
 
 // groupsOf returns the groups of a user, the primary one first.
 func groupsOf(uid uint32) ([]uint32, error) {
-	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
-	var unknown user.UnknownUserIdError
-	if errors.As(err, &unknown) {
-		// The C library says "unknown" as well if the service that knows the user is down.
-		return nil, errors.Join(err, silentService("/"))
-	}
+	u, err := directory.Machine.UserByID(uid)
 	if err != nil {
 		return nil, err
 	}
-	all, err := u.GroupIds()
-	if err != nil {
-		return nil, err
-	}
-	primary, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("group %q of %s is no number", u.Gid, u.Username)
-	}
-	gids := []uint32{uint32(primary)}
-	for _, g := range all {
-		if gid, err := strconv.ParseUint(g, 10, 32); err == nil && uint32(gid) != gids[0] {
-			gids = append(gids, uint32(gid))
-		}
-	}
-	return gids, nil
-}
-
-// serviceSockets are where the services of nsswitch.conf listen that may know users.
-var serviceSockets = map[string]string{
-	"sss": "var/lib/sss/pipes/nss", "ldap": "run/nslcd/socket", "winbind": "run/samba/winbindd/pipe",
-}
-
-// silentService returns an error if nsswitch.conf below root has users looked up at a service that
-// does not answer.
-func silentService(root string) error {
-	f, err := os.Open(filepath.Join(root, "etc/nsswitch.conf"))
-	if err != nil {
-		return nil // the C library reads /etc/passwd alone then
-	}
-	defer func() { _ = f.Close() }() // it is only read
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		base, services, _ := strings.Cut(lines.Text(), ":")
-		if strings.TrimSpace(base) != "passwd" {
-			continue
-		}
-		for _, name := range strings.Fields(services) {
-			at := serviceSockets[name]
-			if at == "" {
-				continue
-			}
-			c, err := net.DialTimeout("unix", filepath.Join(root, at), time.Second)
-			if err != nil {
-				return fmt.Errorf("%w: service %s of /etc/nsswitch.conf: %w", ErrUserDatabase, name, err)
-			}
-			_ = c.Close() // nothing was written
-		}
-	}
-	return nil
+	return directory.Machine.GroupsOf(u)
 }

@@ -2,14 +2,11 @@ package bundle
 
 import (
 	"errors"
-	"net"
-	"os"
-	"os/user"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -27,7 +24,7 @@ func TestGroupsOfAJob(t *testing.T) {
 		if uid == 1000 {
 			return []uint32{1000, 50, 60}, nil
 		}
-		return nil, user.UnknownUserIdError(uid)
+		return nil, directory.ErrUnknown
 	}}
 	for what, c := range map[string]struct {
 		vouched, want model.Identity
@@ -57,7 +54,7 @@ func TestGroupsOfAJob(t *testing.T) {
 	if _, err := o.narrow(model.Identity{UID: 1000}); !errors.Is(err, ErrUserDatabase) {
 		t.Errorf("a database that fails: %v", err)
 	}
-	answer = errors.Join(user.UnknownUserIdError(1000), ErrUserDatabase)
+	answer = directory.ErrNoAnswer
 	if _, err := o.narrow(model.Identity{UID: 1000}); !errors.Is(err, ErrUserDatabase) {
 		t.Errorf("a user that is unknown while a service is down: %v", err)
 	}
@@ -65,45 +62,6 @@ func TestGroupsOfAJob(t *testing.T) {
 		if _, err := o.narrow(model.Identity{UID: 1000}); err != nil {
 			t.Errorf("a failure is remembered: %v", err)
 		}
-	}
-}
-
-// TestAServiceThatIsDown: users are not taken for unknown while a service that may know them is down.
-func TestAServiceThatIsDown(t *testing.T) {
-	root := t.TempDir()
-	if err := silentService(root); err != nil {
-		t.Errorf("without nsswitch.conf: %v", err)
-	}
-	write := func(text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, "etc/nsswitch.conf"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for text, down := range map[string]bool{
-		"passwd: files systemd\ngroup: files sss\n": false, "passwd:\tfiles sss\n": true, "passwd: compat ldap\n": true,
-		"# passwd: sss\n": false,
-	} {
-		write(text)
-		if err := silentService(root); (err != nil) != down || down && !errors.Is(err, ErrUserDatabase) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	pipes := filepath.Join(root, "var/lib/sss/pipes")
-	if err := os.MkdirAll(pipes, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", filepath.Join(pipes, "nss"))
-	if err != nil {
-		t.Skipf("the test directory is too deep for a socket: %v", err)
-	}
-	defer l.Close()
-	write("passwd: files sss\n")
-	if err := silentService(root); err != nil {
-		t.Errorf("the service listens: %v", err)
 	}
 }
 

@@ -47,6 +47,7 @@ func (c *Controllers) ProxyHandler() http.Handler {
 // out whose request it is, or refuses it with an error.
 func (c *Controllers) Proxy(most int64, caller func(*http.Request, *identity.Users) (Caller, error)) http.Handler {
 	var users identity.Users
+	var groups identity.Groups
 	transport := &http.Transport{DialTLSContext: pki.Dialer(c.Credential.Client(pki.Controller)), MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:    90 * time.Second,
 		DisableCompression: true}
@@ -62,6 +63,9 @@ func (c *Controllers) Proxy(most int64, caller func(*http.Request, *identity.Use
 				identity.VouchInJob(r.Out.Header, p.User, p.Job)
 			case ok:
 				identity.Vouch(r.Out.Header, p.User)
+			}
+			if p, ok := r.In.Context().Value(callerKey{}).(Caller); ok && r.In.Method == http.MethodPost {
+				identity.VouchGroup(r.Out.Header, groups.Name(p.User.GID)) // a submission is charged to its account
 			}
 		},
 		ModifyResponse: relayStream,

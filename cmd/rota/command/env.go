@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"os/user"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 )
 
 // Interruptible returns a context that ends with exit.ErrInterrupted when the user presses Ctrl-C.
@@ -87,14 +86,14 @@ func (env *Env) SelectedUser(c *cli.Context) (string, error) {
 		return c.String("user"), nil
 	}
 	uid := os.Getuid()
-	u, err := user.LookupId(strconv.Itoa(uid))
+	u, err := directory.Machine.UserByID(uint32(uid))
 	if err != nil {
 		return "", fmt.Errorf("--me: user %d has no name on this machine: %w", uid, err)
 	}
-	if named := c.String("user"); named != "" && named != u.Username {
+	if named := c.String("user"); named != "" && named != u.Name {
 		return "", exit.Usagef("--me and --user %s exclude each other", named)
 	}
-	return u.Username, nil
+	return u.Name, nil
 }
 
 // LookupEnv returns the value of an environment variable, and whether it is set.

@@ -2,11 +2,12 @@ package command
 
 import (
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
+
+	"github.com/rota-hpc/rota/controld/api/directory"
 )
 
 // HostUser is a user of this host, by its number and those of its groups.
@@ -17,12 +18,16 @@ type HostUser struct {
 
 // HostUserOf returns the account of a user of this host.
 func HostUserOf(name string) (HostUser, error) {
-	u, err := user.Lookup(name)
+	u, err := directory.Machine.UserByName(name)
 	if err != nil {
 		return HostUser{}, err
 	}
-	groups, _ := u.GroupIds() // without them it may be noted of a directory that a group can write to
-	return HostUser{u.Uid, append(groups, u.Gid)}, nil
+	groups, _ := directory.Machine.GroupsOf(u) // without them it may be noted of a directory that a group can write to
+	h := HostUser{UID: strconv.FormatUint(uint64(u.UID), 10)}
+	for _, g := range groups {
+		h.GIDs = append(h.GIDs, strconv.FormatUint(uint64(g), 10))
+	}
+	return h, nil
 }
 
 // CanWrite reports whether a user may enter a directory, and make files there, by the modes of it

@@ -2,11 +2,11 @@ package show
 
 import (
 	"fmt"
-	"os/user"
 	"strconv"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -75,11 +75,10 @@ func Exit(j *api.Job) string { return fmt.Sprintf("%d:%d", j.ExitCode, j.Signal)
 
 // UserName returns the name of a user, its number if this machine does not know it.
 func UserName(uid uint32) string {
-	text := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(text); err == nil {
-		return u.Username
+	if u, err := directory.Machine.UserByID(uid); err == nil {
+		return u.Name
 	}
-	return text
+	return strconv.FormatUint(uint64(uid), 10)
 }
 
 // CancelledBy says which user has cancelled a job, "" if that was its owner, or if it was not cancelled.

@@ -207,7 +207,7 @@ func TestAccountsOfThisMachine(t *testing.T) {
 	if slices.Contains(byName.GIDs, byName.GID) || !slices.IsSorted(byName.GIDs) {
 		t.Errorf("root's other groups are %d", byName.GIDs)
 	}
-	if _, err := u.ByName("no-such-user-here"); !strings.Contains(fmt.Sprint(err), `account "no-such-user-here"`) {
+	if _, err := u.ByName("no-such-user-here"); !strings.Contains(fmt.Sprint(err), `user "no-such-user-here": unknown`) {
 		t.Errorf("a name of no account: %v", err)
 	}
 	if id, err := u.ByUID(noSuchID); err == nil || id.UID != noSuchID || !strings.Contains(err.Error(), "uid 4000000123") {
@@ -267,8 +267,8 @@ func TestWhatMembersMayWrite(t *testing.T) {
 		{headerUID, "4294967296", `header Rota-Uid: "4294967296" is not a uid or gid`},
 		{headerGID, "x", `header Rota-Gid: "x" is not a uid or gid`},
 		{headerGIDs, "9,x", `header Rota-Gids: "x" is not a uid or gid`},
-		{headerUser, "ad\xff", "headers Rota-User and Rota-Home: not UTF-8"},
-		{headerHome, "/home/\xff", "headers Rota-User and Rota-Home: not UTF-8"},
+		{headerUser, "ad\xff", "headers Rota-User, Rota-Home and Rota-Group: not UTF-8"},
+		{headerHome, "/home/\xff", "headers Rota-User, Rota-Home and Rota-Group: not UTF-8"},
 	} {
 		h := http.Header{}
 		for name, value := range full {

@@ -2,13 +2,13 @@ package identity
 
 import (
 	"errors"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
 )
@@ -69,16 +69,11 @@ func (g *Groups) gid(name string) (uint32, bool) {
 }
 
 func lookupGroup(name string, now time.Time) knownGroup {
-	found, err := user.LookupGroup(name)
-	if unknown := user.UnknownGroupError(""); err != nil && !errors.As(err, &unknown) {
+	found, err := directory.Machine.GroupByName(name)
+	if err != nil && !errors.Is(err, directory.ErrUnknown) {
 		return knownGroup{until: now.Add(usersFailed)}
 	}
-	k := knownGroup{until: now.Add(usersFor)}
-	if err == nil {
-		n, err := strconv.ParseUint(found.Gid, 10, 32)
-		k.gid, k.ok = uint32(n), err == nil
-	}
-	return k
+	return knownGroup{gid: found.GID, ok: err == nil, until: now.Add(usersFor)}
 }
 
 // Name returns the name of a group, "" if this machine knows none with this number.
@@ -101,13 +96,9 @@ func (g *Groups) Name(gid uint32) string {
 }
 
 func lookupGroupName(gid uint32, now time.Time) groupName {
-	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
-	if unknown := user.UnknownGroupIdError(""); err != nil && !errors.As(err, &unknown) {
+	found, err := directory.Machine.GroupByID(gid)
+	if err != nil && !errors.Is(err, directory.ErrUnknown) {
 		return groupName{until: now.Add(usersFailed)}
 	}
-	k := groupName{until: now.Add(usersFor)}
-	if err == nil {
-		k.name = strings.ToValidUTF8(found.Name, "?")
-	}
-	return k
+	return groupName{name: found.Name, until: now.Add(usersFor)}
 }

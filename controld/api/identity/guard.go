@@ -20,7 +20,9 @@ const (
 	headerGIDs = "Rota-Gids" // decimal, commas between
 	headerUser = "Rota-User"
 	headerHome = "Rota-Home"
-	headerJob  = "Rota-Job" // the job that the user's process belongs to
+	// name of the primary group, as the machine knows it that vouches
+	headerGroup = "Rota-Group"
+	headerJob   = "Rota-Job" // the job that the user's process belongs to
 )
 
 // Caller is the user or machine that makes a request.
@@ -28,6 +30,9 @@ type Caller struct {
 	// User is the user that the request is made for. It is not set when a machine speaks for
 	// itself.
 	User model.Identity
+	// Group is the name of the user's primary group at the machine that vouches for the user; "": it did not
+	// say.
+	Group string
 	// Machine is set when a member of the cluster makes the request for itself.
 	Machine bool
 	// Role of the member that makes the request, or passes it on for a user: controller, node or
@@ -94,6 +99,14 @@ func Vouch(h http.Header, id model.Identity) {
 	h.Set(headerHome, id.Home)
 }
 
+// VouchGroup says how the machine that vouches for a user names the user's primary group. The account that
+// is charged goes by this name, so it does not depend on which controller gets the request.
+func VouchGroup(h http.Header, name string) {
+	if name != "" {
+		h.Set(headerGroup, name)
+	}
+}
+
 // VouchInJob is [Vouch] for a process of a job.
 func VouchInJob(h http.Header, id model.Identity, job model.JobID) {
 	Vouch(h, id)
@@ -103,8 +116,8 @@ func VouchInJob(h http.Header, id model.Identity, job model.JobID) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerJob, headerMember,
-		headerOrigin} {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerGroup, headerJob,
+		headerMember, headerOrigin} {
 		h.Del(name)
 	}
 }
@@ -187,8 +200,9 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 		return Caller{}, fmt.Errorf("header %s: %w", headerUID, err)
 	}
 	c.User = model.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
-	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) {
-		return Caller{}, fmt.Errorf("headers %s and %s: not UTF-8", headerUser, headerHome)
+	c.Group = h.Get(headerGroup)
+	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) || !utf8.ValidString(c.Group) {
+		return Caller{}, fmt.Errorf("headers %s, %s and %s: not UTF-8", headerUser, headerHome, headerGroup)
 	}
 	if s := h.Get(headerGID); s != "" {
 		if c.User.GID, err = parseID(s); err != nil {

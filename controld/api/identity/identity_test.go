@@ -137,12 +137,14 @@ func TestMembersVouchForTheirUsers(t *testing.T) {
 	id := model.Identity{UID: 1234, GID: 5, GIDs: []uint32{6, 7}, User: "ann", Home: "/home/ann"}
 	h := http.Header{}
 	Vouch(h, id)
+	VouchGroup(h, "vision")
 	for _, role := range pki.Roles() {
 		rt := transport(t, cluster.Member(role, "m1"), true)
 		if code, body := do(t, rt, "https://"+addr, "x", h); code != 200 {
 			t.Fatalf("%s: %d %s", role, code, body)
 		}
 		if c := last(); c.User.UID != 1234 || c.User.User != "ann" || !slices.Equal(c.User.GIDs, id.GIDs) || c.Machine ||
+			c.Group != "vision" ||
 			c.Role != string(role) || c.From != "m1" {
 			t.Errorf("%s: caller is %+v", role, c)
 		}

@@ -27,6 +27,9 @@ func PassOn(h http.Header, c Caller) {
 	default:
 		Vouch(h, c.User)
 	}
+	if !c.Machine {
+		VouchGroup(h, c.Group)
+	}
 	if c.Role != "" {
 		h.Set(headerMember, c.Role+"/"+c.From)
 	}

@@ -1,14 +1,12 @@
 package identity
 
 import (
-	"fmt"
-	"os/user"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -56,38 +54,23 @@ func (u *Users) ByUID(uid uint32) (model.Identity, error) {
 
 // ByName returns the account with a name.
 func (u *Users) ByName(name string) (model.Identity, error) {
-	acc, err := user.Lookup(name)
+	acc, err := directory.Machine.UserByName(name)
 	if err != nil {
-		return model.Identity{}, fmt.Errorf("account %q: %w", name, err)
+		return model.Identity{}, err
 	}
-	uid, err := strconv.ParseUint(acc.Uid, 10, 32)
-	if err != nil {
-		return model.Identity{}, fmt.Errorf("account %q has uid %q", name, acc.Uid)
-	}
-	return u.ByUID(uint32(uid))
+	return u.ByUID(acc.UID)
 }
 
 func lookup(uid uint32) (model.Identity, error) {
-	acc, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	acc, err := directory.Machine.UserByID(uid)
 	if err != nil {
-		return model.Identity{UID: uid}, fmt.Errorf("uid %d: %w", uid, err)
+		return model.Identity{UID: uid}, err
 	}
-	id := model.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"),
-		Home: strings.ToValidUTF8(acc.HomeDir, "?")}
-	if gid, err := strconv.ParseUint(acc.Gid, 10, 32); err == nil {
-		id.GID = uint32(gid)
-	}
-	groups, err := acc.GroupIds()
+	groups, err := directory.Machine.GroupsOf(acc)
 	if err != nil {
-		return id, fmt.Errorf("groups of %s: %w", acc.Username, err)
+		return model.Identity{UID: uid}, err
 	}
-	for _, g := range groups {
-		if gid, err := strconv.ParseUint(g, 10, 32); err == nil && uint32(gid) != id.GID {
-			id.GIDs = append(id.GIDs, uint32(gid))
-		}
-	}
-	slices.Sort(id.GIDs)
-	return id, nil
+	return model.Identity{UID: uid, User: acc.Name, Home: acc.Home, GID: acc.GID, GIDs: groups[1:]}, nil
 }
 
 // Of returns the account behind a peer. Groups that the kernel told take the place of those in the

@@ -80,7 +80,11 @@ func (x *Exchange) copyHeaders(h http.Header) {
 	case x.Caller.Token != "":
 		h["Authorization"] = x.Request.Header.Values("Authorization") // its scope counts there too
 	default:
-		identity.PassOn(h, *x.Caller)
+		by := *x.Caller
+		if by.Group == "" && !by.Machine {
+			by.Group = x.s.Groups.Name(by.User.GID)
+		}
+		identity.PassOn(h, by)
 	}
 	identity.NameOrigin(h, x.origin())
 }

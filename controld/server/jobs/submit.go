@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/access"
@@ -85,7 +86,7 @@ func (h *Handlers) checked(x *exchange.Exchange, c fsm.SubmitJobs) (fsm.Command,
 	x.View = h.Replica.View()
 	defer func() { x.About.Account = c.Jobs[0].Account }()
 	var err error
-	if c.NewAccount, err = submission.Accept(x.View, c.Owner, h.payer(c.Owner), c.Jobs); err != nil {
+	if c.NewAccount, err = submission.Accept(x.View, c.Owner, h.payer(x.Caller, c.Owner), c.Jobs); err != nil {
 		return nil, err
 	}
 	c.Facts, err = x.Finder().Facts(x.Context(), c.Owner.User, c.Jobs)
@@ -93,10 +94,15 @@ func (h *Handlers) checked(x *exchange.Exchange, c fsm.SubmitJobs) (fsm.Command,
 	return c, err
 }
 
-// payer returns what decides which accounts a user may charge.
-func (s *Handlers) payer(owner model.Identity) *submission.Payer {
-	return &submission.Payer{User: owner.User, Group: s.Groups.Name(owner.GID), GID: owner.GID,
-		Listed: func(names []string) bool { return s.Groups.Listed(owner, names) }}
+// payer returns what decides which accounts a user may charge. The machine that vouches for the user
+// names its primary group, or else this one does.
+func (h *Handlers) payer(caller *identity.Caller, owner model.Identity) *submission.Payer {
+	group := caller.Group
+	if group == "" || caller.User.GID != owner.GID {
+		group = h.Groups.Name(owner.GID)
+	}
+	return &submission.Payer{User: owner.User, Group: group, GID: owner.GID,
+		Listed: func(names []string) bool { return h.Groups.Listed(owner, names) }}
 }
 
 // checkKey accepts a key of 1 to 64 visible ASCII characters, or none.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -154,14 +154,15 @@ func (c *cancelling) whose() (string, error) {
 	case c.user == "":
 		return "", nil
 	}
-	if _, err := strconv.Atoi(c.user); err != nil {
+	n, err := strconv.ParseUint(c.user, 10, 32)
+	if err != nil {
 		return c.user, nil
 	}
-	u, err := user.LookupId(c.user)
+	u, err := directory.Machine.UserByID(uint32(n))
 	if err != nil {
 		return "", fmt.Errorf("Invalid user: %s: %w", c.user, err)
 	}
-	return u.Username, nil
+	return u.Name, nil
 }
 
 // named cancels or signals the jobs with the given ids; it continues after a refusal.

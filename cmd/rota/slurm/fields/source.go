@@ -3,7 +3,6 @@ package fields
 import (
 	"errors"
 	"fmt"
-	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -70,7 +70,7 @@ func (s *Source) groupName(gid uint32) string {
 	name, known := s.groups[gid]
 	if !known {
 		name = strconv.Itoa(int(gid))
-		if g, err := user.LookupGroupId(name); err == nil {
+		if g, err := directory.Machine.GroupByID(gid); err == nil {
 			name = g.Name
 		}
 		s.groups[gid] = name

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/fields"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -209,22 +209,21 @@ func namedUsers(a cluster.Account, me string) []string {
 
 // inGroup reports whether the caller belongs to a Unix group.
 func inGroup(name string) bool {
-	g, err := user.LookupGroup(name)
+	g, err := directory.Machine.GroupByName(name)
 	if err != nil {
 		return false
 	}
 	ids, err := os.Getgroups()
-	own := func(id int) bool { return strconv.Itoa(id) == g.Gid }
-	return err == nil && slices.ContainsFunc(append(ids, os.Getgid()), own)
+	return err == nil && slices.Contains(append(ids, os.Getgid()), int(g.GID))
 }
 
 // ownName returns the caller's user name, or its number if it has none.
 func ownName() string {
-	uid := strconv.Itoa(os.Getuid())
-	if u, err := user.LookupId(uid); err == nil {
-		return u.Username
+	uid := os.Getuid()
+	if u, err := directory.Machine.UserByID(uint32(uid)); err == nil {
+		return u.Name
 	}
-	return uid
+	return strconv.Itoa(uid)
 }
 
 // sshare lists the shares and the usage of accounts and users.
