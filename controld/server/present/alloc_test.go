@@ -103,7 +103,8 @@ func TestAllocOfElement(t *testing.T) {
 	spec.Default()
 	apply(1, fsm.RegisterNode{Node: model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
 	apply(2, fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
-	apply(3, fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: 1, TaskNumber: 8, Places: []model.Place{{Node: "n1"}}}}})
+	apply(3, fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: 1, TaskNumber: 8,
+		Places: []model.Place{{Node: "n1"}}}}})
 	v := s.View()
 	got := Alloc(v, state.DesiredWorker{Job: v.Job(9)})
 	want := map[string]string{"lr": "0.7", "seed": "7"}
@@ -139,7 +140,8 @@ func TestAllocOfWholeNodes(t *testing.T) {
 	apply(1, fsm.RegisterNode{Node: model.Node{Name: "n1", BootID: "b", Cores: 17, Memory: 64 * jobspec.GiB}})
 	apply(2, fsm.RegisterNode{Node: model.Node{Name: "n2", BootID: "b", Cores: 6, Memory: 40 * jobspec.GiB}})
 	apply(3, fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
-	apply(4, fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: 1, Places: []model.Place{{Node: "n1"}, {Node: "n1"}, {Node: "n2"}}}}})
+	apply(4, fsm.CommitPlan{Actions: []fsm.Action{&fsm.StartJob{Job: 1,
+		Places: []model.Place{{Node: "n1"}, {Node: "n1"}, {Node: "n2"}}}}})
 	v := m.View()
 	for worker, want := range []struct {
 		cores            int64

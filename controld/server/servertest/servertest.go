@@ -94,7 +94,7 @@ func Leading(t *testing.T, n int, between *Links) *replica.Replica {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { r.Abort() })
+		t.Cleanup(func() { _ = r.Abort() })
 		replicas, members = append(replicas, r), append(members, r.Self())
 	}
 	for _, r := range replicas {
@@ -113,7 +113,7 @@ func Leading(t *testing.T, n int, between *Links) *replica.Replica {
 			t.Fatal("no replica leads")
 		}
 	}
-	go leader.Watch(t.Context())
+	go func() { _ = leader.Watch(t.Context()) }()
 	leader.StartClock()
 	leader.StartLeading()
 	return leader
@@ -154,7 +154,7 @@ func Small(t *testing.T) *Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { _ = store.Close() })
 	return &Site{Leader: Leading(t, 1, &Links{}), Store: store, t: t, status: http.StatusNoContent}
 }
 
@@ -191,7 +191,7 @@ func New(t *testing.T) *Site {
 			return
 		}
 		w.WriteHeader(status)
-		io.WriteString(w, body)
+		_, _ = io.WriteString(w, body)
 	}))
 	listener.TLS = node.Server(pki.Controller)
 	listener.StartTLS()
@@ -238,7 +238,7 @@ func (s *Site) stream(w http.ResponseWriter) {
 		if err != nil || line == "end\n" {
 			return
 		}
-		io.WriteString(conn, "node heard "+line)
+		_, _ = io.WriteString(conn, "node heard "+line)
 	}
 }
 
