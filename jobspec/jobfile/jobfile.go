@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/rules"
+	"github.com/rota-hpc/rota/jobspec/template"
 )
 
 // Options are the sources of a job file's values. The zero value offers nothing but the file
@@ -73,8 +74,35 @@ func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnosti
 	for _, p := range rules.Warnings(f.job) {
 		read.Warnings = append(read.Warnings, result.At(inFile(p.Path), p.Code, p.Text, p.Hint))
 	}
+	settleTemplates(f.job)
 	f.job.Default()
 	return read, nil
+}
+
+// settleTemplates makes plain texts of the texts of each task that holds no reference after all: its only
+// references stood in a branch of a condition that was not taken.
+func settleTemplates(j *jobspec.Job) {
+	for g := range j.Groups {
+		for t := range j.Groups[g].Tasks {
+			task := &j.Groups[g].Tasks[t]
+			if !task.Template || hasReferences(task) {
+				continue
+			}
+			for _, text := range task.Texts() {
+				*text, _ = template.Expand(*text, nil) // nothing is looked up, so nothing can fail
+			}
+			task.Template = false
+		}
+	}
+}
+
+func hasReferences(t *jobspec.Task) bool {
+	for _, text := range t.Texts() {
+		if len(template.References(*text)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // once returns a clock that is read a single time, so that the whole file sees one time.
