@@ -310,7 +310,8 @@ var rules = map[string]rule{
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {
-		ours: []string{"consensus/boltfile", "consensus/durable", "consensus/entry", "consensus/logcache", "consensus/mark"},
+		ours: []string{"consensus/boltfile", "consensus/durable", "consensus/entry", "consensus/logcache", "consensus/mark",
+			"consensus/raftlog"},
 		third: []string{"github.com/hashicorp/raft", "github.com/hashicorp/raft-boltdb", "github.com/hashicorp/go-hclog",
 			"go.etcd.io/bbolt", "github.com/klauspost/compress"},
 		why: "it replicates bytes and knows nothing of jobs",
@@ -321,7 +322,8 @@ var rules = map[string]rule{
 	"consensus/durable":  {why: "it writes files and knows no format"},
 	"consensus/logcache": {third: []string{"github.com/hashicorp/raft"},
 		why: "it keeps entries, whatever log they are in"},
-	"consensus/mark": {ours: []string{"consensus/entry"}, why: "how far a member has come is five numbers"},
+	"consensus/raftlog": {third: []string{"github.com/hashicorp/go-hclog"}, why: "it forwards messages"},
+	"consensus/mark":    {ours: []string{"consensus/entry"}, why: "how far a member has come is five numbers"},
 	"consensus/powertest": {third: []string{"golang.org/x/sys"},
 		why: "it cuts the power of disks for tests, whatever is on them"},
 	"consensus/consensustest": {

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rota-hpc/rota/consensus/entry"
 	"github.com/rota-hpc/rota/consensus/mark"
+	"github.com/rota-hpc/rota/consensus/raftlog"
 	"go.etcd.io/bbolt"
 )
 
@@ -367,7 +368,7 @@ func TestAStreamThatEndsClosesItsConnections(t *testing.T) {
 // TestTheLibraryLogs at the levels of an operator, and with its formats carried out.
 func TestTheLibraryLogs(t *testing.T) {
 	var text bytes.Buffer
-	log := newRaftLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	log := raftlog.New(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	log.Error("e")
 	log.Warn("w", "since", hclog.Fmt("%d of %d", 3, 5), "plain", 7)
 	log.Info("i")

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/consensus/durable"
 	"github.com/rota-hpc/rota/consensus/entry"
 	"github.com/rota-hpc/rota/consensus/mark"
+	"github.com/rota-hpc/rota/consensus/raftlog"
 )
 
 // The tests here write down bytes and bounds that another version of a member relies on. They use
@@ -310,7 +311,7 @@ func TestTheLibraryIsToldOurTiming(t *testing.T) {
 		t.Errorf("the others are told of %q", n.stream.greet.time)
 	}
 	n.cfg.Heartbeat, n.cfg.Election, n.cfg.LeaderLease = 3*time.Second, 4*time.Second, 2*time.Second
-	c := n.raftConfig(newRaftLog(n.log))
+	c := n.raftConfig(raftlog.New(n.log))
 	if c.HeartbeatTimeout != 3*time.Second || c.ElectionTimeout != 4*time.Second ||
 		c.LeaderLeaseTimeout != 2*time.Second || c.CommitTimeout != 15*time.Millisecond {
 		t.Errorf("timeouts %v, %v, %v, %v", c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout)

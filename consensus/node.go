@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rota-hpc/rota/consensus/entry"
 	"github.com/rota-hpc/rota/consensus/logcache"
+	"github.com/rota-hpc/rota/consensus/raftlog"
 )
 
 // Limits of a node.
@@ -115,7 +116,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the node's goroutines.
 func (n *Node) start() error {
-	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, n.stopped, newRaftLog(n.log))
+	n.trans = newTransport(n.stream, n.known, n.cfg.Find, n.onProbation, n.stopped, raftlog.New(n.log))
 	if err := n.startRaft(n.trans); err != nil {
 		return errors.Join(err, n.trans.Close())
 	}
@@ -145,7 +146,7 @@ func (n *Node) markStarted() error {
 
 // startRaft creates the library's node on its own goroutine, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
-	log := newRaftLog(n.log)
+	log := raftlog.New(n.log)
 	snapshots, err := openSnapshots(n.cfg.Dir, n.dir.promises, log)
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)

@@ -1,4 +1,5 @@
-package consensus
+// Package raftlog forwards the messages of hashicorp/raft to slog.
+package raftlog
 
 import (
 	"context"
@@ -8,16 +9,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// newRaftLog returns a logger that forwards the library's messages to slog.
-func newRaftLog(to *slog.Logger) hclog.Logger {
+// New returns a logger that forwards the library's messages to slog.
+func New(to *slog.Logger) hclog.Logger {
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off}) // the logger itself writes nothing
-	log.RegisterSink(raftLog{to})
+	log.RegisterSink(sink{to})
 	return log
 }
 
-// raftLog forwards the library's messages to slog. The library's info messages are details for an
+// sink takes the messages of the library. Its info messages are details for an
 // operator, so they become debug messages. The node itself logs changes of the leader.
-type raftLog struct{ to *slog.Logger }
+type sink struct{ to *slog.Logger }
 
 // slogLevel converts a level of the library to slog.
 func slogLevel(l hclog.Level) slog.Level {
@@ -31,7 +32,7 @@ func slogLevel(l hclog.Level) slog.Level {
 }
 
 // Accept implements hclog.SinkAdapter.
-func (l raftLog) Accept(_ string, level hclog.Level, msg string, args ...any) {
+func (l sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
 			args[i] = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
