@@ -42,7 +42,7 @@ func (l *Leader) addControllers(ctx context.Context) error {
 func (l *Leader) addOnce(ctx context.Context) {
 	if voters, self := l.Replica.Members(), l.Replica.Self(); len(voters) == 1 && voters[0].Name == self.Name &&
 		voters[0].Log == self.Log && voters[0].Addr != self.Addr {
-		if err := l.Replica.AddVoter(ctx, self); err != nil && ctx.Err() == nil { // a cluster of one controller that was made elsewhere
+		if err := l.Replica.AddVoter(ctx, self); err != nil && ctx.Err() == nil { // a cluster of one, made elsewhere
 			l.Log.Warn("this controller's address is not in the log", "raft", self.Addr, "error", err)
 		}
 	}

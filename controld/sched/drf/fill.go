@@ -86,7 +86,8 @@ func (n *TreeNode) ask() {
 // entitle divides a node's entitlement among its children, and so on.
 func (n *TreeNode) entitle() {
 	split := n.prepare()
-	rest := one // part of the node's entitlement that the configured children leave, of the resource of which they leave least
+	// The part of the node's entitlement that the configured children leave, of the scarcest resource.
+	rest := one
 	for r, whole := range n.entitled.parts {
 		if n.tree.live[r] > 0 {
 			rest = least(rest, n.grant(r, whole))
