@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/earlystop"
@@ -449,5 +451,16 @@ func TestJobsOfOthersOnANode(t *testing.T) {
 	if err != nil || len(list.Items) != 3 || list.Items[0].LastSeen != nil || list.Items[1].LastSeen == nil ||
 		list.Items[1].LastSeen.UnixMilli() != 7000 {
 		t.Errorf("nodes %+v, %v", list, err)
+	}
+}
+
+// TestRefusedRowsAreAMetric that is there before the first row is refused.
+func TestRefusedRowsAreAMetric(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	New(Config{}, registry)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "rota_refused_report_rows_total" ||
+		families[0].Metric[0].Counter.GetValue() != 0 {
+		t.Errorf("%v, %v", families, err)
 	}
 }
