@@ -74,6 +74,7 @@ func post(b *testing.B, url string) {
 				return
 			}
 			req.Header.Set(api.HeaderIdempotencyKey, fmt.Sprintf("%s-%d", run, n.Add(1)))
+			req.Header.Set("Content-Type", "application/json")
 			resp, err := client.Do(req)
 			if err != nil {
 				b.Error(err)
