@@ -23,14 +23,14 @@ const chained = 520
 // command line.
 var chains = map[string]string{
 	"trap": `#!/bin/bash
-#SBATCH -t 0:03 --signal=B:USR1@1 --mem=256M --output=%[2]s/out
+#SBATCH -t 0:05 --signal=B:USR1@1 --mem=256M --output=%[2]s/out
 echo restart $SLURM_RESTART_COUNT
 trap 'kill -TERM $pid; wait $pid; exit 85' USR1
 %[1]s & pid=$!
 wait $pid
 `,
 	"srun": `#!/bin/bash
-#SBATCH -t 0:04 --signal=USR1@2 --mem=256M --output=%[2]s/out
+#SBATCH -t 0:06 --signal=USR1@2 --mem=256M --output=%[2]s/out
 echo restart $SLURM_RESTART_COUNT
 srun %[1]s
 `,
@@ -38,7 +38,7 @@ srun %[1]s
 	"exec":  framework("USR1", "subprocess.check_call(['scontrol', 'requeue', os.environ['SLURM_JOB_ID']])"),
 	"shell": framework("USR2", "assert os.system('scontrol requeue ' + os.environ['SLURM_JOB_ID']) == 0"),
 	"hcl": `job "hcl" {
-  time_limit = "3s"
+  time_limit = "5s"
   checkpoint {
     path         = "%[2]s"
     before_limit = "1s"
@@ -56,7 +56,7 @@ srun %[1]s
 // framework is a program that saves by a signal, asks to go on, and waits to be stopped.
 func framework(signal, ask string) string {
 	return `#!/usr/bin/python3
-#SBATCH -t 0:03 --signal=` + signal + `@1 --mem=256M --output=%[2]s/out
+#SBATCH -t 0:05 --signal=` + signal + `@1 --mem=256M --output=%[2]s/out
 import os, signal, subprocess, time
 told = []
 signal.signal(signal.SIG` + signal + `, lambda *_: told.append(1))
@@ -72,7 +72,7 @@ if told:
 `
 }
 
-// TestATrainingGoesOnAfterItsTimeLimit has trainings that take longer than five time limits. Each
+// TestATrainingGoesOnAfterItsTimeLimit has trainings that take longer than two time limits. Each
 // is told before the limit, saves, and goes on under the same id. It takes every step once and ends
 // with the loss of a run left alone. All its output is in one file, or where the node keeps it.
 func TestATrainingGoesOnAfterItsTimeLimit(t *testing.T) {
@@ -94,7 +94,7 @@ func TestATrainingGoesOnAfterItsTimeLimit(t *testing.T) {
 	}
 	for name, id := range ids {
 		j := w.ends(id)
-		if j.Code != "CD" || j.Attempt < 6 {
+		if j.Code != "CD" || j.Attempt < 3 {
 			t.Errorf("%s ended as %s after %d attempts, %s", name, j.Code, j.Attempt, exitOf(j))
 		}
 		for _, a := range j.Attempts[:len(j.Attempts)-1] {

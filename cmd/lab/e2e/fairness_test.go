@@ -250,7 +250,7 @@ func TestAGangStartsDespiteAStreamOfTrials(t *testing.T) {
 		t.Errorf("trials have displaced it %d times", j.Preemptions.TE)
 	}
 	t.Logf("it has waited for %s while %d trials started", waited, started)
-	if started < 8 {
+	if started <= 4 { // as many as there are GPUs
 		t.Errorf("only %d trials have started before it: they were no stream", started)
 	}
 	w.finish(dir, append([]string{gang}, trials...))
