@@ -270,6 +270,7 @@ func reasonOf(err error) string {
 // notInPath is the error for a command that no directory of PATH has.
 type notInPath struct{ path string }
 
+// Unwrap returns the error that exec gives for such a command.
 func (e *notInPath) Unwrap() error { return exec.ErrNotFound }
 
 // Error says which PATH was searched and, if that is the one that jobs have by themselves, how a job

@@ -126,7 +126,7 @@ type Component struct {
 	GPUs    int           `json:"gpus"`
 }
 
-// ArrayPlace says which task of which array a job is; for an array job, what happened to its tasks.
+// ArrayPlace is the array of a job and its number there. An array job has the fates of its tasks instead.
 // It is empty for any other job.
 type ArrayPlace struct {
 	Job    model.JobID       `json:"job,omitempty"`    // the array job
@@ -231,7 +231,7 @@ type Step struct {
 	ExitCode int      `json:"exit_code"`
 	Signal   int      `json:"signal"`
 	OOM      bool     `json:"oom,omitempty"`
-	Why      string   `json:"why,omitempty"` // what ended the step, if it was not its program
+	Why      string   `json:"why,omitempty"` // the reason of its end, unless its program ended by itself
 	Usage    *Usage   `json:"usage,omitempty"`
 }
 

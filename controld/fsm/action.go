@@ -131,6 +131,7 @@ func (s *storedAction) fieldsSet() (set int) {
 // it was read.
 type unclearAction struct{ stored storedAction }
 
+// String implements fmt.Stringer.
 func (*unclearAction) String() string { return "nothing" }
 
 // PartOf implements Action.

@@ -12,7 +12,7 @@ import (
 // shellStory is a shell in which a person works, and what its jobs print there.
 type shellStory struct {
 	name   string
-	before string // what the person did in the shell before
+	before string // the commands of the shell before
 	submit string // the command line
 	input  string // its standard input
 	prints string // a line of the job's output

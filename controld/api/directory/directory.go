@@ -37,7 +37,7 @@ var (
 
 // Limits of a lookup.
 const (
-	answerWithin = 3 * time.Second // what a caller waits for
+	answerWithin = 3 * time.Second // the wait of a caller
 	helperFor    = time.Minute     // what a helper process may take; its late answer serves the next caller
 	staleFor     = 24 * time.Hour  // for how long an old answer stands in while the directory gives none
 	mostHelpers  = 16              // helper processes at once

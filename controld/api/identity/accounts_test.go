@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/model"
@@ -197,6 +198,32 @@ func TestTheMemoryHasAnEnd(t *testing.T) {
 	}
 }
 
+// TestUsersOfASilentDirectory: a user of the directory does not become a user that is named by a number
+// while the directory is silent, and users of the files need none.
+func TestUsersOfASilentDirectory(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(root+"/etc", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(root+"/etc/"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("passwd", "ada:x:1000:1000::/home/ada:/bin/sh\n")
+	for nsswitch, want := range map[string]string{"passwd: files\n": "4000000123", "passwd: files ldap\n": ""} {
+		write("nsswitch.conf", nsswitch) // nslcd does not run below root
+		u := Users{Directory: directory.New(root)}
+		if id, err := u.Of(Peer{UID: 1000, GID: 7}); err != nil || id.User != "ada" || id.GID != 7 {
+			t.Errorf("%q: ada is %+v, %v", nsswitch, id, err)
+		}
+		id, err := u.Of(Peer{UID: noSuchID})
+		if id.User != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, directory.ErrNoAnswer) {
+			t.Errorf("%q: the other user is %+v, %v", nsswitch, id, err)
+		}
+	}
+}
+
 // TestAccountsOfThisMachine finds an account by its name and by its number, each group once.
 func TestAccountsOfThisMachine(t *testing.T) {
 	var u Users
@@ -220,7 +247,8 @@ func TestAccountsOfThisMachine(t *testing.T) {
 func TestTheKernelsWordOnGroups(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	u := Users{known: map[uint32]knownUser{
-		5: {id: model.Identity{UID: 5, User: "ada", GID: 1, GIDs: []uint32{2, 3}, Home: "/home/ada"}, until: later}}}
+		5: {id: model.Identity{UID: 5, User: "ada", GID: 1, GIDs: []uint32{2, 3}, Home: "/home/ada"}, until: later}},
+		named: map[uint32]knownUser{5: {id: model.Identity{UID: 5, User: "ada", Home: "/home/ada"}, until: later}}}
 	told := []uint32{11, 9, 10}
 	for _, c := range []struct {
 		peer  Peer
@@ -333,7 +361,7 @@ func TestNoCallerIsGuessed(t *testing.T) {
 // TestAGuardLooksUsersUpWhereItIsTold shares what is remembered with the rest of a daemon.
 func TestAGuardLooksUsersUpWhereItIsTold(t *testing.T) {
 	uid := uint32(os.Getuid())
-	shared := &Users{known: map[uint32]knownUser{
+	shared := &Users{named: map[uint32]knownUser{
 		uid: {id: model.Identity{UID: uid, User: "ada"}, until: time.Now().Add(time.Hour)}}}
 	addr, last := whoAmI(t, &Guard{Users: shared}, "unix")
 	rt := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", addr) }}
