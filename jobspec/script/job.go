@@ -33,9 +33,6 @@ func (a *request) group(s shape) jobspec.Group {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, MaxWorkersPerNode: 1, Exclusive: a.ownsNodes(s)}
-	if g.Exclusive && a.cpus.n > 0 { // the node's cores do not tell how many cores a task wants
-		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
-	}
 	a.warnOfNodeList(s.nodes)
 	a.checkWanted(s.nodes)
 	g.Tasks = []jobspec.Task{task}

@@ -103,7 +103,7 @@ func newRequest(result *Result, opts *Options, job *jobspec.Job) *request {
 	return &request{report: &report{}, opts: opts, result: result, job: job, applied: map[string]setting{}}
 }
 
-// asked are the variables that sbatch sets only if a flag is given.
+// asked are the variables that sbatch sets to the value of a flag.
 var asked = map[string]string{
 	"gpus": "SLURM_GPUS", "gpus-per-node": "SLURM_GPUS_PER_NODE", "gpus-per-task": "SLURM_GPUS_PER_TASK",
 	"dependency": "SLURM_JOB_DEPENDENCY", "distribution": "SLURM_DISTRIBUTION",
@@ -116,7 +116,8 @@ func (a *request) setVariables() {
 	}
 }
 
-// askedVariables returns the variables that sbatch would set.
+// askedVariables returns the variables that sbatch would set. Those that srun needs are in the task:
+// see launch.
 func (a *request) askedVariables() map[string]string {
 	set := map[string]string{}
 	for flag, name := range asked {
@@ -124,8 +125,12 @@ func (a *request) askedVariables() map[string]string {
 			set[name] = s.value
 		}
 	}
-	if m := a.memPerCPU; m.n > 0 && (a.mem.n == 0 || a.mem.by.layer < m.by.layer) {
-		set["SLURM_MEM_PER_CPU"] = strconv.FormatInt(int64(m.n)/int64(jobspec.MiB), 10)
+	memory := map[string]*counted{"SLURM_MEM_PER_NODE": &a.mem, "SLURM_MEM_PER_CPU": &a.memPerCPU,
+		"SLURM_MEM_PER_GPU": &a.memPerGPU}
+	for name, c := range memory { // the strongest layer: srun takes one of them only
+		if c.n > 0 && c.by.layer == max(a.mem.by.layer, a.memPerCPU.by.layer, a.memPerGPU.by.layer) {
+			set[name] = strconv.FormatInt(int64(c.n)/int64(jobspec.MiB), 10)
+		}
 	}
 	return set
 }

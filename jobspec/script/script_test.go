@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -189,15 +190,62 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// TestVariablesAsSlurmSetsThem: a variable with an amount says that it was asked for. The right side is
+// what a batch script of Slurm 24.11 printed.
+func TestVariablesAsSlurmSetsThem(t *testing.T) {
+	names := []string{"NTASKS", "NPROCS", "NTASKS_PER_NODE", "CPUS_PER_TASK", "MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU",
+		"GPUS", "GPUS_PER_NODE"}
+	for flags, want := range map[string]string{
+		"":                               "",
+		"-N2":                            "",
+		"-n4":                            "NTASKS=4 NPROCS=4",
+		"-n3 -N2":                        "NTASKS=3 NPROCS=3",
+		"--ntasks-per-node=2":            "NTASKS=2 NPROCS=2 NTASKS_PER_NODE=2",
+		"-N2 --ntasks-per-node=3":        "NTASKS=6 NPROCS=6 NTASKS_PER_NODE=3",
+		"-c3":                            "CPUS_PER_TASK=3",
+		"--gres=gpu:2 -c8":               "CPUS_PER_TASK=8",
+		"-n2 -c2 --gpus-per-task=1":      "NTASKS=2 NPROCS=2 CPUS_PER_TASK=2",
+		"-G2":                            "GPUS=2",
+		"--gpus-per-node=2":              "GPUS_PER_NODE=2",
+		"--mem=1G":                       "MEM_PER_NODE=1024",
+		"--mem-per-cpu=100":              "MEM_PER_CPU=100",
+		"--mem-per-gpu=100 -G1":          "MEM_PER_GPU=100 GPUS=1",
+		"--ntasks-per-gpu=2 -G2":         "NTASKS=4 NPROCS=4 GPUS=2",
+		"--cpus-per-gpu=3 -G2":           "GPUS=2",
+		"--exclusive --gres=gpu:1":       "",
+		"--exclusive --gres=gpu:1 -c 12": "CPUS_PER_TASK=12",
+	} {
+		r := Read([]byte("#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n"), Options{Name: "x", Clock: clock()})
+		if r.Job == nil {
+			t.Errorf("%s: %v", flags, r.Problems)
+			continue
+		}
+		env := maps.Clone(r.Variables)
+		if env == nil {
+			env = map[string]string{}
+		}
+		maps.Copy(env, task(r.Job).Env)
+		var got []string
+		for _, name := range names {
+			if value, set := env["SLURM_"+name]; set {
+				got = append(got, name+"="+value)
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: %s, want %s", flags, text, want)
+		}
+	}
+}
+
 // TestVariablesForSteps: what flags say of the tasks of steps is in variables, which srun reads.
 func TestVariablesForSteps(t *testing.T) {
 	for flags, want := range map[string]string{
-		"-n 4 --gpus-per-task=1":                        "map[SLURM_GPUS_PER_TASK:1]",
-		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "map[SLURM_GPUS_PER_TASK:2]",
-		"-G 2 --ntasks-per-gpu=1":                       "map[SLURM_GPUS_PER_TASK:1]",
-		"-G 2 --ntasks-per-gpu=2":                       "map[]",
-		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "map[SLURM_GPUS_PER_TASK:]",
-		"-n 4 --gpus-per-node=4":                        "map[]",
+		"-n 4 --gpus-per-task=1":                        "map[SLURM_GPUS_PER_TASK:1 SLURM_NPROCS:4 SLURM_NTASKS:4]",
+		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "map[SLURM_GPUS_PER_TASK:2 SLURM_NPROCS:4 SLURM_NTASKS:4]",
+		"-G 2 --ntasks-per-gpu=1":                       "map[SLURM_GPUS_PER_TASK:1 SLURM_NPROCS:2 SLURM_NTASKS:2]",
+		"-G 2 --ntasks-per-gpu=2":                       "map[SLURM_NPROCS:4 SLURM_NTASKS:4]",
+		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "map[SLURM_GPUS_PER_TASK: SLURM_NPROCS:2 SLURM_NTASKS:2]",
+		"-n 4 --gpus-per-node=4":                        "map[SLURM_NPROCS:4 SLURM_NTASKS:4]",
 		"-N 3 -n 7":                                     "map[SLURM_NPROCS:7 SLURM_NTASKS:7 SLURM_TASKS_PER_NODE:3,2(x2)]",
 		"-N 2 -n 3":                                     "map[SLURM_NPROCS:3 SLURM_NTASKS:3 SLURM_TASKS_PER_NODE:2,1]",
 		"-K --open-mode=append -m cyclic:block": "" +

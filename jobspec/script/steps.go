@@ -14,9 +14,19 @@ import (
 func (a *request) launch(task *jobspec.Task, s shape) {
 	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: s.tasks}
 	set := func(name, value string) { task.Env = withVariable(task.Env, name, value) }
-	if s.total < s.allTasks() {
+	// As in Slurm, a variable with an amount says that it was asked for. Lightning starts ranks by
+	// itself, or refuses to, depending on these.
+	if a.ntasks.n > 0 || a.perNode.n > 0 || a.perGPU.n > 0 {
 		set("SLURM_NTASKS", itoa(s.total))
 		set("SLURM_NPROCS", itoa(s.total))
+	}
+	if a.perNode.n > 0 {
+		set("SLURM_NTASKS_PER_NODE", itoa(a.perNode.n))
+	}
+	if a.cpus.n > 0 {
+		set("SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
+	}
+	if s.total < s.allTasks() {
 		set("SLURM_TASKS_PER_NODE", s.tasksPerNode())
 	}
 	switch {

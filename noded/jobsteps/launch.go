@@ -129,13 +129,10 @@ func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	for i, p := range s.parts {
 		share, r := s.Shares[i], requests[i]
 		one := &Part{Programs: r.Programs, Env: r.Env, Workdir: r.Workdir, Nodes: b.Nodes, Counts: b.Tasks, Node: i,
-			Share: share, CoresPerTask: max(1, len(share.Cores)/max(1, len(share.Tasks))), Exact: r.Exact,
+			Share: share, CoresPerTask: r.CoresPerTask, Exact: r.Exact,
 			GPUsPerTask: r.GPUsPerTask, Cyclic: r.Cyclic, Stdin: p.input}
 		if len(s.Parts) > 0 {
 			one.Groups = groupsOf(req)
-		}
-		if r.CoresPerTask > 0 {
-			one.CoresPerTask = r.CoresPerTask
 		}
 		if s.hasTask(share, "0") {
 			one.Terminal = req.Terminal

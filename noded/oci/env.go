@@ -160,47 +160,66 @@ func (in Input) gracePeriod() int {
 func (in taskInput) slurmVariables() map[string]string {
 	on := byNode(in.Alloc.Nodes)
 	id, nodes, count := itoa(int(in.Alloc.Job)), hostlist.Compress(on.names), itoa(len(on.names))
-	cores, perNode := itoa(in.task.Resources.Cores), itoa(in.local)
-	if on.even() {
-		perNode = itoa(in.local * on.workers[0])
-	}
+	cores := itoa(in.task.Resources.Cores)
 	env := map[string]string{
 		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Alloc.Spec.Name, "SLURM_JOB_NODELIST": nodes,
 		"SLURM_NODELIST":      nodes,
-		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(in.all), "SLURM_NPROCS": itoa(in.all),
-		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": on.each(in.local),
-		"SLURM_CPUS_PER_TASK": itoa(max(in.task.Resources.Cores/in.local, 1)),
-		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": on.each(in.task.Resources.Cores),
-		"SLURM_MEM_PER_NODE":  itoa(int(in.task.Resources.Memory / jobspec.MiB)),
+		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_TASKS_PER_NODE": on.each(in.local),
+		"SLURM_CPUS_ON_NODE": cores, "SLURM_JOB_CPUS_PER_NODE": on.each(in.task.Resources.Cores),
 		"SLURM_NODEID":        itoa(slices.Index(on.names, in.Alloc.Nodes[in.Alloc.GroupWorker])),
 		"SLURMD_NODENAME":     in.Node.Name,
 		"SLURM_TOPOLOGY_ADDR": in.Node.Name, "SLURM_TOPOLOGY_ADDR_PATTERN": "node", "SLURM_GTIDS": in.ranksHere(),
 		"SLURM_JOB_GID":     itoa(int(in.Alloc.Owner.GID)),
 		"SLURM_SUBMIT_DIR":  in.Alloc.Spec.SubmitDir,
 		"SLURM_SUBMIT_HOST": in.Alloc.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Alloc.Queue,
-		"SLURM_JOB_ACCOUNT":   in.Alloc.Account,
-		"SLURM_JOB_QOS":       string(in.Alloc.Class),
-		"SLURM_RESTART_COUNT": itoa(in.Alloc.Restarts),
-		"SLURM_CLUSTER_NAME":  in.Alloc.Cluster,
-		"SLURM_JOB_USER":      in.Alloc.Owner.User, "SLURM_JOB_UID": itoa(int(in.Alloc.Owner.UID)),
+		"SLURM_JOB_ACCOUNT":  in.Alloc.Account,
+		"SLURM_JOB_QOS":      string(in.Alloc.Class),
+		"SLURM_CLUSTER_NAME": in.Alloc.Cluster,
+		"SLURM_JOB_USER":     in.Alloc.Owner.User, "SLURM_JOB_UID": itoa(int(in.Alloc.Owner.UID)),
 		"SLURM_JOB_START_TIME": itoa(int(in.Alloc.Start / 1000)),
+	}
+	if in.Alloc.Restarts > 0 { // scripts test whether it is set
+		env["SLURM_RESTART_COUNT"] = itoa(in.Alloc.Restarts)
 	}
 	if in.kind != jobspec.LaunchSteps {
 		env["SLURM_STEP_ID"], env["SLURM_STEPID"] = "0", "0"
+		maps.Copy(env, in.slurmAmounts(on))
 	}
 	if in.Alloc.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Alloc.Start/1000) + int(in.Alloc.Limit))
-	}
-	if in.Alloc.Spec.ExportEnv["SLURM_MEM_PER_CPU"] != "" { // srun takes one of them only
-		delete(env, "SLURM_MEM_PER_NODE")
 	}
 	if in.kind == "slurm" {
 		env["SLURM_LAUNCH_NODE_IPADDR"], _ = in.rendezvous()
 	}
 	if n := len(in.taskGPUs); n > 0 {
-		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), hostlist.Numbers(in.taskGPUs)
+		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), numbers(in.taskGPUs)
 	}
 	return env
+}
+
+// slurmAmounts are the amounts that Slurm sets only if they were asked for. A job file always says
+// them. A batch script has those that its flags ask for (see package script): programs such as
+// Lightning draw conclusions from the others.
+func (in taskInput) slurmAmounts(on onNodes) map[string]string {
+	all, perNode := itoa(in.all), in.local
+	if on.even() {
+		perNode *= on.workers[0]
+	}
+	env := map[string]string{"SLURM_NTASKS": all, "SLURM_NPROCS": all, "SLURM_NTASKS_PER_NODE": itoa(perNode),
+		"SLURM_CPUS_PER_TASK": itoa(max(in.task.Resources.Cores/in.local, 1))}
+	if in.Alloc.Spec.ExportEnv["SLURM_MEM_PER_CPU"] == "" { // srun takes one of them only
+		env["SLURM_MEM_PER_NODE"] = itoa(int(in.task.Resources.Memory / jobspec.MiB))
+	}
+	return env
+}
+
+// numbers lists numbers with commas, as Slurm writes GPUs in variables: scripts split it at them.
+func numbers(list []int) string {
+	words := make([]string, len(list))
+	for i, n := range slices.Sorted(slices.Values(list)) {
+		words[i] = itoa(n)
+	}
+	return strings.Join(words, ",")
 }
 
 // ranksHere lists the ranks of all workers on this node.

@@ -285,7 +285,7 @@ func TestTasksOfAWorker(t *testing.T) {
 	other.Name, other.Resources.GPUs = "other", 1
 	g.Tasks = []jobspec.Task{setup, side, main, other}
 	in.Node.ShmDir = "/var/lib/rota/c/42.2.1/shm"
-	for i, want := range []string{"0", "", "0-1", "3"} {
+	for i, want := range []string{"0", "", "0,1", "3"} {
 		in.Task = i
 		spec, err := Spec(in)
 		if err != nil {

@@ -19,14 +19,14 @@ import (
 type Step struct {
 	Number       int
 	Programs     []api.StepProgram
-	Env          []string // of the command that asked for it, NAME=VALUE
-	Workdir      string   // "": the job's
-	Nodes        []string // of the step
-	Counts       []int    // tasks on each of them
-	Node         int      // index of this one
-	Tasks        []int    // numbers of the tasks here
-	Cores        int      // that it has here
-	CoresPerTask int
+	Env          []string      // of the command that asked for it, NAME=VALUE
+	Workdir      string        // "": the job's
+	Nodes        []string      // of the step
+	Counts       []int         // tasks on each of them
+	Node         int           // index of this one
+	Tasks        []int         // numbers of the tasks here
+	Cores        int           // that it has here
+	CoresPerTask int           // 0: the step did not ask
 	Exact        bool          // it gets no other cores than Cores
 	GPUs         []int         // indices into Node.GPUs
 	GPUsPerTask  int           // 0: all tasks see all of them
@@ -150,6 +150,9 @@ func (in taskInput) stepEnvironment() []string {
 		maps.Copy(env, source)
 	}
 	in.meetInFirst(env)
+	if in.step.tasks() == 1 {
+		in.leaveAlone(env)
+	}
 	// of a variable that is there twice many programs take the first
 	for _, pair := range in.stepRank(0) {
 		name, _, _ := strings.Cut(pair, "=")
@@ -157,6 +160,22 @@ func (in taskInput) stepEnvironment() []string {
 	}
 	delete(env, taskPID)
 	return sortedPairs(env)
+}
+
+// leaveAlone removes Rota's rendezvous from the variables of the only task of a step. Programs such
+// as Ultralytics take it for a rank otherwise, and wait for the others. A script's own stays.
+func (in taskInput) leaveAlone(env map[string]string) {
+	for name, value := range in.torchVariables() {
+		if env[name] == value && !in.chosen(name) {
+			delete(env, name)
+		}
+	}
+}
+
+// chosen reports whether the job file sets a variable for the task that starts steps.
+func (in taskInput) chosen(name string) bool {
+	_, is := in.task.Env[name]
+	return is
 }
 
 // meetInFirst has all tasks of a step find each other in the first of its groups. The program that starts
@@ -194,10 +213,6 @@ func (in taskInput) stepVariables() map[string]string {
 	s := in.step
 	all, nodes, number, perNode := itoa(s.tasks()), hostlist.Compress(s.Nodes), itoa(s.Number), hostlist.Counts(s.Counts)
 	addr, _ := in.rendezvous()
-	var numbers []string
-	for _, n := range s.Tasks {
-		numbers = append(numbers, itoa(n))
-	}
 	distribution := "block"
 	if s.Cyclic {
 		distribution = "cyclic"
@@ -206,8 +221,8 @@ func (in taskInput) stepVariables() map[string]string {
 		"SLURM_STEP_ID": number, "SLURM_STEPID": number, "SLURM_STEP_NODELIST": nodes, "SLURM_STEP_NUM_TASKS": all,
 		"SLURM_STEP_NUM_NODES": itoa(len(s.Nodes)), "SLURM_STEP_TASKS_PER_NODE": perNode,
 		"SLURM_NTASKS": all, "SLURM_NPROCS": all, "SLURM_NNODES": itoa(len(s.Nodes)), "SLURM_TASKS_PER_NODE": perNode,
-		"SLURM_CPUS_PER_TASK": itoa(max(s.CoresPerTask, 1)), "SLURM_NODEID": itoa(s.Node), "SLURM_NODELIST": nodes,
-		"SLURM_GTIDS": strings.Join(numbers, ","), "SLURM_CPUS_ON_NODE": itoa(s.Cores), "ROTA_CORES": itoa(s.Cores),
+		"SLURM_NODEID": itoa(s.Node), "SLURM_NODELIST": nodes, "SLURM_GTIDS": numbers(s.Tasks),
+		"SLURM_CPUS_ON_NODE": itoa(s.Cores), "ROTA_CORES": itoa(s.Cores),
 		"SLURM_LAUNCH_NODE_IPADDR": addr, "SLURM_SRUN_COMM_HOST": addr, "SLURM_DISTRIBUTION": distribution,
 		"ROTA_STEP": number, "ROTA_STEP_NODELIST": nodes, "ROTA_RANKS": all, "ROTA_RANKS_PER_WORKER": itoa(len(s.Tasks)),
 	}
@@ -216,10 +231,13 @@ func (in taskInput) stepVariables() map[string]string {
 		env["SLURM_JOB_NODELIST"], env["SLURM_JOB_NUM_NODES"], env["ROTA_NODELIST"] = list, count, list
 	}
 	if len(in.Alloc.GPUs) > 0 {
-		env["SLURM_JOB_GPUS"] = hostlist.Numbers(in.Alloc.GPUs)
+		env["SLURM_JOB_GPUS"] = numbers(in.Alloc.GPUs)
 	}
 	if len(s.GPUs) > 0 {
-		env["SLURM_STEP_GPUS"] = hostlist.Numbers(s.GPUs)
+		env["SLURM_STEP_GPUS"] = numbers(s.GPUs)
+	}
+	if s.CoresPerTask > 0 {
+		env["SLURM_CPUS_PER_TASK"] = itoa(s.CoresPerTask)
 	}
 	if s.Memory > 0 {
 		env["SLURM_MEM_PER_NODE"] = itoa(int(s.Memory / jobspec.MiB))
@@ -227,14 +245,22 @@ func (in taskInput) stepVariables() map[string]string {
 	return env
 }
 
-// stepRank returns what one task of a step has of its own.
+// stepRank returns what one task of a step has of its own. Slurm sets no RANK, so scripts that count
+// their ranks themselves come first, and the only task of a step is no rank.
 func (in taskInput) stepRank(local int) []string {
 	s := in.step
 	rank, here, node := itoa(s.Tasks[local]), itoa(len(s.Tasks)), itoa(s.Node)
 	env := map[string]string{
 		"ROTA_RANK": rank, "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": rank, "SLURM_LOCALID": itoa(local),
+	}
+	for name, value := range map[string]string{
 		"RANK": rank, "WORLD_SIZE": itoa(s.tasks()), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": here,
 		"NODE_RANK": node, "GROUP_RANK": node,
+	} {
+		given := slices.ContainsFunc(s.Env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		if s.tasks() > 1 && !given && !in.chosen(name) {
+			env[name] = value
+		}
 	}
 	if n := s.GPUsPerTask; n > 0 && !in.usesMPS() {
 		var own []string

@@ -38,6 +38,45 @@ func TestAStep(t *testing.T) {
 	golden(t, "step-plan", plan)
 }
 
+// TestRanksOfAStep notices ranks and a rendezvous that replace the script's own, and the only task of a
+// step that takes itself for a rank: Ultralytics then waits for the others.
+func TestRanksOfAStep(t *testing.T) {
+	const all = "LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT NODE_RANK GROUP_RANK RANK WORLD_SIZE"
+	for name, c := range map[string]struct {
+		script string // variables that the script exports, and Rota's own
+		tasks  int
+		want   string
+	}{
+		"of several tasks": {"", 3, "LOCAL_RANK=0 RANK=1 WORLD_SIZE=3 MASTER_ADDR=10.0.0.1"},
+		"that a script counts": {"RANK=7 WORLD_SIZE=8 MASTER_ADDR=a MASTER_PORT=1", 3,
+			"RANK=7 WORLD_SIZE=8 MASTER_ADDR=a MASTER_PORT=1 LOCAL_RANK=0"},
+		"of a single task":                      {"MASTER_ADDR=10.0.0.1 MASTER_PORT=20001", 1, ""},
+		"of a single task that a script counts": {"RANK=0 MASTER_ADDR=a", 1, "RANK=0 MASTER_ADDR=a"},
+	} {
+		in, s := stepExample()
+		s.Env = strings.Fields(c.script)
+		if c.tasks == 1 {
+			s.Nodes, s.Counts, s.Node, s.Tasks = s.Nodes[:1], []int{1}, 0, []int{0}
+		}
+		plan, err := StepPlan(in, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := slices.Concat(plan.Env, plan.Ranks[0].Env)
+		for _, pair := range strings.Fields(c.want) {
+			if !slices.Contains(env, pair) {
+				t.Errorf("ranks %s: no %s in %q", name, pair, env)
+			}
+		}
+		for _, pair := range env {
+			is, _, _ := strings.Cut(pair, "=")
+			if c.tasks == 1 && slices.Contains(strings.Fields(all), is) && !strings.Contains(c.want, pair) {
+				t.Errorf("ranks %s: it has %s", name, pair)
+			}
+		}
+	}
+}
+
 // TestLimitsOfAStep notices memory or cores beyond those that a step asked for.
 func TestLimitsOfAStep(t *testing.T) {
 	in, s := stepExample()
@@ -74,13 +113,14 @@ func TestAStepKnowsItsNodes(t *testing.T) {
 	for _, name := range []string{"SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_STEP_NODELIST", "ROTA_NODELIST"} {
 		s.Env = append(s.Env, name+"=gpu[08-09]")
 	}
-	s.Env = append(s.Env, "SLURM_JOB_NUM_NODES=9", "SLURM_NNODES=9", "SLURM_TASKS_PER_NODE=9", "SLURM_JOB_CPUS_PER_NODE=9")
+	s.Env = append(s.Env, "SLURM_JOB_NUM_NODES=19", "SLURM_NNODES=19", "SLURM_TASKS_PER_NODE=19",
+		"SLURM_JOB_CPUS_PER_NODE=19")
 	plan, err := StepPlan(in, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range plan.Env {
-		if strings.HasSuffix(v, "=gpu[08-09]") || strings.HasSuffix(v, "=9") {
+		if strings.HasSuffix(v, "=gpu[08-09]") || strings.HasSuffix(v, "=19") {
 			t.Errorf("it has %s", v)
 		}
 	}
@@ -96,13 +136,14 @@ func TestTheProgramThatStartsSteps(t *testing.T) {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	env := slices.Concat(plan.Env, plan.Ranks[0].Env)
-	for _, want := range []string{"SLURM_NTASKS=4", "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_PROCID=0", "SLURM_NNODES=2"} {
+	for _, want := range []string{"SLURM_TASKS_PER_NODE=2(x2)", "SLURM_PROCID=0", "SLURM_NNODES=2"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("it has no %s", want)
 		}
 	}
 	for _, v := range env {
-		for _, not := range []string{"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "SLURM_STEP_ID="} {
+		for _, not := range []string{"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "SLURM_STEP_ID=", "SLURM_NTASKS=",
+			"SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_CPUS_PER_TASK=", "SLURM_MEM_PER_NODE="} {
 			if strings.HasPrefix(v, not) {
 				t.Errorf("it has %s", v)
 			}

@@ -24,14 +24,14 @@ const chained = 520
 var chains = map[string]string{
 	"trap": `#!/bin/bash
 #SBATCH -t 0:05 --signal=B:USR1@1 --mem=256M --output=%[2]s/out
-echo restart $SLURM_RESTART_COUNT
+echo restart ${SLURM_RESTART_COUNT:-0}
 trap 'kill -TERM $pid; wait $pid; exit 85' USR1
 %[1]s & pid=$!
 wait $pid
 `,
 	"srun": `#!/bin/bash
 #SBATCH -t 0:06 --signal=USR1@2 --mem=256M --output=%[2]s/out
-echo restart $SLURM_RESTART_COUNT
+echo restart ${SLURM_RESTART_COUNT:-0}
 srun %[1]s
 `,
 	// as frameworks do it: by exec, and by a shell
@@ -60,7 +60,7 @@ func framework(signal, ask string) string {
 import os, signal, subprocess, time
 told = []
 signal.signal(signal.SIG` + signal + `, lambda *_: told.append(1))
-print('restart', os.environ['SLURM_RESTART_COUNT'], flush=True)
+print('restart', os.environ.get('SLURM_RESTART_COUNT', '0'), flush=True)
 train = subprocess.Popen('%[1]s'.split())
 while train.poll() is None and not told:
     time.sleep(0.02)
@@ -166,10 +166,10 @@ func TestAtItsTimeLimit(t *testing.T) {
 		return strings.TrimSpace(w.ok("submit", "--parsable", w.file(t, "at.sh",
 			"#!/bin/bash\n#SBATCH --mem=64M -t 0:02 -o "+dir+"/%j "+flags+"\n"+body)))
 	}
-	asks := submit("", "[ $SLURM_RESTART_COUNT = 1 ] && exit 0\ntrap 'exit 85' TERM\nsleep 100 & wait\n")
+	asks := submit("", "[ ${SLURM_RESTART_COUNT:-0} = 1 ] && exit 0\ntrap 'exit 85' TERM\nsleep 100 & wait\n")
 	never := submit("--no-requeue", "trap 'exit 85' TERM\nsleep 100 & wait\n")
 	quiet := submit("--signal=B:USR2@1", "trap 'echo told; told=1' USR2\nfor i in $(seq 100); do sleep 0.1; done\n")
-	outside := submit("", "[ $SLURM_RESTART_COUNT = 1 ] && exit 0\n"+
+	outside := submit("", "[ ${SLURM_RESTART_COUNT:-0} = 1 ] && exit 0\n"+
 		"trap 'while [ ! -e "+dir+"/go ]; do sleep 0.1; done; exit 1' TERM\nsleep 100 & wait\n")
 	w.until(outside, "at its limit", func(j api.Job) bool { return j.Code == "CG" })
 	w.ok("requeue", outside)

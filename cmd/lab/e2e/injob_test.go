@@ -42,17 +42,17 @@ func TestJobsRequeueThemselves(t *testing.T) {
 	}
 	w := start(t, lab.Options{Controllers: 3, Nodes: 1})
 	const python = "#!/usr/bin/python3\nimport os, subprocess, time\n" +
-		"print('attempt', os.environ['SLURM_RESTART_COUNT'], flush=True)\n" +
-		"if int(os.environ['SLURM_RESTART_COUNT']) < 2:\n"
+		"print('attempt', os.environ.get('SLURM_RESTART_COUNT', '0'), flush=True)\n" +
+		"if int(os.environ.get('SLURM_RESTART_COUNT', '0')) < 2:\n"
 	jobs := map[string]string{} // id to file
 	for name, text := range map[string]string{
-		"trap": "#!/bin/bash\n" + isRunning + "echo attempt $SLURM_RESTART_COUNT\n" +
+		"trap": "#!/bin/bash\n" + isRunning + "echo attempt ${SLURM_RESTART_COUNT:-0}\n" +
 			"trap 'scontrol requeue $SLURM_JOB_ID; wait' USR1\n" +
-			"if [ $SLURM_RESTART_COUNT -lt 2 ]; then\n  sleep 100 &\n  kill -USR1 $$\n  wait\nfi\n",
+			"if [ ${SLURM_RESTART_COUNT:-0} -lt 2 ]; then\n  sleep 100 &\n  kill -USR1 $$\n  wait\nfi\n",
 		"exec": python + "  subprocess.run(['scontrol', 'requeue', os.environ['SLURM_JOB_ID']], check=True, timeout=60)\n" +
 			"  time.sleep(100)\n",
-		"alone": "#!/bin/sh\necho attempt $SLURM_RESTART_COUNT\n" +
-			"if [ $SLURM_RESTART_COUNT -lt 2 ]; then rota requeue >/dev/null; sleep 100; fi\n",
+		"alone": "#!/bin/sh\necho attempt ${SLURM_RESTART_COUNT:-0}\n" +
+			"if [ ${SLURM_RESTART_COUNT:-0} -lt 2 ]; then rota requeue >/dev/null; sleep 100; fi\n",
 	} {
 		id, out := w.batch(name, text)
 		jobs[id] = out

@@ -120,7 +120,7 @@ func TestVariablesOfFlags(t *testing.T) {
 		"-n2 --gpus-per-task 1": "map[SLURM_GPUS_PER_TASK:1]",
 		"--mem-per-cpu 2G -c2":  "map[SLURM_MEM_PER_CPU:2048]",
 		"-d afterok:3 -m block": "map[SLURM_DISTRIBUTION:block SLURM_JOB_DEPENDENCY:afterok:3]",
-		"--mem 4G --gres gpu:1": "map[]",
+		"--mem 4G --gres gpu:1": "map[SLURM_MEM_PER_NODE:4096]",
 	} {
 		got := s.Run(append([]string{"submit", "-", "--export=NONE"}, strings.Fields(args)...)...)
 		if got.Code != 0 {

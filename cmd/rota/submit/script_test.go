@@ -224,11 +224,11 @@ func TestTasksTakeFewNodes(t *testing.T) {
 	impossible := api.Problem{Status: 422, Code: api.CodeImpossible, Detail: "no node is so large"}
 	for name, c := range map[string]struct {
 		flags   string
-		accepts int // how many nodes are the right number; 0: the first answer counts
-		tasks   int // on each
-		ntasks  string
+		accepts int    // how many nodes are the right number; 0: the first answer counts
+		tasks   int    // on each
+		uneven  string // tasks on the nodes if they differ
 	}{
-		"they do not fit on one":       {"-n 10", 3, 4, "10"},
+		"they do not fit on one":       {"-n 10", 3, 4, "4,3(x2)"},
 		"an even number":               {"-n 16 -c 2", 8, 2, ""},
 		"a GPU for each two tasks":     {"-n 6 --gpus-per-node=2", 2, 3, ""},
 		"GPUs in all":                  {"-n 4 --gpus=4", 2, 2, ""},
@@ -276,11 +276,11 @@ func TestTasksTakeFewNodes(t *testing.T) {
 			}
 			g := job.Groups[0]
 			if k := g.Tasks[0]; g.Count != c.accepts || g.MaxWorkersPerNode != 1 || k.Launch.Nproc != c.tasks ||
-				k.Env["SLURM_NTASKS"] != c.ntasks || job.SubmitDir == "" {
+				k.Env["SLURM_TASKS_PER_NODE"] != c.uneven || job.SubmitDir == "" {
 				t.Errorf("%s: %d workers of %d tasks in %+v", name, g.Count, k.Launch.Nproc, job)
 			}
 			said := fmt.Sprintf("each of the %d nodes gets room for %d tasks (SB-091)\n", c.accepts, c.tasks)
-			if uneven := c.ntasks != ""; strings.Contains(got.Stderr, said) != uneven || (got.Stderr != "") != uneven {
+			if uneven := c.uneven != ""; strings.Contains(got.Stderr, said) != uneven || (got.Stderr != "") != uneven {
 				t.Errorf("%s: it says %q", name, got.Stderr)
 			}
 		}

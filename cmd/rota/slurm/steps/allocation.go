@@ -351,21 +351,6 @@ func (a *allocation) componentVariables(job *api.Job, component int, workers []s
 		"SLURM_JOB_CPUS_PER_NODE": hostlist.Counts(cores), "SLURM_JOB_NAME": job.Name, "SLURM_JOB_PARTITION": job.Queue,
 		"SLURM_JOB_ACCOUNT": job.Account, "SLURM_JOB_QOS": string(job.Class),
 	}
-	for _, f := range a.flags {
-		if f.Component != component {
-			continue
-		}
-		switch f.Name {
-		case "ntasks":
-			set["SLURM_NTASKS"], set["SLURM_NPROCS"] = f.Value, f.Value
-		case "ntasks-per-node":
-			set["SLURM_NTASKS_PER_NODE"] = f.Value
-			set["SLURM_NTASKS"] = cmp.Or(set["SLURM_NTASKS"], strconv.Itoa(tasks))
-			set["SLURM_NPROCS"] = set["SLURM_NTASKS"]
-		case "cpus-per-task":
-			set["SLURM_CPUS_PER_TASK"] = f.Value
-		}
-	}
 	asked := map[string]string{}
 	if component == 0 {
 		maps.Copy(asked, a.req.Result.Variables)

@@ -729,7 +729,7 @@ func TestSrunInComponents(t *testing.T) {
 		"a":                   `{"name":"a",` + program("a") + `,` + first + `}`,
 		"--het-group=0 a":     `{"name":"a",` + program("a") + `,` + first + `}`,
 		"--het-group=1 a":     `{"name":"a",` + program("a") + `,"group":1,"nodes":3,"tasks":7}`,
-		"--het-group=1 -N1 a": `{"name":"a",` + program("a") + `,"group":1,"nodes":1}`,
+		"--het-group=1 -N1 a": `{"name":"a",` + program("a") + `,"group":1,"nodes":1,"tasks":1}`,
 		"--het-group=2,0 --exact a": `{"name":"a",` + program("a") + `,"more":[{` + program("a") +
 			`,"group":2,"cyclic":true,"gpus_per_task":2,"exact":true}],` + first + `,"exact":true}`,
 		"-l -n1 a : b": `{"name":"a",` + program("a") + `,"more":[{` + program("b") +

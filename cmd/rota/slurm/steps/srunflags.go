@@ -43,7 +43,7 @@ var srunFlags = []srunFlag{
 	{name: "exclude/x"},
 	{name: "relative/r"},
 	{name: "distribution/m", variables: []string{"SLURM_DISTRIBUTION"}},
-	{name: "cpus-per-task/c", variables: []string{"SRUN_CPUS_PER_TASK"}},
+	{name: "cpus-per-task/c", variables: []string{"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"}},
 	{name: "mem"},
 	{name: "mem-per-cpu"},
 	{name: "gpus/G", variables: []string{"SLURM_GPUS"}},

@@ -215,9 +215,12 @@ func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
 	if r.TasksPerNode, err = line.number("ntasks-per-node", 1); err != nil {
 		return err
 	}
-	// Here a batch script always sets the job's number of tasks; Slurm sets it only on request.
+	// As in Slurm, the job's number of tasks does not apply to another number of nodes.
 	if line.typed["nodes"] && !line.typed["ntasks"] && r.Nodes != line.jobNodes() {
 		r.Tasks = 0
+		if r.TasksPerNode == 0 {
+			r.Tasks = r.Nodes
+		}
 	}
 	if r.Tasks > 0 && r.Nodes > r.Tasks {
 		if !line.is("quiet") {
