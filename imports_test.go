@@ -776,7 +776,7 @@ var trees = map[string]string{
 // rotaShared are the packages below cmd/rota that its groups of commands share. The other packages
 // there are groups, which main alone imports.
 var rotaShared = []string{"command", "complete", "exit", "follow", "input", "listing", "show", "table", "terminal",
-	"rotatest"}
+	"terminal/progress", "rotatest"}
 
 // sharedBy are the packages inside one group of commands that others inside it share, and which do.
 var sharedBy = map[string][]string{
@@ -804,7 +804,6 @@ var technologies = []struct {
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "only commands parse command lines"},
 	{"modernc.org/sqlite", []string{"controld/history"}, "the database is behind history"},
 	{"mvdan.cc/sh/v3", []string{"jobspec/script/shell"}, "shell scripts are parsed in one place"},
-	{"gonum.org/v1/plot", []string{"cmd/lab/plot"}, "plots are drawn by one program, which no package ships"},
 	{"github.com/anishathalye/porcupine", []string{"cmd/lab/chaos"}, "histories are checked in one place"},
 	{"github.com/danielgtaylor/huma", []string{"controld", "controld/..."},
 		"the OpenAPI library is too slow to load in the command"},
