@@ -110,12 +110,14 @@ func listTokens(env *command.Env, c *cli.Context) error {
 	}
 	utc := c.Bool("utc")
 	t := table.New("ID", "NAME", "USER", "SCOPE", "STATE", "CREATED", "EXPIRES", "BY")
+	t.Columns[1].Least, t.Columns[2].Least, t.Columns[4].Paint = 8, 6, table.StateOf
+	t.Columns[5].Rank, t.Columns[7].Rank = 1, 2
 	for i := range list.Items {
 		k := &list.Items[i]
 		t.Add(k.ID, show.DashIfEmpty(k.Name), k.User, string(k.Scope), k.State, show.Time(k.Created, utc),
 			show.Time(k.Expires, utc), k.By)
 	}
-	return t.Print(env.Stdout, table.AsTable, true)
+	return t.Print(env.Stdout, env.Screen(), table.AsTable, true)
 }
 
 func completeTokens(l *command.Line) []command.Candidate {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/directory"
 )
@@ -52,6 +53,15 @@ func (env *Env) Width(out io.Writer) int {
 	return 80
 }
 
+// Screen returns what a table on standard output may count on.
+func (env *Env) Screen() table.Screen {
+	s := table.Screen{Colour: env.Colour(env.Stdout)}
+	if env.IsTerminal(env.Stdout) {
+		s.Width = env.Width(env.Stdout)
+	}
+	return s
+}
+
 // IsUTF8 reports whether the locale says that texts are UTF-8.
 func (env *Env) IsUTF8() bool {
 	locale := strings.ToLower(cmp.Or(env.Getenv("LC_ALL"), env.Getenv("LC_CTYPE"), env.Getenv("LANG")))
@@ -70,13 +80,14 @@ func (env *Env) readColor(c *cli.Context) error {
 	return nil
 }
 
-// Colour reports whether to colour what is written to out: as --color says, otherwise if out is a
-// terminal and NO_COLOR is not set.
+// Colour reports whether to colour what is written to out. --color decides. Without it, out must be a
+// terminal, and neither NO_COLOR nor CLICOLOR=0 be set.
 func (env *Env) Colour(out io.Writer) bool {
 	if env.color != "" {
 		return env.color == "always"
 	}
-	return env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb" && env.IsTerminal(out)
+	return env.Getenv("NO_COLOR") == "" && env.Getenv("CLICOLOR") != "0" && env.Getenv("TERM") != "dumb" &&
+		env.IsTerminal(out)
 }
 
 // SelectedUser returns the user that --me or --user names, "" for neither. It refuses --me with

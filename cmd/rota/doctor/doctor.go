@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 )
 
 // Places where packages put the configuration files.
@@ -56,6 +58,8 @@ type inspection struct {
 	found    []finding // set by readSettings
 	cluster  cluster
 	synced   time.Duration // the longest fsync of the controller's disk; 0: not measured
+
+	planned, done atomic.Int64 // checks, for the line that shows the progress
 }
 
 // examine runs every check and prints what it found.
@@ -69,7 +73,7 @@ func examine(env *command.Env, c *cli.Context) error {
 	}
 	in := &inspection{system: machine(), quick: c.Bool("quick")}
 	if c.Bool("users") {
-		return in.printUsers(c.Context, env.Stdout, asJSON)
+		return in.printUsers(c.Context, env, asJSON)
 	}
 	var paths [2]string
 	for i, flag := range []string{"controld-config", "noded-config"} {
@@ -84,11 +88,14 @@ func examine(env *command.Env, c *cli.Context) error {
 	if err := in.ask(env, c); err != nil {
 		return err
 	}
+	line := progress.Show(env.Stderr, progress.Task{What: "examining", Unit: "checks",
+		Done: func() (int64, int64) { return in.done.Load(), in.planned.Load() }})
 	r := in.report(c.Context)
+	line.Stop()
 	if asJSON {
 		err = table.PrintJSON(env.Stdout, r)
 	} else {
-		err = r.write(env.Stdout, env.Colour(env.Stdout))
+		err = r.write(env.Stdout, env.Screen())
 	}
 	if err != nil {
 		return err
@@ -98,8 +105,7 @@ func examine(env *command.Env, c *cli.Context) error {
 
 // report runs the checks in the order of the output.
 func (in *inspection) report(ctx context.Context) *report {
-	var found []finding
-	for _, group := range []struct {
+	groups := []struct {
 		subject string
 		checks  []func(context.Context) []finding
 	}{
@@ -113,9 +119,16 @@ func (in *inspection) report(ctx context.Context) *report {
 		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers,
 			in.timeouts, in.generation, in.keptFolders}},
 		{"users", []func(context.Context) []finding{in.users}},
-	} {
+	}
+	for _, group := range groups {
+		in.planned.Add(int64(len(group.checks)))
+	}
+	var found []finding
+	for _, group := range groups {
 		for _, check := range group.checks {
-			for _, f := range check(ctx) {
+			of := check(ctx)
+			in.done.Add(1)
+			for _, f := range of {
 				f.Subject = group.subject
 				found = append(found, f)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
@@ -478,7 +479,7 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	r := newReport("n1", []string{"node"}, []finding{{Subject: "system", Check: "kernel", Level: ok, Text: "Linux 6.1"},
 		{Subject: "system", Check: "keyrings", Level: warn, Text: "two\nlines", Fix: "raise it"}})
-	if err := r.write(&out, false); err != nil {
+	if err := r.write(&out, table.Screen{}); err != nil {
 		t.Fatal(err)
 	}
 	want := `n1 (node)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 )
 
 // level is the severity of a finding. A greater level is worse.
@@ -63,11 +64,11 @@ func newReport(host string, roles []string, found []finding) *report {
 	return r
 }
 
-// colours are the terminal's escape sequences for the levels.
-var colours = []string{"\x1b[32m", "\x1b[36m", "\x1b[33m", "\x1b[31m"}
+// colours are those of the levels.
+var colours = []table.Paint{table.Good, table.Moving, table.Waiting, table.Bad}
 
 // write prints the report as text, with the fix below each finding that needs one.
-func (r *report) write(to io.Writer, colour bool) error {
+func (r *report) write(to io.Writer, s table.Screen) error {
 	b := bufio.NewWriter(to)
 	as := "nothing of Rota is configured"
 	if len(r.Roles) > 0 {
@@ -81,12 +82,9 @@ func (r *report) write(to io.Writer, colour bool) error {
 			fmt.Fprintf(b, "\n%s\n", subject)
 		}
 		word := fmt.Sprintf("%-4s", f.Level)
-		if colour {
-			word = colours[f.Level] + word + "\x1b[0m"
-		}
-		fmt.Fprintf(b, "  %s  %-16s %s\n", word, f.Check, indent(f.Text))
+		fmt.Fprintf(b, "  %s  %-16s %s\n", s.Of(colours[f.Level], word), f.Check, indent(s, f.Text))
 		if f.Fix != "" {
-			fmt.Fprintf(b, "  %-22s fix: %s\n", "", indent(f.Fix))
+			fmt.Fprintf(b, "  %-22s %s\n", "", indent(s, "fix: "+f.Fix))
 		}
 	}
 	fmt.Fprintf(b, "\n%s, %s, %d ok\n", show.Count(r.Counts["bad"], "thing keeps", "things keep")+" Rota from working",
@@ -94,11 +92,13 @@ func (r *report) write(to io.Writer, colour bool) error {
 	return b.Flush()
 }
 
-// indent aligns the further lines of a text below its first line.
-func indent(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(show.Clean(lines[i]), " ")
+// indent aligns the further lines of a text below its first line, and breaks those that are too wide for
+// the terminal.
+func indent(s table.Screen, text string) string {
+	const column = 25
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		lines = append(lines, show.Wrap(strings.TrimRight(show.Clean(line), " "), s.Room(column))...)
 	}
-	return strings.Join(lines, "\n"+strings.Repeat(" ", 25))
+	return strings.Join(lines, "\n"+strings.Repeat(" ", column))
 }

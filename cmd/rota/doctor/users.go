@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 )
@@ -78,23 +78,23 @@ func digest(users []account) string {
 }
 
 // printUsers prints the ordinary users of this machine and their digest.
-func (in *inspection) printUsers(ctx context.Context, to io.Writer, asJSON bool) error {
+func (in *inspection) printUsers(ctx context.Context, env *command.Env, asJSON bool) error {
 	list := ordinary(in.accounts(ctx))
 	host, err := in.hostname()
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return table.PrintJSON(to, userList{host, digest(list), list})
+		return table.PrintJSON(env.Stdout, userList{host, digest(list), list})
 	}
 	t := table.New("USER", ">UID", ">GID")
 	for _, a := range list {
 		t.Add(a.Name, strconv.Itoa(a.UID), strconv.Itoa(a.GID))
 	}
-	if err := t.Print(to, table.AsTable, true); err != nil {
+	if err := t.Print(env.Stdout, env.Screen(), table.AsTable, true); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to, "digest %s of %s\n", digest(list), show.Count(len(list), "user", "users"))
+	_, err = fmt.Fprintf(env.Stdout, "digest %s of %s\n", digest(list), show.Count(len(list), "user", "users"))
 	return err
 }
 

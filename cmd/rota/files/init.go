@@ -23,11 +23,11 @@ func writeTemplate(env *command.Env, c *cli.Context) error {
 	name := c.String("template")
 	templates := jobfile.Templates()
 	if name == "" && c.Args().Len() == 0 {
-		t := table.New("TEMPLATE", "DESCRIPTION")
+		t := &table.Table{Columns: []table.Column{{Title: "TEMPLATE"}, {Title: "DESCRIPTION", Least: 20}}}
 		for _, one := range templates {
 			t.Add(one.Name, one.Doc)
 		}
-		return t.Print(env.Stdout, table.Wide, true)
+		return t.Print(env.Stdout, env.Screen(), table.AsTable, true)
 	}
 	if c.Args().Len() > 1 {
 		return exit.Usagef("rota init writes one file: rota init %s", c.Command.ArgsUsage)

@@ -42,6 +42,12 @@ func TimeCell[T any](name, title, needs string, at func(*T) *api.Time) Cell[T] {
 		}}
 }
 
+// Ranked leaves a column out on a narrow terminal, before those of lower rank.
+func (c Cell[T]) Ranked(rank int) Cell[T] { c.Rank = rank; return c }
+
+// Painted colours the cells of a column.
+func (c Cell[T]) Painted(paint func(string) table.Paint) Cell[T] { c.Paint = paint; return c }
+
 // InWide shows a column only in the wide format.
 func (c Cell[T]) InWide() Cell[T] { c.wide = true; return c }
 

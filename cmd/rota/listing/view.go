@@ -227,7 +227,7 @@ func (v *View[T]) Show(env *command.Env, list *api.List[T]) error {
 	case table.Names:
 		return v.printNames(env, list.Items)
 	}
-	return v.Table(list.Items).Print(env.Stdout, v.Format, v.Header)
+	return v.Table(list.Items).Print(env.Stdout, env.Screen(), v.Format, v.Header)
 }
 
 // order sorts items by the columns of --sort. Equal items keep their order.
@@ -276,7 +276,7 @@ func (v *View[T]) EmptyTable() *table.Table {
 	for _, i := range v.shown {
 		c := v.Cells[i].Column
 		if len(v.columns) > 0 {
-			c.Least = 0 // scripts want the whole text of columns that they name
+			c.Rank = 0
 		}
 		t.Columns = append(t.Columns, c)
 	}

@@ -161,7 +161,8 @@ var environment = [][2]string{
 	{"ROTA_VAR_name", "The value of a job file's variable."},
 	{"SBATCH_*", "Options for batch scripts, as for sbatch. They override directives, and the command line overrides " +
 		"them."},
-	{"NO_COLOR", "If set, the output is not coloured unless --color always is given."},
+	{"NO_COLOR", "If set, the output is not coloured unless --color always is given. CLICOLOR=0 and TERM=dumb do " +
+		"the same."},
 }
 
 // exitStatus describes the exit codes.

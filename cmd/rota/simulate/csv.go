@@ -41,7 +41,7 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 		s.addMeans(results, add)
 	}
 	s.printNotes(s.env.Stderr, results)
-	return t.Print(s.env.Stdout, table.CSV, true)
+	return t.Print(s.env.Stdout, table.Screen{}, table.CSV, true)
 }
 
 // addMeans adds two lines for each trace, policy and class.

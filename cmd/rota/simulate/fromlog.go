@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/controld/replay"
 	"github.com/rota-hpc/rota/controld/replay/datadir"
 )
@@ -51,9 +53,19 @@ func replayLog(env *command.Env, c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel()
 	dir := c.String("from-log")
+	var from, at, to atomic.Uint64
+	line := progress.Show(env.Stderr, progress.Task{What: "replaying", Unit: "entries", Done: func() (int64, int64) {
+		return int64(at.Load() - from.Load()), int64(to.Load() - from.Load())
+	}})
 	report, err := datadir.Replay(dir, datadir.Options{
 		Cluster: c.String("cluster"), Cache: !c.Bool("no-cache"), Stopped: func() bool { return ctx.Err() != nil },
+		Reached: func(index, last uint64) {
+			from.CompareAndSwap(0, index)
+			at.Store(index)
+			to.Store(last)
+		},
 	})
+	line.Stop()
 	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted: the log was not replayed to its end"}
 	}
@@ -72,11 +84,13 @@ func replayLog(env *command.Env, c *cli.Context) error {
 }
 
 func printReplay(env *command.Env, r *replay.Report) error {
+	screen := env.Screen()
+	out := show.Fold(env.Stdout, screen.Width)
 	cache := "one cycle cache for all"
 	if !r.Cache {
 		cache = "an empty cycle cache for each"
 	}
-	fmt.Fprintf(env.Stdout, "cluster %s, index %d to %d: %s and %s replayed, with %s\n", r.Cluster, r.From, r.To,
+	fmt.Fprintf(out, "cluster %s, index %d to %d: %s and %s replayed, with %s\n", r.Cluster, r.From, r.To,
 		show.Count(r.Commands, "command", "commands"), show.Count(r.Plans, "plan", "plans"), cache)
 	t := table.New("PLANS", ">NUMBER")
 	for _, row := range []struct {
@@ -88,18 +102,18 @@ func printReplay(env *command.Env, r *replay.Report) error {
 	} {
 		t.Add(row.name, fmt.Sprint(row.n))
 	}
-	if err := t.Print(env.Stdout, table.Wide, true); err != nil {
+	if err := t.Print(out, screen, table.AsTable, true); err != nil {
 		return err
 	}
 	if r.Snapshots > 0 {
-		fmt.Fprintf(env.Stdout, "%s compared with the state that the log makes\n",
+		fmt.Fprintf(out, "%s compared with the state that the log makes\n",
 			show.Count(r.Snapshots, "snapshot was", "snapshots were"))
 	}
 	if r.First != nil {
-		fmt.Fprintf(env.Stdout, "first difference: %s\n", r.First)
+		fmt.Fprintf(out, "first difference: %s\n", r.First)
 	}
 	if r.State != "" {
-		fmt.Fprintln(env.Stdout, r.State)
+		fmt.Fprintln(out, r.State)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/sim"
 )
@@ -41,34 +42,47 @@ func (s *simulation) printTables(results []*sim.Result) error {
 			continue
 		}
 		fmt.Fprintf(s.env.Stdout, "%s jobs\n", strings.ToUpper(class))
-		if err := t.Print(s.env.Stdout, table.Wide, true); err != nil {
+		if err := t.Print(s.env.Stdout, s.env.Screen(), table.AsTable, true); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.env.Stdout)
 	}
-	if err := costTable(results).Print(s.env.Stdout, table.Wide, true); err != nil {
+	if err := costTable(results).Print(s.env.Stdout, s.env.Screen(), table.AsTable, true); err != nil {
 		return err
 	}
 	if t := sharingTable(results); len(t.Rows) > 0 {
 		fmt.Fprintln(s.env.Stdout)
-		if err := t.Print(s.env.Stdout, table.Wide, true); err != nil {
+		if err := t.Print(s.env.Stdout, s.env.Screen(), table.AsTable, true); err != nil {
 			return err
 		}
 	}
 	if s.several {
 		fmt.Fprintln(s.env.Stdout)
-		if err := s.meansTable(results).Print(s.env.Stdout, table.Wide, true); err != nil {
+		if err := s.meansTable(results).Print(s.env.Stdout, s.env.Screen(), table.AsTable, true); err != nil {
 			return err
 		}
 	}
-	s.printNotes(s.env.Stdout, results)
+	s.printNotes(show.Fold(s.env.Stdout, s.env.Screen().Width), results)
 	return nil
+}
+
+// comparison returns a table of results, with more columns than those that say of which result a row is.
+func comparison(titles ...string) *table.Table {
+	return keyed(append([]string{"POLICY", "TRACE", ">SEED"}, titles...)...)
+}
+
+// keyed returns a table whose first three columns say of what a row is.
+func keyed(titles ...string) *table.Table {
+	t := table.New(titles...)
+	t.Keys = 3
+	t.Columns[0].Least, t.Columns[1].Least = 10, 10
+	return t
 }
 
 // simTable returns the table of waiting and slowdown for one class.
 func simTable(results []*sim.Result, class string) *table.Table {
-	t := table.New(
-		"POLICY", "TRACE", ">SEED", "CLASS", ">JOBS", ">SD_P50", ">SD_P95", ">SD_P99", ">SD_P999", ">SD_MAX",
+	t := comparison(
+		"CLASS", ">JOBS", ">SD_P50", ">SD_P95", ">SD_P99", ">SD_P999", ">SD_MAX",
 		">BSD_P95", ">WAIT_MEAN_S", ">WAIT_P95_S", ">JCT_MEAN_S", ">JCT_P95_S", ">JCT_P99_S")
 	for _, r := range results {
 		k := r.Classes[class]
@@ -86,8 +100,8 @@ func simTable(results []*sim.Result, class string) *table.Table {
 
 // costTable returns the table of utilisation, preemptions and fairness.
 func costTable(results []*sim.Result) *table.Table {
-	t := table.New(
-		"POLICY", "TRACE", ">SEED", ">MAKESPAN_H", ">JOBS/MIN", ">GPU%", ">CPU%", ">MEM%", ">PREEMPTED%",
+	t := comparison(
+		">MAKESPAN_H", ">JOBS/MIN", ">GPU%", ">CPU%", ">MEM%", ">PREEMPTED%",
 		">PREEMPTIONS", ">MAX", ">LOST_GPU_H", ">WIDE_P95_H", ">JAIN", ">JAIN_USERS", ">RHO", ">FREE_GPUS", ">FRAG",
 		">P99_US", ">WALL_S")
 	for _, r := range results {
@@ -106,7 +120,7 @@ func costTable(results []*sim.Result) *table.Table {
 
 // sharingTable returns the table of how jobs shared GPUs, of the results that say so.
 func sharingTable(results []*sim.Result) *table.Table {
-	t := table.New("POLICY", "TRACE", ">SEED", ">FEEDBACK_MEAN_S", ">FEEDBACK_P95_S", ">USEFUL%", ">SUSPENSIONS",
+	t := comparison(">FEEDBACK_MEAN_S", ">FEEDBACK_P95_S", ">USEFUL%", ">SUSPENSIONS",
 		">PROGRESS_JAIN", ">SEARCH_S", ">FOUND%")
 	for _, r := range results {
 		s := r.Sharing
@@ -269,8 +283,7 @@ func (s *simulation) printSeeds(results []*sim.Result) error {
 
 // meansTable returns the table of the most important means over the seeds.
 func (s *simulation) meansTable(results []*sim.Result) *table.Table {
-	t := table.New(
-		"MEANS OF", "TRACE", ">SEEDS", ">TE_P95", ">TE_P99", ">BE_P50", ">BE_P95", ">BE_P999", ">JCT_MEAN_S",
+	t := keyed("MEANS OF", "TRACE", ">SEEDS", ">TE_P95", ">TE_P99", ">BE_P50", ">BE_P95", ">BE_P999", ">JCT_MEAN_S",
 		">PREEMPTED%", ">GPU%")
 	for _, runs := range s.bySeed(results) {
 		runs = finishedRuns(runs)

@@ -57,15 +57,17 @@ func showPlan(ctx context.Context, session *command.Session, req *input.Submissi
 }
 
 func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error {
+	screen := env.Screen()
+	out := show.Fold(env.Stdout, screen.Width)
 	if !plan.Starts {
-		fmt.Fprintf(env.Stdout, "%s would wait: %s\n", job.Name, show.Clean(show.DashIfEmpty(show.Reason(plan.Reason))))
+		fmt.Fprintf(out, "%s would wait: %s\n", job.Name, show.Clean(show.DashIfEmpty(show.Reason(plan.Reason))))
 		if plan.Ahead > 0 {
-			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
+			fmt.Fprintf(out, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
-		if err := table.PrintObstacles(env.Stdout, plan.Funnel, plan.Advice); err != nil {
+		if err := table.PrintObstacles(out, screen, plan.Funnel, plan.Advice); err != nil {
 			return err
 		}
-		printDisplaced(env.Stdout, plan)
+		printDisplaced(out, plan)
 		return nil
 	}
 	if plan.Begins > 1 {
@@ -73,9 +75,9 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if len(job.Groups) > 1 && job.Array == nil {
 			what = "groups"
 		}
-		fmt.Fprintf(env.Stdout, "%d %s of %s would start now, the first one here\n", plan.Begins, what, job.Name)
+		fmt.Fprintf(out, "%d %s of %s would start now, the first one here\n", plan.Begins, what, job.Name)
 	} else {
-		fmt.Fprintf(env.Stdout, "%s would start now\n", job.Name)
+		fmt.Fprintf(out, "%s would start now\n", job.Name)
 	}
 	t := &table.Table{Columns: []table.Column{{Title: "WORKER", Right: true}, {Title: "NODE", Least: 8},
 		{Title: "GPUS", Least: 8}}}
@@ -86,7 +88,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		}
 		t.Add(strconv.Itoa(i), place.Node, show.DashIfEmpty(strings.Join(gpus, ",")))
 	}
-	return t.Print(env.Stdout, table.AsTable, true)
+	return t.Print(out, screen, table.AsTable, true)
 }
 
 // printDisplaced writes which quotas apply, and which jobs would be asked to leave.

@@ -8,26 +8,34 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// MaxWidth is the width of a table in characters. Cells that do not fit are shortened. The wide
-// format has no limit.
-const MaxWidth = 100
+// Screen is where a table is printed. The zero value is a file or a pipe, where nothing is cut or coloured.
+type Screen struct {
+	Width  int  // columns of the terminal; 0: there is none
+	Colour bool // states and failures are coloured
+}
 
 // Column is one column of a table.
 type Column struct {
 	Title string
 	Right bool // aligned to the right, for numbers
-	Least int  // may be shortened to this width; 0: never
+	Least int  // on a terminal it may be shortened to this width; 0: never
+	// Rank says which columns a narrow terminal does not show: first those of the highest rank. Columns of
+	// rank 0 are always shown.
+	Rank  int
+	Paint func(cell string) Paint // nil: it has no colour
 }
 
 // Table is rows of cells under titles.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
+	// Keys is how many columns say what a row is about, at least one. A table that is too wide for a
+	// terminal is printed in parts, and each begins with these.
+	Keys int
 }
 
 // New returns a table with columns that are never shortened. A column whose title begins with ">"
@@ -58,15 +66,18 @@ const (
 	Template Format = "template"
 )
 
-// Print writes the table as text, as CSV, or as the names in its first column.
-func (t *Table) Print(w io.Writer, f Format, header bool) error {
+// Print writes the table as text, as CSV, or as the names in its first column. The screen counts for text
+// alone, and the wide format may be wider than that.
+func (t *Table) Print(w io.Writer, s Screen, f Format, header bool) error {
 	switch f {
 	case CSV:
 		return t.printCSV(w, header)
 	case Names:
 		return t.PrintNames(w)
+	case Wide:
+		s.Width = 0
 	}
-	return t.printText(w, f == Wide, header)
+	return t.printText(w, s, header)
 }
 
 func (t *Table) printCSV(w io.Writer, header bool) error {
@@ -99,17 +110,19 @@ func (t *Table) titles() []string {
 	return titles
 }
 
-func (t *Table) printText(w io.Writer, wide, header bool) error {
+func (t *Table) printText(w io.Writer, s Screen, header bool) error {
 	var out bytes.Buffer
-	widths := t.widths(header)
-	if !wide {
-		t.shrink(widths)
-	}
-	if header {
-		t.line(&out, widths, t.titles())
-	}
-	for _, row := range t.Rows {
-		t.line(&out, widths, row)
+	titles := t.titles()
+	for n, p := range t.parts(t.widths(header), s.Width) {
+		if n > 0 {
+			_ = out.WriteByte('\n') // a buffer in memory takes everything
+		}
+		if header {
+			t.line(&out, p, titles, false)
+		}
+		for _, row := range t.Rows {
+			t.line(&out, p, row, s.Colour)
+		}
 	}
 	_, err := out.WriteTo(w)
 	return err
@@ -120,89 +133,54 @@ func (t *Table) widths(header bool) []int {
 	widths := make([]int, len(t.Columns))
 	if header {
 		for i, c := range t.Columns {
-			widths[i] = utf8.RuneCountInString(c.Title)
+			widths[i] = show.Width(c.Title)
 		}
 	}
 	for _, row := range t.Rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], width(cell))
+			widths[i] = max(widths[i], show.Width(cell))
 		}
 	}
 	return widths
 }
 
-// width returns how many characters Clean leaves of s.
-func width(s string) int {
-	if show.IsPlain(s) {
-		return len(s)
-	}
-	return utf8.RuneCountInString(show.Clean(s))
-}
-
-// shrink narrows the widest column that may be shortened, until the table fits.
-func (t *Table) shrink(widths []int) {
-	total := len(widths) - 1
-	for _, n := range widths {
-		total += n
-	}
-	for ; total > MaxWidth; total-- {
-		widest := -1
-		for i, c := range t.Columns {
-			if least := c.Least; least > 0 && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		widths[widest]--
-	}
-}
-
 // line writes one line. The padding of a cell is written before the next one, so that no line ends
 // in spaces.
-func (t *Table) line(out *bytes.Buffer, widths []int, cells []string) {
+func (t *Table) line(out *bytes.Buffer, p part, cells []string, colour bool) {
 	spaces := 0
-	for i, cell := range cells {
-		if i > 0 {
+	for n, i := range p.columns {
+		cell := cells[i]
+		if n > 0 {
 			spaces++
 		}
 		size := len(cell)
-		if !show.IsPlain(cell) || size > widths[i] {
-			cell = shorten(show.Clean(cell), widths[i])
-			size = utf8.RuneCountInString(cell)
+		if !show.IsPlain(cell) || size > p.widths[n] {
+			cell = show.Cut(show.Clean(cell), p.widths[n])
+			size = show.Width(cell)
 		}
-		pad := widths[i] - size
+		pad := p.widths[n] - size
 		if t.Columns[i].Right {
 			spaces, pad = spaces+pad, 0
 		}
 		text := strings.TrimRight(cell, " ")
+		trailing := len(cell) - len(text)
 		if text != "" {
 			writeSpaces(out, spaces)
-			_, _ = out.WriteString(text) // the error is returned by Flush
+			if paint := t.Columns[i].Paint; colour && paint != nil {
+				text = paint(cells[i]).On(text)
+			}
+			_, _ = out.WriteString(text) // a buffer in memory takes everything
 			spaces = 0
 		}
-		spaces += len(cell) - len(text) + pad
+		spaces += trailing + pad
 	}
-	_ = out.WriteByte('\n') // the error is returned by Flush
+	_ = out.WriteByte('\n') // the same
 }
 
 // writeSpaces writes n spaces.
 func writeSpaces(out *bytes.Buffer, n int) {
 	const some = "                                "
 	for ; n > 0; n -= len(some) {
-		_, _ = out.WriteString(some[:min(n, len(some))]) // the error is returned by Flush
+		_, _ = out.WriteString(some[:min(n, len(some))]) // a buffer in memory takes everything
 	}
-}
-
-// shorten cuts s to n characters; the last one is an ellipsis.
-func shorten(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	if n < 1 {
-		return ""
-	}
-	runes := []rune(s)
-	return string(runes[:n-1]) + "…"
 }

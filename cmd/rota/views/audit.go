@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
 
@@ -23,14 +24,16 @@ const (
 var auditCells = []listing.Cell[api.AuditEntry]{
 	listing.TimeCell("at", "TIME", "at", func(e *api.AuditEntry) *api.Time { return e.At }),
 	listing.TextCell("user", "USER", 6, "user", func(e *api.AuditEntry) string { return show.DashIfEmpty(e.User) }),
-	listing.TextCell("from", "FROM", 10, "from", func(e *api.AuditEntry) string { return show.DashIfEmpty(e.From) }),
+	listing.TextCell("from", "FROM", 10, "from", func(e *api.AuditEntry) string {
+		return show.DashIfEmpty(e.From)
+	}).Ranked(2),
 	listing.TextCell("action", "ACTION", 20, "action", func(e *api.AuditEntry) string { return shortAction(e.Action) }),
 	listing.TextCell("jobs", "JOBS", 10, "jobs", func(e *api.AuditEntry) string { return show.DashIfEmpty(e.Jobs) }),
 	listing.TextCell("object", "OBJECT", 8, "object", func(e *api.AuditEntry) string {
 		return show.DashIfEmpty(e.Object)
 	}),
-	listing.TextCell("result", "RESULT", 0, "code", func(e *api.AuditEntry) string { return e.Code }),
-	listing.NumberCell("times", "TIMES", "times", func(e *api.AuditEntry) int { return e.Times }),
+	listing.TextCell("result", "RESULT", 8, "code", func(e *api.AuditEntry) string { return e.Code }).Painted(resultPaint),
+	listing.NumberCell("times", "TIMES", "times", func(e *api.AuditEntry) int { return e.Times }).Ranked(3),
 	listing.TextCell("account", "ACCOUNT", 0, "account", func(e *api.AuditEntry) string {
 		return show.DashIfEmpty(e.Account)
 	}).InWide(),
@@ -40,6 +43,14 @@ var auditCells = []listing.Cell[api.AuditEntry]{
 	listing.TextCell("controller", "CONTROLLER", 0, "controller", func(e *api.AuditEntry) string {
 		return e.Controller
 	}).InWide(),
+}
+
+// resultPaint returns the colour for the result of a request: that of a refusal.
+func resultPaint(code string) table.Paint {
+	if code == "ok" {
+		return table.Plain
+	}
+	return table.Bad
 }
 
 // shortAction removes the prefix that all routes share.

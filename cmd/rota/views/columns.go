@@ -21,11 +21,13 @@ var (
 		Number: func(j *api.Job) int64 { return int64(j.ID) }}
 	jobNameCell = listing.TextCell("name", "NAME", 8, "name", func(j *api.Job) string { return j.Name })
 	userCell    = listing.TextCell("user", "USER", 6, "user", func(j *api.Job) string { return j.User })
-	accountCell = listing.TextCell("account", "ACCOUNT", 6, "account", func(j *api.Job) string { return j.Account })
-	queueCell   = listing.TextCell("queue", "QUEUE", 6, "queue", func(j *api.Job) string { return j.Queue })
-	classCell   = listing.TextCell("class", "CLASS", 0, "class", func(j *api.Job) string { return string(j.Class) })
-	codeCell    = listing.TextCell("code", "ST", 0, "code array", shownCode)
-	gpusCell    = listing.AmountCell("gpus", "GPUS", "gpus gpu_thousandths",
+	accountCell = listing.TextCell("account", "ACCOUNT", 6, "account",
+		func(j *api.Job) string { return j.Account }).Ranked(4)
+	queueCell = listing.TextCell("queue", "QUEUE", 6, "queue", func(j *api.Job) string { return j.Queue }).Ranked(4)
+	classCell = listing.TextCell("class", "CLASS", 0, "class",
+		func(j *api.Job) string { return string(j.Class) }).Ranked(5)
+	codeCell = listing.TextCell("code", "ST", 0, "code array", shownCode).Painted(table.StateOf)
+	gpusCell = listing.AmountCell("gpus", "GPUS", "gpus gpu_thousandths",
 		func(j *api.Job) int64 { return show.GPUAmount(j.GPUs, j.GPUThousandths) }, show.GPUs)
 	coresCell  = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
 	memoryCell = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
@@ -36,24 +38,24 @@ var (
 	elapsedCell = listing.AmountCell("time", "TIME", "elapsed array", shownTime, show.Clock)
 	limitCell   = listing.AmountCell("limit", "LIMIT", "time_limit",
 		func(j *api.Job) jobspec.Seconds { return j.TimeLimit },
-		show.Limit)
-	priorityCell  = listing.NumberCell("pri", "PRI", "priority", func(j *api.Job) int { return j.Priority })
+		show.Limit).Ranked(2)
+	priorityCell  = listing.NumberCell("pri", "PRI", "priority", func(j *api.Job) int { return j.Priority }).Ranked(6)
 	stepsCell     = listing.NumberCell("steps", "STEPS", "steps", func(j *api.Job) int64 { return j.Steps })
 	submittedCell = listing.TimeCell("submitted", "SUBMITTED", "submitted",
 		func(j *api.Job) *api.Time { return j.Submitted })
 	startedCell = listing.TimeCell("started", "STARTED", "started array", shownStart)
 	endedCell   = listing.TimeCell("ended", "ENDED", "ended", func(j *api.Job) *api.Time { return j.Ended })
 	nodesCell   = listing.TextCell("nodes", "NODES", 0, "nodes workers elastic",
-		show.Nodes).AtRight().SortedBy(func(j *api.Job) int64 { return int64(show.NodeCount(j)) })
+		show.Nodes).AtRight().SortedBy(func(j *api.Job) int64 { return int64(show.NodeCount(j)) }).Ranked(3)
 	nodelistCell = listing.TextCell("nodelist", "NODELIST", 8, "nodes",
 		func(j *api.Job) string { return show.Hosts(j.Nodes) })
 	workdirCell  = listing.TextCell("workdir", "WORKDIR", 8, "workdir", func(j *api.Job) string { return j.Workdir })
 	commentCell  = listing.TextCell("comment", "COMMENT", 8, "comment", func(j *api.Job) string { return j.Comment })
 	reasonCell   = listing.TextCell("reason", "REASON", 10, "reason cancelled_by uid code", reasonText)
-	stateCell    = listing.TextCell("state", "STATE", 9, "state array", shownState)
-	exitCell     = listing.TextCell("exit", "EXIT", 0, "exit_code signal", show.Exit).AtRight()
+	stateCell    = listing.TextCell("state", "STATE", 9, "state array", shownState).Painted(table.StateOf)
+	exitCell     = listing.TextCell("exit", "EXIT", 0, "exit_code signal", show.Exit).AtRight().Painted(table.ExitOf)
 	gpuHoursCell = listing.AmountCell("gpuh", "GPUH", "gpu_seconds", func(j *api.Job) int64 { return j.GPUSeconds },
-		show.Hours)
+		show.Hours).Ranked(2)
 	suspendCell = listing.NumberCell("suspensions", "SUSPENDED", "suspensions",
 		func(j *api.Job) int { return j.Suspensions })
 	preemptCell = listing.NumberCell("preemptions", "PREEMPTED", "preemptions", func(j *api.Job) int {
@@ -68,7 +70,7 @@ var (
 	lostCell = listing.NumberCell("lost", "LOST GPU S", "attempts", show.LostGPUSeconds)
 	leftCell = listing.TextCell("left", "LEFT FOR", 10, "attempts",
 		func(j *api.Job) string { return show.DashIfEmpty(show.AllLeft(j)) })
-	whereCell = listing.Cell[api.Job]{Name: "where", Column: table.Column{Title: "REASON|NODELIST", Least: 20},
+	whereCell = listing.Cell[api.Job]{Name: "where", Column: table.Column{Title: "REASON|NODELIST", Least: 15},
 		Needs: []string{"code", "nodes", "reason"},
 		Text:  func(j *api.Job, s listing.Style) string { return nodesOrReason(j, s.Full) }}
 	eligibleCell = listing.TimeCell("start", "START", "eligible", func(j *api.Job) *api.Time { return j.Eligible })
@@ -165,7 +167,7 @@ func shownStart(j *api.Job) *api.Time {
 
 var nodeCells = append([]listing.Cell[api.Node]{
 	listing.TextCell("name", "NODE", 8, "name", func(n *api.Node) string { return n.Name }),
-	listing.TextCell("state", "STATE", 0, "state", func(n *api.Node) string { return n.State }),
+	listing.TextCell("state", "STATE", 0, "state", func(n *api.Node) string { return n.State }).Painted(table.StateOf),
 	listing.TextCell("cpus", "CPUS(A/T)", 0, "", func(n *api.Node) string {
 		return fmt.Sprintf("%d/%d", n.CoresUsed, n.Cores)
 	}).AtRight().SortedBy(func(n *api.Node) int64 { return n.Cores - n.CoresUsed }),
@@ -175,10 +177,10 @@ var nodeCells = append([]listing.Cell[api.Node]{
 	listing.TextCell("gpus", "GPUS(A/T)", 0, "", func(n *api.Node) string {
 		return fmt.Sprintf("%d/%d", n.GPUsUsed, len(n.GPUs))
 	}).AtRight().SortedBy(func(n *api.Node) int64 { return int64(len(n.GPUs) - n.GPUsUsed) }),
-	listing.NumberCell("height", "HEIGHT", "", func(n *api.Node) int { return n.Height }).InWide(),
+	listing.NumberCell("height", "HEIGHT", "", func(n *api.Node) int { return n.Height }).InWide().Ranked(2),
 	listing.AmountCell("affinity", "AFFINITY", "", func(n *api.Node) int { return n.Affinity },
-		show.NumberOrDash).InWide(),
-	listing.TextCell("model", "MODEL", 8, "", func(n *api.Node) string { return models(n.GPUs) }),
+		show.NumberOrDash).InWide().Ranked(3),
+	listing.TextCell("model", "MODEL", 8, "", func(n *api.Node) string { return models(n.GPUs) }).Ranked(4),
 	listing.TextCell("jobs", "JOBS", 6, "", func(n *api.Node) string { return show.IDs(n.Jobs) }),
 	listing.TimeCell("seen", "SEEN", "", func(n *api.Node) *api.Time { return n.LastSeen }).InWide(),
 	listing.TextCell("version", "VERSION", 0, "", func(n *api.Node) string { return n.Version }).InWide(),
@@ -209,18 +211,30 @@ func labelsText(labels map[string]string) string {
 }
 
 var eventCells = append([]listing.Cell[api.Event]{
-	listing.NumberCell("index", "INDEX", "", func(e *api.Event) uint64 { return e.Index }),
+	listing.NumberCell("index", "INDEX", "", func(e *api.Event) uint64 { return e.Index }).Ranked(2),
 	listing.TimeCell("time", "TIME", "", func(e *api.Event) *api.Time { return e.At }),
-	listing.TextCell("type", "TYPE", 0, "", func(e *api.Event) string { return e.Type }),
+	listing.TextCell("type", "TYPE", 8, "", func(e *api.Event) string { return e.Type }).Painted(eventPaint),
 	listing.AmountCell("job", "JOB", "", func(e *api.Event) model.JobID { return e.Job }, show.NumberOrDash),
 	listing.TextCell("attempt", "ATTEMPT", 0, "",
-		func(e *api.Event) string { return show.NumberOrDash(e.Attempt) }).AtRight(),
+		func(e *api.Event) string { return show.NumberOrDash(e.Attempt) }).AtRight().Ranked(3),
 	listing.TextCell("node", "NODE", 8, "", func(e *api.Event) string { return show.DashIfEmpty(e.Node) }),
-	listing.TextCell("cause", "CAUSE", 0, "", func(e *api.Event) string { return show.DashIfEmpty(string(e.Cause)) }),
+	listing.TextCell("cause", "CAUSE", 0, "", func(e *api.Event) string {
+		return show.DashIfEmpty(string(e.Cause))
+	}).Painted(table.CauseOf),
 	listing.TextCell("for", "FOR", 0, "", func(e *api.Event) string { return show.NumberOrDash(e.For) }).AtRight(),
 	listing.TextCell("of", "OF", 6, "",
-		func(e *api.Event) string { return show.DashIfEmpty(show.Whose(e.ForUser, e.ForAccount)) }),
-	listing.AmountCell("lost", "LOST GPU S", "", func(e *api.Event) int64 { return e.LostGPUSeconds }, show.NumberOrDash),
+		func(e *api.Event) string { return show.DashIfEmpty(show.Whose(e.ForUser, e.ForAccount)) }).Ranked(4),
+	listing.AmountCell("lost", "LOST GPU S", "", func(e *api.Event) int64 { return e.LostGPUSeconds },
+		show.NumberOrDash).Ranked(5),
 }, listing.OnDemand(
 	listing.TextCell("text", "TEXT", 20, "", func(e *api.Event) string { return show.DashIfEmpty(show.EventText(e)) }),
 )...)
+
+// eventPaint returns the colour for a type of event: that of a node that is gone.
+func eventPaint(name string) table.Paint {
+	switch model.EventType(name) {
+	case model.EventNodeDown, model.EventNodeDead:
+		return table.Bad
+	}
+	return table.Plain
+}

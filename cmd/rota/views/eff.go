@@ -104,9 +104,9 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 			fmt.Fprintln(env.Stdout)
 		}
 		if parent {
-			err = printMembers(env.Stdout, job, part)
+			err = printMembers(env.Stdout, env.Screen(), job, part)
 		} else {
-			err = part[0].print(env.Stdout, len(job.Attempts))
+			err = part[0].print(env.Stdout, env.Screen(), len(job.Attempts))
 		}
 		if err != nil {
 			return err
@@ -238,10 +238,10 @@ func percentText(p *float64) string {
 }
 
 // print writes the efficiency of one job in plain words.
-func (e *efficiency) print(out io.Writer, attempts int) error {
-	s := sections{bufio.NewWriter(out)}
-	fmt.Fprintf(s.out, "Job %s  %s\n", e.Ref, show.Clean(e.Name))
-	s.linef("state", "%s (%s)", e.State, e.Code)
+func (e *efficiency) print(out io.Writer, screen table.Screen, attempts int) error {
+	s := sections{bufio.NewWriter(out), screen}
+	s.text(fmt.Sprintf("Job %s  %s", e.Ref, show.Clean(e.Name)))
+	s.painted("state", fmt.Sprintf("%s (%s)", e.State, e.Code), table.StateOf(e.State))
 	if e.Attempt > 0 {
 		of := ""
 		if attempts > 1 {
@@ -279,21 +279,25 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 				percentText(e.GPUEfficiency), show.CountGPUs(int64(e.GPUs*1000)), u.PeakGPUUtil, show.Size(u.PeakGPUMemory))
 		}
 	}
-	s.line("killed", show.Clean(e.Killed))
+	if e.Killed != "" {
+		s.painted("killed", show.Clean(e.Killed), table.Bad)
+	}
 	s.line("note", show.Clean(e.Note))
 	return s.out.Flush()
 }
 
 // printMembers writes the efficiency of the tasks of an array, or of the groups of a pipeline job.
 // Each has a line, and a last line is about all of them.
-func printMembers(out io.Writer, j *api.Job, members []efficiency) error {
+func printMembers(out io.Writer, screen table.Screen, j *api.Job, members []efficiency) error {
 	b := bufio.NewWriter(out)
-	fmt.Fprintf(b, "Job %s  %s\n", show.ID(j.ID), show.Clean(j.Name))
+	s := sections{b, screen}
+	s.text(fmt.Sprintf("Job %s  %s", show.ID(j.ID), show.Clean(j.Name)))
 	if len(members) == 0 {
 		fmt.Fprintln(b, "  none of it has started")
 		return b.Flush()
 	}
 	t := table.New("  JOB", "ST", ">ELAPSED", ">CPU", ">CPUTIME", ">MEM", ">MAXMEM", ">GPU", ">MAXGPUMEM")
+	t.Columns[1].Paint = table.StateOf
 	var used, had, peak, memory, busy, gpus float64
 	notes := []string{}
 	for i := range members {
@@ -321,17 +325,17 @@ func printMembers(out io.Writer, j *api.Job, members []efficiency) error {
 			notes = append(notes, e.Note)
 		}
 	}
-	if err := t.Print(b, table.Wide, true); err != nil {
+	if err := t.Print(b, screen, table.AsTable, true); err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "All together used %s of their processor time and %s of their memory",
+	sum := fmt.Sprintf("All together used %s of their processor time and %s of their memory",
 		percentText(percentOf(used, had)), percentText(percentOf(peak, memory)))
 	if gpus > 0 {
-		fmt.Fprintf(b, ", and %s of their GPUs", percentText(percentOf(busy, gpus)))
+		sum += fmt.Sprintf(", and %s of their GPUs", percentText(percentOf(busy, gpus)))
 	}
-	fmt.Fprintln(b, ".")
+	s.text(sum + ".")
 	if len(notes) > 0 {
-		fmt.Fprintf(b, "Not all is known: %s\n", show.Clean(strings.Join(notes[:min(3, len(notes))], "; ")))
+		s.text("Not all is known: " + show.Clean(strings.Join(notes[:min(3, len(notes))], "; ")))
 	}
 	return b.Flush()
 }

@@ -157,7 +157,7 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 	case table.Template:
 		return listing.PrintTemplate(env.Stdout, v.Template, one)
 	}
-	return v.Table(one).Print(env.Stdout, v.Format, false)
+	return v.Table(one).Print(env.Stdout, env.Screen(), v.Format, false)
 }
 
 // eventTypes are the types of events.

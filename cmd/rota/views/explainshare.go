@@ -39,12 +39,14 @@ func explainShare(env *command.Env, c *cli.Context) error {
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, list.Items[i])
 	}
-	return printExplainedShare(env.Stdout, &list.Items[i])
+	return printExplainedShare(env.Stdout, env.Screen(), &list.Items[i])
 }
 
-func printExplainedShare(out io.Writer, s *api.Share) error {
+func printExplainedShare(out io.Writer, screen table.Screen, s *api.Share) error {
 	b, e := bufio.NewWriter(out), s.Explanation
-	fmt.Fprintf(b, "Account %s\n\n", show.Clean(s.Account))
+	l := sections{b, screen}
+	l.text("Account " + show.Clean(s.Account))
+	fmt.Fprintln(b)
 	t := &table.Table{Columns: []table.Column{{Title: "  LEVEL", Least: 10}, {Title: "WEIGHT", Right: true},
 		{Title: "OF", Right: true}, {Title: "DESERVED", Right: true}, {Title: "ASKS FOR", Right: true},
 		{Title: "FAIR", Right: true}, {Title: "HOLDS", Right: true}}}
@@ -52,11 +54,10 @@ func printExplainedShare(out io.Writer, s *api.Share) error {
 		t.Add("  "+strings.Repeat("  ", depth)+show.Clean(step.Account), fmt.Sprint(step.Weight), fmt.Sprint(step.Weights),
 			partText(step.Deserved), partText(step.Demand), partText(step.Fair), partText(step.Alloc))
 	}
-	if err := t.Print(b, table.AsTable, true); err != nil {
+	if err := t.Print(b, screen, table.AsTable, true); err != nil {
 		return err
 	}
 	fmt.Fprintln(b)
-	l := sections{b}
 	l.line("deserved", deservedText(s))
 	l.line("fair", partText(s.Fair)+": what it deserves as far as it asks for it, and spare capacity by weight"+
 		influenceText(e))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -29,7 +30,7 @@ func leaver() *api.Job {
 // TestAJobSaysWhyItLeaves: in its grace period, and of each time before.
 func TestAJobSaysWhyItLeaves(t *testing.T) {
 	var out bytes.Buffer
-	if err := printStatus(&out, leaver(), true); err != nil {
+	if err := printStatus(&out, table.Screen{}, leaver(), true); err != nil {
 		t.Fatal(err)
 	}
 	want := `Job 7  train

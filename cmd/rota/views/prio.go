@@ -21,8 +21,8 @@ var priorityCells = append([]listing.Cell[api.Priority]{
 		func(p *api.Priority) int64 { return int64(p.ID) }),
 	listing.TextCell("user", "USER", 6, "", func(p *api.Priority) string { return p.User }),
 	listing.TextCell("account", "ACCOUNT", 6, "", func(p *api.Priority) string { return p.Account }),
-	listing.TextCell("class", "CLASS", 0, "", func(p *api.Priority) string { return string(p.Class) }),
-	listing.TextCell("over", "OVER", 0, "", overText),
+	listing.TextCell("class", "CLASS", 0, "", func(p *api.Priority) string { return string(p.Class) }).Ranked(3),
+	listing.TextCell("over", "OVER", 0, "", overText).Ranked(2),
 	listing.NumberCell("pri", "PRI", "", func(p *api.Priority) int { return p.Priority }),
 	listing.TextCell("level", "LEVEL", 0, "", levelText).AtRight().SortedBy(
 		func(p *api.Priority) int64 { return int64(p.Level) }),
@@ -30,9 +30,9 @@ var priorityCells = append([]listing.Cell[api.Priority]{
 	listing.AmountCell("age", "AGE", "", func(p *api.Priority) jobspec.Seconds { return jobspec.Seconds(p.Age) },
 		show.Clock),
 	listing.TextCell("accountshare", "ACCT(A/D)", 0, "",
-		func(p *api.Priority) string { return heldOf(&p.AccountShare) }).AtRight(),
+		func(p *api.Priority) string { return heldOf(&p.AccountShare) }).AtRight().Ranked(4),
 	listing.TextCell("usershare", "USER(A/D)", 0, "",
-		func(p *api.Priority) string { return heldOf(&p.UserShare) }).AtRight(),
+		func(p *api.Priority) string { return heldOf(&p.UserShare) }).AtRight().Ranked(5),
 	listing.TextCell("reason", "REASON", 8, "", func(p *api.Priority) string { return p.Reason.Code }),
 }, listing.OnDemand(
 	listing.TextCell("name", "NAME", 8, "", func(p *api.Priority) string { return p.Name }),

@@ -67,7 +67,7 @@ func (q *queueList) printRows(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return t.Print(q.Stdout, q.view.Format, q.view.Header)
+	return t.Print(q.Stdout, q.Screen(), q.view.Format, q.view.Header)
 }
 
 // eachJob calls visit for each job on the selected nodes. The job is valid until visit returns;

@@ -54,7 +54,7 @@ func showStatus(env *command.Env, c *cli.Context) error {
 		if n > 0 {
 			fmt.Fprintln(env.Stdout)
 		}
-		if err := printStatus(env.Stdout, job, c.Bool("utc")); err != nil {
+		if err := printStatus(env.Stdout, env.Screen(), job, c.Bool("utc")); err != nil {
 			return err
 		}
 	}
@@ -62,23 +62,47 @@ func showStatus(env *command.Env, c *cli.Context) error {
 }
 
 // sections writes labelled lines under headings, and omits lines without a value.
-type sections struct{ out *bufio.Writer }
+type sections struct {
+	out *bufio.Writer
+	table.Screen
+}
 
-func (s sections) heading(title string) { fmt.Fprintf(s.out, "\n%s\n", title) }
+func (s sections) heading(title string) {
+	fmt.Fprintln(s.out)
+	s.text(title)
+}
+
+// text writes a line of its own.
+func (s sections) text(line string) {
+	for _, part := range show.Wrap(line, s.Width) {
+		fmt.Fprintln(s.out, part)
+	}
+}
 
 func (s sections) line(label, value string) {
 	if value != "" {
-		fmt.Fprintf(s.out, "  %-12s %s\n", label, value)
+		s.painted(label, value, table.Plain)
 	}
+}
+
+// painted writes a line whose value has a colour. A value that is too wide for the terminal goes on below
+// its beginning.
+func (s sections) painted(label, value string, paint table.Paint) {
+	column := 2 + max(12, len(label)) + 1
+	lines := show.Wrap(value, s.Room(column))
+	for i := range lines {
+		lines[i] = s.Of(paint, lines[i])
+	}
+	fmt.Fprintf(s.out, "  %-12s %s\n", label, strings.Join(lines, "\n"+strings.Repeat(" ", column)))
 }
 
 func (s sections) linef(label, format string, args ...any) {
 	s.line(label, fmt.Sprintf(format, args...))
 }
 
-func printStatus(out io.Writer, j *api.Job, utc bool) error {
-	s := sections{bufio.NewWriter(out)}
-	fmt.Fprintf(s.out, "Job %s  %s\n", show.JobName(j), show.Clean(j.Name))
+func printStatus(out io.Writer, screen table.Screen, j *api.Job, utc bool) error {
+	s := sections{bufio.NewWriter(out), screen}
+	s.text(fmt.Sprintf("Job %s  %s", show.JobName(j), show.Clean(j.Name)))
 	s.state(j, utc)
 	s.relations(j)
 	s.request(j)
@@ -92,7 +116,8 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 
 func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
-	s.linef("state", "%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ","))
+	s.painted("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")),
+		table.StateOf(j.State))
 	s.line("cancelled by", show.CancelledBy(j))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
 	if a := show.Leaving(j); a != nil {
@@ -111,7 +136,7 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.line("ended", show.Time(j.Ended, utc))
 	s.linef("elapsed", "%s of %s", show.Clock(j.Elapsed), show.Limit(j.TimeLimit))
 	if j.Ended != nil {
-		s.line("exit", show.Exit(j)+" (code:signal)")
+		s.painted("exit", show.Exit(j)+" (code:signal)", table.ExitOf(show.Exit(j)))
 	}
 	s.line("progress", progressText(j))
 	s.line("bad progress", show.Clean(j.ProgressProblem))
@@ -215,11 +240,12 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	}
 	s.heading("Attempts")
 	t := &table.Table{Columns: []table.Column{{Title: "  N", Right: true}, {Title: "START"}, {Title: "END"},
-		{Title: "CAUSE"}, {Title: "EXIT", Right: true},
+		{Title: "CAUSE", Paint: table.CauseOf}, {Title: "EXIT", Right: true, Paint: table.ExitOf},
 		{Title: "NODELIST", Least: 8}}}
 	for i := range j.Attempts {
 		if j.Attempts[i].Lost != nil {
-			t.Columns = slices.Insert(t.Columns, 4, table.Column{Title: "FOR"}, table.Column{Title: "LOST GPU S", Right: true})
+			t.Columns = slices.Insert(t.Columns, 4, table.Column{Title: "FOR", Least: 6},
+				table.Column{Title: "LOST GPU S", Right: true})
 			break
 		}
 	}
@@ -250,7 +276,7 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		}
 		t.Add(row...)
 	}
-	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
+	_ = t.Print(s.out, s.Screen, table.AsTable, true) // the error is returned by Flush
 	p := j.Preemptions
 	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
 		s.linef("preempted", "%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
@@ -310,9 +336,9 @@ func (s sections) steps(j *api.Job, utc bool) {
 		title = fmt.Sprintf("%s: the last %d of %d", title, len(last), len(all))
 	}
 	s.heading(title)
-	t := &table.Table{Columns: []table.Column{{Title: "  ID", Right: true}, {Title: "NAME"}, {Title: "END"},
-		{Title: "TASKS", Right: true}, {Title: "EXIT", Right: true}, {Title: "CPU", Right: true},
-		{Title: "MEMORY", Right: true}, {Title: "NODELIST", Least: 8}, {Title: "WHY"}}}
+	t := &table.Table{Columns: []table.Column{{Title: "  ID", Right: true}, {Title: "NAME", Least: 8}, {Title: "END"},
+		{Title: "TASKS", Right: true}, {Title: "EXIT", Right: true, Paint: table.ExitOf}, {Title: "CPU", Right: true},
+		{Title: "MEMORY", Right: true}, {Title: "NODELIST", Least: 8}, {Title: "WHY", Least: 8}}}
 	for i := range last {
 		one := &last[i]
 		cpu, memory := "-", "-"
@@ -326,7 +352,7 @@ func (s sections) steps(j *api.Job, utc bool) {
 			fmt.Sprint(one.Tasks), fmt.Sprintf("%d:%d", one.ExitCode, one.Signal), cpu, memory, show.Hosts(one.Nodes),
 			show.DashIfEmpty(show.Clean(one.Why)))
 	}
-	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
+	_ = t.Print(s.out, s.Screen, table.AsTable, true) // the error is returned by Flush
 }
 
 // trials writes the changes that were tried with a job's attempts, and their results.

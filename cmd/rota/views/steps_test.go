@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,14 +21,14 @@ func TestStatusShowsSteps(t *testing.T) {
 		{ID: 2, Name: "a\x1b[31m", Nodes: []string{"n1", "n2"}, Tasks: 16, Start: at, End: at, Signal: 9,
 			Why: api.StepTimedOut, Usage: &api.Usage{CPUSeconds: 7322, PeakMemory: 3 * jobspec.GiB}}}
 	var out bytes.Buffer
-	if err := printStatus(&out, j, true); err != nil {
+	if err := printStatus(&out, table.Screen{}, j, true); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 11 {
 		j.Attempts[1].Steps = append(j.Attempts[1].Steps, api.Step{ID: i + 3, Name: fmt.Sprint("run", i),
 			Nodes: []string{"n1"}, Tasks: 1, Start: at, End: at, Usage: &api.Usage{CPUSeconds: 1}})
 	}
-	if err := printStatus(&out, j, true); err != nil {
+	if err := printStatus(&out, table.Screen{}, j, true); err != nil {
 		t.Fatal(err)
 	}
 	rotatest.Golden(t, *update, "steps.txt", out.String())

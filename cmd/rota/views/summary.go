@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
 
@@ -22,7 +23,7 @@ type nodeKind struct {
 }
 
 var kindCells = []listing.Cell[nodeKind]{
-	listing.TextCell("state", "STATE", 0, "", func(k *nodeKind) string { return k.State }),
+	listing.TextCell("state", "STATE", 0, "", func(k *nodeKind) string { return k.State }).Painted(table.StateOf),
 	listing.NumberCell("count", "NODES", "", func(k *nodeKind) int { return len(k.Nodes) }),
 	listing.NumberCell("cores", "CPUS", "", func(k *nodeKind) int64 { return k.Cores }),
 	listing.NumberCell("gpus", "GPUS", "", func(k *nodeKind) int { return k.GPUs }),

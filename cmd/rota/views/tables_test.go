@@ -6,11 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -233,20 +231,6 @@ func TestTables(t *testing.T) {
 		all.WriteString("$ rota " + c + "\n" + got.Stdout + "\n")
 	}
 	rotatest.Golden(t, *update, "tables.txt", all.String())
-}
-
-func TestTablesKeepWithinTheirWidth(t *testing.T) {
-	s := rotatest.Session{Commands: groups, T: t, Addr: sampleCluster(t).URL}
-	for _, command := range []string{"queue", "nodes", "hist", "share", "events"} {
-		for _, line := range strings.Split(s.Run(command).Stdout, "\n") {
-			if n := utf8.RuneCountInString(line); n > table.MaxWidth {
-				t.Errorf("rota %s prints %d characters: %s", command, n, line)
-			}
-			if strings.ContainsRune(line, '\x1b') {
-				t.Errorf("rota %s passes an escape sequence on: %q", command, line)
-			}
-		}
-	}
 }
 
 func TestJSONIsWhatTheAPISays(t *testing.T) {

@@ -42,11 +42,11 @@ func showWhy(env *command.Env, c *cli.Context) error {
 			}
 		}
 	}
-	return printWhy(env.Stdout, ref, why, c.Bool("utc"))
+	return printWhy(env.Stdout, env.Screen(), ref, why, c.Bool("utc"))
 }
 
-func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
-	b := bufio.NewWriter(out)
+func printWhy(out io.Writer, screen table.Screen, ref string, why *api.Why, utc bool) error {
+	b := bufio.NewWriter(show.Fold(out, screen.Width))
 	text := show.Clean(show.Reason(why.Reason))
 	if text == "" {
 		text = "it is not pending"
@@ -55,7 +55,7 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	if why.Ahead > 0 {
 		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job is ahead of", "jobs are ahead of"))
 	}
-	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
+	if err := table.PrintObstacles(b, screen, why.Funnel, why.Advice); err != nil {
 		return err
 	}
 	show.Quotas(b, why.Quotas)

@@ -27,6 +27,9 @@ type Options struct {
 	Cluster string // id; "": whichever it is
 	Cache   bool   // keep one cycle cache for all plans
 	Stopped func() bool
+	// Reached is called with every entry of the log before it is replayed, and with the last one. nil: it does
+	// not matter.
+	Reached func(index, last uint64)
 }
 
 // errStopped ends a replay that the user has interrupted.
@@ -151,6 +154,10 @@ type walk struct {
 func (w *walk) entry(index uint64, proposals [][]byte) error {
 	if w.options.Stopped != nil && w.options.Stopped() {
 		return errStopped
+	}
+	if w.options.Reached != nil {
+		_, last := w.archive.Bounds()
+		w.options.Reached(index, last)
 	}
 	if err := w.compareUntil(index - 1); err != nil {
 		return err
