@@ -26,7 +26,7 @@ func saved(t *testing.T, s *running, req api.BackupRequest) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := root.Backup(t.Context(), req)
+	body, _, err := root.Backup(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestABackupIsRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Backup(t.Context(), api.BackupRequest{})
+	_, _, err = c.Backup(t.Context(), api.BackupRequest{})
 	wantProblem(t, err, api.CodeDenied)
 	bare, full := saved(t, s, api.BackupRequest{}), saved(t, s, api.BackupRequest{WithKeys: true, Passphrase: passphrase})
 	after := submit("after")

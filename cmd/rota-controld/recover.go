@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/daemon"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/recovery"
 )
@@ -32,7 +33,9 @@ func recoverCommand(out io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
+			line := progress.Show(os.Stderr, progress.Task{What: "recovering"})
 			r, err := recovery.Recover(c.Context, o)
+			line.Stop()
 			if r != nil {
 				tellRecovered(out, o, r)
 				fmt.Fprintf(out, "the log before is kept in %s\n", r.Aside)

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/rota-hpc/rota/cmd/daemon"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/controld/recovery"
 )
 
@@ -44,8 +47,7 @@ func restoreCommand(out io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			r, err := recovery.Restore(c.Context, recovery.Restoration{Options: o,
-				File: fmt.Sprintf("/proc/self/fd/%d", f.Fd()), Passphrase: text})
+			r, err := restoreFrom(c.Context, f, recovery.Restoration{Options: o, Passphrase: text})
 			if r != nil {
 				tellRecovered(out, o, r)
 			}
@@ -54,6 +56,26 @@ func restoreCommand(out io.Writer) *cli.Command {
 			}
 			return nil
 		}}
+}
+
+// restoreFrom restores an open file, and shows on a terminal how far it is.
+func restoreFrom(ctx context.Context, f *os.File, o recovery.Restoration) (*recovery.Result, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var done atomic.Int64
+	line := progress.Show(os.Stderr, progress.Task{What: "restoring",
+		Done: func() (int64, int64) { return done.Load(), info.Size() }})
+	defer line.Stop()
+	ask := o.Passphrase
+	o.Passphrase = func() (text string, err error) {
+		line.Without(func() { text, err = ask() })
+		return text, err
+	}
+	o.Reading = func(r io.Reader) io.Reader { return progress.Reader(r, &done) }
+	o.File = fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	return recovery.Restore(ctx, o)
 }
 
 func readPassphrase() (string, error) {

@@ -60,6 +60,18 @@ type Parts struct {
 	Sealed  []byte // result of [Seal]; nil: the backup has no keys
 }
 
+// Size returns how many bytes the parts have before they are compressed.
+func (p *Parts) Size() (bytes int64, err error) {
+	for _, path := range []string{p.State, p.History} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0, err
+		}
+		bytes += info.Size()
+	}
+	return bytes, nil
+}
+
 // Write writes a backup.
 func Write(w io.Writer, p Parts) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
@@ -142,25 +154,25 @@ type Uses struct {
 	Manifest func(Manifest) error // its error is returned unchanged
 	State    func(io.Reader) error
 	History  func(io.Reader) error
+	Unpacked func(io.Reader) io.Reader // sees the bytes of all parts, [Parts.Size] of them or a little more
 }
 
-// Read verifies the whole backup, and passes its parts to functions meanwhile. The error wraps
-// ErrNotABackup if the file is no backup, truncated or changed; the results of the functions are
-// then invalid.
-func Read(path string, u Uses) (m Manifest, sealed []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return m, nil, err
-	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
+// Read verifies a whole backup, and passes its parts to functions meanwhile. The errors name it so. They wrap
+// ErrNotABackup if it is no backup, truncated or changed; the results of the functions are then
+// invalid.
+func Read(from io.Reader, name string, u Uses) (m Manifest, sealed []byte, err error) {
+	z, err := zstd.NewReader(from)
 	if err != nil {
 		return m, nil, err
 	}
 	defer z.Close()
-	r := &reader{tar: tar.NewReader(z), sums: map[string]string{}}
+	unpacked := io.Reader(z)
+	if u.Unpacked != nil {
+		unpacked = u.Unpacked(z)
+	}
+	r := &reader{tar: tar.NewReader(unpacked), sums: map[string]string{}}
 	if m, err = r.manifest(); err != nil {
-		return m, nil, fmt.Errorf("%s: %w", path, err)
+		return m, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if u.Manifest != nil {
 		if err := u.Manifest(m); err != nil {
@@ -168,7 +180,10 @@ func Read(path string, u Uses) (m Manifest, sealed []byte, err error) {
 		}
 	}
 	if sealed, err = r.parts(m, u); err != nil {
-		return m, nil, fmt.Errorf("%s: %w", path, err)
+		return m, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if _, err := io.Copy(io.Discard, unpacked); err != nil { // the end of the compressed form has a checksum
+		return m, nil, fmt.Errorf("%s: %w: %w", name, ErrNotABackup, err)
 	}
 	return m, sealed, nil
 }

@@ -22,6 +22,8 @@ import (
 type Restoration struct {
 	Options
 	File string
+	// Reading sees the bytes of the file as they are read; nil: it does not matter.
+	Reading func(io.Reader) io.Reader
 	// Passphrase returns the passphrase of the keys. It is called only if the backup has keys and the
 	// data directory has none.
 	Passphrase func() (string, error)
@@ -61,7 +63,16 @@ func (r *restoring) restore(ctx context.Context) (*Result, error) {
 		log      sync.WaitGroup
 		logErr   error
 	)
-	_, sealed, err := backup.Read(r.File, backup.Uses{
+	f, err := os.Open(r.File)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	from := io.Reader(f)
+	if r.Reading != nil {
+		from = r.Reading(f)
+	}
+	_, sealed, err := backup.Read(from, r.File, backup.Uses{
 		Manifest: func(m backup.Manifest) error {
 			manifest = m
 			return r.prepare(m)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
@@ -39,6 +42,10 @@ func simulate(workloads []workload, judged string) ([]row, error) {
 		policies = append(policies, c.text)
 	}
 	results := make([]outcome, len(workloads)*len(policies))
+	var ended atomic.Int64
+	line := progress.Show(os.Stderr, progress.Task{What: "simulating", Unit: "runs",
+		Done: func() (int64, int64) { return ended.Load(), int64(len(results)) }})
+	defer line.Stop()
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range results {
@@ -47,6 +54,7 @@ func simulate(workloads []workload, judged string) ([]row, error) {
 			if results[i], err = simulateOne(w, p); err != nil {
 				return fmt.Errorf("draw %d (%s): %w", w.Draw, w.command(judged), err)
 			}
+			ended.Add(1)
 			return nil
 		})
 	}

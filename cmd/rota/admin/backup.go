@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/consensus/durable"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/backup"
@@ -42,7 +44,7 @@ func writeBackup(env *command.Env, c *cli.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := saveBackup(c.Context, session.Client, req, path, c.Bool("force"))
+	m, err := saveBackup(c.Context, session, req, path, c.Bool("force"))
 	if err != nil {
 		return err
 	}
@@ -56,24 +58,26 @@ func writeBackup(env *command.Env, c *cli.Context, args []string) error {
 }
 
 // saveBackup writes the file under another name, and gives it its own once it is whole and on disk.
-func saveBackup(ctx context.Context, client *api.Client, req api.BackupRequest, path string, force bool,
+func saveBackup(ctx context.Context, session *command.Session, req api.BackupRequest, path string, force bool,
 ) (m backup.Manifest, err error) {
-	body, err := client.Backup(ctx, req)
+	var done, total atomic.Int64
+	line := progress.Show(session.Stderr, progress.Task{What: "receiving the backup",
+		Done: func() (int64, int64) { return done.Load(), total.Load() }})
+	defer line.Stop()
+	body, unpacked, err := session.Backup(ctx, req)
 	if err != nil {
 		return m, err
 	}
 	defer body.Close()
+	total.Store(unpacked)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return m, err
 	}
 	defer os.Remove(f.Name()) // fails once it has its own name
-	_, err = io.Copy(f, body)
+	m, err = receive(f, body, path, func(r io.Reader) io.Reader { return progress.Reader(r, &done) })
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return m, fmt.Errorf("write %s: %w", path, err)
-	}
-	if m, _, err = backup.Read(f.Name(), backup.Uses{}); err != nil {
-		return m, fmt.Errorf("what the controller sent is not whole; see its log: %w", err)
+		return m, err
 	}
 	if force {
 		err = os.Rename(f.Name(), path)
@@ -84,6 +88,35 @@ func saveBackup(ctx context.Context, client *api.Client, req api.BackupRequest, 
 		return m, err
 	}
 	return m, durable.SyncDir(filepath.Dir(path))
+}
+
+// receive copies a backup to a file, and verifies it meanwhile.
+func receive(to io.Writer, from io.Reader, path string, unpacked func(io.Reader) io.Reader) (backup.Manifest, error) {
+	file := &writing{to: to}
+	copied := io.TeeReader(from, file)
+	m, _, err := backup.Read(copied, path, backup.Uses{Unpacked: unpacked})
+	if err == nil {
+		_, err = io.Copy(io.Discard, copied) // the end of the compressed form
+	}
+	switch {
+	case file.err != nil:
+		return m, fmt.Errorf("write %s: %w", path, file.err)
+	case err != nil:
+		return m, fmt.Errorf("what the controller sent is not whole; see its log: %w", err)
+	}
+	return m, nil
+}
+
+// writing keeps the error of a writer, to tell it from those of a reader.
+type writing struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *writing) Write(p []byte) (n int, err error) {
+	n, w.err = w.to.Write(p)
+	return n, w.err
 }
 
 // passphrase reads a passphrase from a file, or twice from the terminal.

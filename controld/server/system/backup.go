@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -56,8 +57,13 @@ func (h *Handlers) writeBackup(x *exchange.Exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	size, err := parts.Size()
+	if err != nil {
+		return nil, err
+	}
 	x.Sent = true
 	x.Writer.Header().Set("Content-Type", "application/octet-stream")
+	x.Writer.Header().Set(api.HeaderUnpacked, strconv.FormatInt(size, 10))
 	if err := backup.Write(x.Writer, *parts); err != nil { // the reader finds that the end is missing
 		return nil, fmt.Errorf("send the backup: %w", err)
 	}

@@ -91,7 +91,12 @@ func TestABackupForRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		parts, has := "", false
-		m, sealed, err := backup.Read(file, backup.Uses{
+		from, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		m, sealed, err := backup.Read(from, file, backup.Uses{
 			State: func(r io.Reader) error {
 				text, err := io.ReadAll(r)
 				has = strings.Contains(string(text), `"kept"`)
