@@ -32,7 +32,6 @@ setup: ## install what building and testing need (as root), or say what is missi
 
 build: setup ## build every program into bin/
 	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
-	$(call lab,plot)
 	CGO_ENABLED=1 $(GO) build -tags seccomp -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
 # How long the tests of one package may take; 25m and 60m if it is not set.

@@ -1,17 +1,14 @@
 package simulate
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/simulate/picture"
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
@@ -24,8 +21,7 @@ func (s *simulation) readPlot(name string) error {
 		return err
 	}
 	s.plot, s.setup.Spans = name, true
-	_, err := findPlotter()
-	return err
+	return nil
 }
 
 // checkOutput refuses a file that cannot be written, before the replay, which may take hours.
@@ -40,65 +36,66 @@ func checkOutput(flag, name string) error {
 	return nil
 }
 
-// draw plots every result. With several results, the file names get numbers.
-func (s *simulation) draw(ctx context.Context, results []*sim.Result) error {
+// draw draws a picture of each workload, with a curve for each policy. If there are several workloads, the names
+// of the files have those of the traces and their seeds.
+func (s *simulation) draw(results []*sim.Result) error {
 	if s.plot == "" {
 		return nil
 	}
-	for i, r := range results {
-		name := s.plot
-		if len(results) > 1 {
-			name = fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(s.plot, ".svg"), i+1)
+	used := map[string]bool{}
+	n := len(s.policies)
+	for i := 0; i < len(results); i += n {
+		runs := make([]picture.Run, n)
+		for k, r := range results[i : i+n] {
+			runs[k] = picture.Run{Name: policyOf(r), Result: r}
 		}
-		if err := s.drawOne(ctx, name, r); err != nil {
+		name, first := s.plot, results[i]
+		title := fmt.Sprintf("%s, seed %d", first.Trace, first.Seed)
+		if n == 1 {
+			title += ", under " + runs[0].Name
+		}
+		if len(results) > n {
+			name = pictureName(s.plot, first, used)
+		}
+		drawn, err := picture.Draw(title, runs)
+		if err == nil {
+			err = writePicture(name, drawn)
+		}
+		if err != nil {
 			return fmt.Errorf("plot %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// plotter is a separate program, because its plotting library would slow down the start of all
-// commands.
-const plotter = "rota-plot"
+// pictureName returns the name of the file of one of several workloads, which none of the others has.
+func pictureName(plot string, r *sim.Result, used map[string]bool) string {
+	plain := strings.Map(func(c rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=", c) {
+			return c
+		}
+		return '_'
+	}, filepath.Base(r.Trace))
+	plain = plain[:min(len(plain), 60)] // of the 255 bytes of a file's name
+	stem := fmt.Sprintf("%s-%s-seed%d", strings.TrimSuffix(plot, ".svg"), plain, r.Seed)
+	name := stem + ".svg"
+	for k := 2; used[name]; k++ {
+		name = fmt.Sprintf("%s-%d.svg", stem, k)
+	}
+	used[name] = true
+	return name
+}
 
-func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) error {
-	program, err := findPlotter()
-	if err != nil {
-		return err
-	}
-	input, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
-	if err != nil {
-		return err
-	}
-	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, program)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
-	}
+func writePicture(name string, text []byte) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(out.Bytes())
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil && isFile(name) {
 		_ = os.Remove(name) // an incomplete file is useless
 	}
 	return err
-}
-
-// findPlotter searches beside this program, then in PATH.
-func findPlotter() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(self), plotter); isFile(beside) {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(plotter)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the program %s, neither beside rota nor in PATH: %w", plotter, err)
-	}
-	return path, nil
 }
 
 func isFile(name string) bool {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -31,7 +32,12 @@ plain or gzip, or a generated workload: gen:fitgpp, gen:poisson, gen:similar, ge
 gen:kubeflow with parameters, such as gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as
 84x32c/256g/8gpu, each optionally followed by @RACK, or a file. A policy may have parameters:
 rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters. --from-log decides again
-what a live cluster has decided.`
+what a live cluster has decided.
+
+Columns: WAIT is all waiting of a job, JCT the time from its submission to its end. SD is the
+slowdown, JCT by run time, and BSD the same with run times of at least --bound. P95 is the value that 95 % of the
+jobs do not exceed. JAIN says how evenly the accounts got GPUs by their quotas, from 0 to 1 (all alike). RHO is
+the mean JCT of the worst account by the mean JCT that it would have alone on its quota, so 1 is fair.`
 
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
@@ -87,7 +93,7 @@ func simFlags() []cli.Flag {
 		command.Text("rate", "let jobs arrive at `PERCENT` of the original rate, such as 95%"),
 		command.Text("window", "measure useful utilisation from `START..END` after the trace's beginning, such as 20m..200m"),
 		command.Text("until", "end `DURATION` after the trace's beginning"),
-		command.Text("plot", "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"),
+		command.Text("plot", "draw what was held, the queue and slowdowns to `FILE.svg`, with a curve for each policy"),
 		command.Text("decisions", "write every start, end, resize, displacement and suspension to `FILE`, one per line"),
 		command.Switch("check", "check the invariants of the state during the simulation"),
 		command.Switch("progress", "print the progress on stderr"),
@@ -118,8 +124,10 @@ type simulation struct {
 	decisions *decisionFile // --decisions; nil: none
 	several   bool          // --seeds is given
 
-	files map[string]*trace.Trace // the traces that are files
-	mu    sync.Mutex              // guards stderr
+	files     map[string]*trace.Trace // the traces that are files
+	bytesRead atomic.Int64            // of the files
+	tally     *tally                  // how far the present phase is
+	mu        sync.Mutex              // guards stderr
 }
 
 // closedLoop is --closed-loop: a demand that arrivals keep up under a policy.
@@ -164,7 +172,7 @@ func simulateOrReplay(env *command.Env, c *cli.Context) error {
 	err = s.print(results, form)
 	s.reportIdenticalSeeds(results)
 	s.reportNothingShared(results)
-	if err := errors.Join(err, s.draw(c.Context, results)); err != nil {
+	if err := errors.Join(err, s.draw(results)); err != nil {
 		return err
 	}
 	for _, r := range results {
@@ -200,10 +208,12 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return nil, err
 	}
 	workloads := make([]*trace.Trace, len(s.traces)*len(s.seeds))
+	over := s.showRuns("preparing workloads", len(workloads))
 	err := inParallel(len(workloads), func(i int) (err error) {
 		workloads[i], err = s.workload(ctx, s.traces[i/len(s.seeds)], s.seeds[i%len(s.seeds)])
 		return err
 	})
+	over()
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +224,7 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 	if s.decisions != nil {
 		s.decisions.sections = make([][]byte, len(results))
 	}
+	over = s.showRuns("simulating", len(results))
 	err = inParallel(len(results), func(i int) (err error) {
 		t, p := workloads[i/len(s.policies)], s.policies[i%len(s.policies)]
 		seed := s.seeds[i/len(s.policies)%len(s.seeds)]
@@ -222,9 +233,12 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 			setup.Until = t.Jobs[len(t.Jobs)-1].Submit
 		}
 		s.decisions.record(i, &setup, t.Name)
+		counted := s.count(&setup, len(t.Jobs))
 		results[i], err = sim.Run(t, setup)
+		counted.over()
 		return err
 	})
+	over()
 	return results, err
 }
 
@@ -234,11 +248,19 @@ func (s *simulation) read(ctx context.Context) error {
 		return nil
 	}
 	done := make(chan error, 1)
+	over := s.showReading(s.fileNames())
 	go func() { done <- s.readFiles() }()
 	select {
 	case err := <-done:
+		over()
+		for _, name := range s.fileNames() {
+			if t := s.files[name]; t != nil {
+				s.reportSkipped(t)
+			}
+		}
 		return err
 	case <-ctx.Done():
+		over()
 		return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted while reading the traces: nothing was simulated"}
 	}
 }

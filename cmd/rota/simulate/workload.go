@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/terminal/progress"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
@@ -18,12 +19,7 @@ import (
 // readFiles reads each file once, even for several runs, because a pipe cannot be read again.
 func (s *simulation) readFiles() error {
 	s.files = map[string]*trace.Trace{}
-	var names []string
-	for _, name := range s.traces {
-		if !isGenerated(name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names := s.fileNames()
 	read := make([]*trace.Trace, len(names))
 	if err := inParallel(len(names), func(i int) (err error) {
 		read[i], err = s.readFile(names[i])
@@ -33,9 +29,19 @@ func (s *simulation) readFiles() error {
 	}
 	for i, name := range names {
 		s.files[name] = read[i]
-		s.reportSkipped(read[i])
 	}
 	return nil
+}
+
+// fileNames returns the names of the traces that are files, each once.
+func (s *simulation) fileNames() []string {
+	var names []string
+	for _, name := range s.traces {
+		if !isGenerated(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // isGenerated reports whether a trace is generated, and not a file.
@@ -65,7 +71,7 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	if o.Profiles, err = s.profiles(name); err != nil {
 		return nil, err
 	}
-	t, err := trace.Read(in, o)
+	t, err := trace.Read(progress.Reader(in, &s.bytesRead), o)
 	if err == nil {
 		return t, nil
 	}
@@ -137,7 +143,10 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 
 // closeLoop sets arrivals so that the demand under a policy stays constant.
 func (s *simulation) closeLoop(ctx context.Context, t *trace.Trace, seed uint64) (*trace.Trace, error) {
-	closed, err := sim.CloseLoop(sim.Replay(t), t.Name, s.loop.load, s.setupFor(ctx, t.Name, s.loop.policy, seed))
+	setup := s.setupFor(ctx, t.Name, s.loop.policy, seed)
+	counted := s.count(&setup, len(t.Jobs))
+	closed, err := sim.CloseLoop(sim.Replay(t), t.Name, s.loop.load, setup)
+	counted.over()
 	if err != nil {
 		return nil, err
 	}

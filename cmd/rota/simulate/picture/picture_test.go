@@ -1,11 +1,12 @@
-package main
+package picture
 
 import (
 	"cmp"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
+	"math"
+	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,50 +43,6 @@ func result(t *testing.T, spec, policy string) *sim.Result {
 	return r
 }
 
-// texts parses a drawing as XML and returns its texts and the number of its shapes.
-func texts(t *testing.T, drawing string) (all []string, shapes int) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(drawing))
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return all, shapes
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch x := token.(type) {
-		case xml.StartElement:
-			if x.Name.Local == "path" {
-				shapes++
-			}
-		case xml.CharData:
-			if text := strings.TrimSpace(string(x)); text != "" {
-				all = append(all, text)
-			}
-		}
-	}
-}
-
-func TestWritePlot(t *testing.T) {
-	for _, spec := range []string{"fitgpp:jobs=300,load=1.2", "fitgpp:jobs=1", "poisson:jobs=3000"} {
-		r := result(t, spec, "fifo")
-		var out strings.Builder
-		if err := writePlot(&out, r); err != nil {
-			t.Fatalf("%s: %v", spec, err)
-		}
-		words, shapes := texts(t, out.String())
-		for _, want := range []string{"Jobs", "Slowdown", "Accounts", "waiting", "running", "GPUs", "node"} {
-			if !strings.Contains(strings.Join(words, "\n"), want) {
-				t.Errorf("%s: nothing says %q", spec, want)
-			}
-		}
-		if bars := min(len(r.Story.Spans), maxSpans); shapes < bars {
-			t.Errorf("%s: %d shapes for %d attempts", spec, shapes, bars)
-		}
-	}
-}
-
 // TestSuspendedJobs: two jobs that take turns on a GPU are never drawn there at once, and the queue
 // shows when one is suspended.
 func TestSuspendedJobs(t *testing.T) {
@@ -101,12 +58,12 @@ func TestSuspendedJobs(t *testing.T) {
 				until[row] = s.End
 			}
 		}
-		var out strings.Builder
-		if err := writePlot(&out, r); err != nil {
+		out, err := Draw("six", []Run{{policy, r}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if words, _ := texts(t, out.String()); slices.Contains(words, "suspended") != want || want != (len(spans) > 34) {
-			t.Errorf("%s: %d spans, %q", policy, len(spans), words)
+		if has := strings.Contains(string(out), ">Suspended<"); has != want || want != (len(spans) > 34) {
+			t.Errorf("%s: %d spans, a panel of suspended jobs: %v", policy, len(spans), has)
 		}
 	}
 }
@@ -145,9 +102,43 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-func TestWriteWithoutStory(t *testing.T) {
-	if err := writePlot(io.Discard, &sim.Result{Trace: "x"}); err == nil {
-		t.Error("a result without a story was drawn")
+func TestDrawWithoutStory(t *testing.T) {
+	for _, runs := range [][]Run{nil, {{"fifo", &sim.Result{Trace: "x"}}}} {
+		if _, err := Draw("x", runs); !errors.Is(err, ErrNoStory) {
+			t.Errorf("%d runs: %v", len(runs), err)
+		}
+	}
+}
+
+// TestAxes: whatever is the greatest value, an axis reaches it with few labels a round number apart.
+func TestAxes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range 20_000 {
+		most := math.Pow(10, 14*r.Float64()-6)
+		for _, whole := range []bool{false, true} {
+			a := linear("x", most, whole)
+			step := a.ticks[1]
+			mantissa := step / math.Pow(10, math.Floor(math.Log10(step)+1e-9))
+			if n := len(a.ticks); n < 2 || n > mostTicks || a.ticks[0] != 0 || a.last() < most*(1-1e-6) ||
+				n > 2 && a.last()-step >= most || whole && step != math.Trunc(step) ||
+				!slices.ContainsFunc([]float64{1, 2, 2.5, 5}, func(m float64) bool { return math.Abs(mantissa-m) < 1e-6 }) {
+				t.Fatalf("up to %g, whole %v: %v", most, whole, a.ticks)
+			}
+		}
+		if most < 1 {
+			continue
+		}
+		d := decades("x", most)
+		if n := len(d.ticks); n < 2 || n > 12 || d.ticks[0] != 1 || d.last() < most || d.at(1) != 0 || d.at(d.last()) != 1 {
+			t.Fatalf("logarithmic, up to %g: %v", most, d.ticks)
+		}
+	}
+	for _, most := range []float64{0, -1, math.Inf(1), math.NaN()} {
+		if a := linear("x", most, false); len(a.ticks) < 2 {
+			t.Errorf("up to %g: %v", most, a.ticks)
+		}
 	}
 }
 
@@ -171,20 +162,16 @@ func TestSharesOfCores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := shares(r)
+	out, err := Draw("cores", []Run{{"fifo", r}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 100 * 8.0 / 16; drawn.Y.Label.Text != "% of the cores" || drawn.Y.Max != want {
-		t.Errorf("the axis says %q and ends at %g, want %g", drawn.Y.Label.Text, drawn.Y.Max, want)
+	var accounts []string
+	for _, m := range regexp.MustCompile(`class="account"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(out), -1) {
+		accounts = append(accounts, m[1])
 	}
-	var out strings.Builder
-	if err := writePlot(&out, r); err != nil {
-		t.Fatal(err)
-	}
-	words, _ := texts(t, out.String())
-	if text := strings.Join(words, " "); strings.Index(text, "much") > strings.Index(text, "little") ||
-		!strings.Contains(text, "little") {
-		t.Errorf("accounts are not in the order of what they held: %s", text)
+	if !slices.Equal(accounts, []string{"much", "little"}) || !strings.Contains(string(out), ">% of the cores<") ||
+		strings.Contains(string(out), ">GPUs held<") {
+		t.Errorf("accounts %q", accounts)
 	}
 }
