@@ -11,7 +11,7 @@ type Account struct {
 	Parent   string `hcl:"parent,optional"`
 	Weight   *int   `hcl:"weight,optional"`
 	Deserved *Quota `hcl:"deserved,block"`
-	Limit    *Quota `hcl:"limit,block"`
+	Limit    *Limit `hcl:"limit,block"`
 	Users    []User `hcl:"user,block"`
 
 	Coordinators []string `hcl:"coordinators,optional"` // users and "%group"s
@@ -44,7 +44,7 @@ type User struct {
 	Name     string `hcl:"name,label"`
 	Weight   *int   `hcl:"weight,optional"`
 	Deserved *Quota `hcl:"deserved,block"`
-	Limit    *Quota `hcl:"limit,block"`
+	Limit    *Limit `hcl:"limit,block"`
 }
 
 // Quota is amounts of some resources; one that is not written is not limited.
@@ -103,8 +103,8 @@ func times(n *int, unit int64) *int64 {
 	return &v
 }
 
-func terms(weight *int, deserved, limit *Quota) cluster.Terms {
-	t := cluster.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
+func terms(weight *int, deserved *Quota, limit *Limit) cluster.Terms {
+	t := cluster.Terms{Deserved: deserved.quota(), Limit: limit.replicated()}
 	if weight != nil {
 		t.Weight = *weight
 	}

@@ -109,6 +109,11 @@ func settings(c *cluster.Config) values {
 		v.set(fmt.Sprintf("license %q.count", name), strconv.Itoa(n))
 	}
 	v.quota("capacity", c.Capacity)
+	for name, u := range c.Users {
+		path := fmt.Sprintf("user %q", name)
+		v.set(path+".default_account", quoted(u.DefaultAccount))
+		v.limit(path+".limit", u.Limit)
+	}
 	for name, a := range c.Accounts {
 		path := fmt.Sprintf("account %q", name)
 		v.set(path, "there")
@@ -139,6 +144,15 @@ func (v values) queue(path string, q cluster.Queue) {
 	}
 	v.set(path+".on_node_lost", quoted(q.OnNodeLost.String()))
 	v.setNames(path+".aliases", q.Aliases)
+	v.setNames(path+".accounts", q.Accounts)
+	v.setNames(path+".nodes", q.Nodes)
+	for key, value := range q.Labels {
+		v.set(fmt.Sprintf("%s.labels[%q]", path, key), quoted(value))
+	}
+	v.limit(path+".limit", q.Limit)
+	for user, l := range q.Users {
+		v.limit(fmt.Sprintf("%s.user %q.limit", path, user), l)
+	}
 	v.sharing(path, q.Sharing)
 }
 
@@ -155,7 +169,21 @@ func (v values) sharing(path string, s cluster.Sharing) {
 func (v values) terms(path string, t cluster.Terms) {
 	v.setNumber(path+".weight", int64(t.Weight))
 	v.quota(path+".deserved", t.Deserved)
-	v.quota(path+".limit", t.Limit)
+	v.limit(path+".limit", t.Limit)
+}
+
+func (v values) limit(path string, l *cluster.Limit) {
+	if l == nil {
+		return
+	}
+	v.quota(path, &l.Quota)
+	for name, n := range map[string]*int64{"running": l.Running, "submitted": l.Submitted, "gpu_minutes": l.GPUMinutes,
+		"nodes": l.Nodes} {
+		if n != nil {
+			v[path+"."+name] = strconv.FormatInt(*n, 10)
+		}
+	}
+	v.setSeconds(path+".max_time", l.MaxTime)
 }
 
 func (v values) quota(path string, q *cluster.Quota) {

@@ -46,8 +46,14 @@ func (f *File) check(bad func(path, text, hint string)) {
 	for i, q := range f.Queues {
 		path := fmt.Sprintf("queue[%d]", i)
 		once(path, fmt.Sprintf("queue %q", q.Name))
+		for k, u := range q.Users {
+			once(fmt.Sprintf("%s.user[%d]", path, k), fmt.Sprintf("queue %q, user %q", q.Name, u.Name))
+		}
 		height(path, fmt.Sprintf("queue %q", q.Name), q.Oversubscribe)
 		q.check(func(field, text, hint string) { bad(path+"."+field, fmt.Sprintf("queue %q: %s", q.Name, text), hint) })
+	}
+	for i, u := range f.Users {
+		once(fmt.Sprintf("user[%d]", i), fmt.Sprintf("user %q", u.Name))
 	}
 	for i, l := range f.Licenses {
 		path, of := fmt.Sprintf("license[%d]", i), fmt.Sprintf("license %q", l.Name)
@@ -59,6 +65,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 			bad(path+".count", fmt.Sprintf("%s: count = %d: it is from 0 to %d", of, l.Count, jobspec.MaxLicenseCount), "")
 		}
 	}
+	f.checkUsers(bad)
 	// Blocks that may be written once.
 	if l := f.Limits; l != nil {
 		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests,

@@ -44,6 +44,9 @@ type File struct {
 	Licenses []License `hcl:"license,block"`
 	Capacity *Quota    `hcl:"capacity,block"` // intended capacity of the cluster
 
+	DefaultAccount *string     `hcl:"default_account,optional"` // of users without one of their own
+	Users          []UserRules `hcl:"user,block"`
+
 	AccountRules *AccountRules `hcl:"accounts,block"`
 	History      *History      `hcl:"history,block"`
 }
@@ -78,16 +81,21 @@ type Limits struct {
 // Queue is a set of defaults and limits. A missing setting has the value of a new cluster's queue
 // "default".
 type Queue struct {
-	Name         string          `hcl:"name,label"`
-	DefaultClass string          `hcl:"default_class,optional"`
-	DefaultTime  jobspec.Seconds `hcl:"default_time,optional"`
-	MaxTime      jobspec.Seconds `hcl:"max_time,optional"`
-	TEMaxTime    jobspec.Seconds `hcl:"te_max_time,optional"`
-	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
-	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
-	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: the policy's value
-	OnNodeLost   string          `hcl:"on_node_lost,optional"` // see [cluster.Config.WaitsIfLost]
-	Aliases      []string        `hcl:"aliases,optional"`
+	Name         string            `hcl:"name,label"`
+	DefaultClass string            `hcl:"default_class,optional"`
+	DefaultTime  jobspec.Seconds   `hcl:"default_time,optional"`
+	MaxTime      jobspec.Seconds   `hcl:"max_time,optional"`
+	TEMaxTime    jobspec.Seconds   `hcl:"te_max_time,optional"`
+	TEMaxGPUs    int               `hcl:"te_max_gpus,optional"`
+	MaxGrace     jobspec.Seconds   `hcl:"max_grace,optional"`
+	MaxRequeues  *int              `hcl:"max_requeues,optional"` // nil: the policy's value
+	OnNodeLost   string            `hcl:"on_node_lost,optional"` // see [cluster.Config.WaitsIfLost]
+	Aliases      []string          `hcl:"aliases,optional"`
+	Accounts     []string          `hcl:"accounts,optional"`
+	Nodes        []string          `hcl:"nodes,optional"`
+	Labels       map[string]string `hcl:"labels,optional"`
+	Limit        *Limit            `hcl:"limit,block"`
+	Users        []QueueUser       `hcl:"user,block"`
 
 	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [cluster.Sharing]
 	Pack          bool `hcl:"pack,optional"`
@@ -148,7 +156,8 @@ func Parse(name string, src []byte) (*File, error) {
 func (f *File) Replicated() *cluster.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
 		len(f.Accounts)+len(f.Licenses) == 0 && f.History == nil &&
-		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
+		f.Capacity == nil && f.AccountRules == nil && f.DefaultAccount == nil && len(f.Users) == 0 &&
+		len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
 	cfg := cluster.DefaultConfig()
@@ -182,7 +191,7 @@ func (f *File) Replicated() *cluster.Config {
 		}
 		cfg.Licenses[l.Name] = l.Count
 	}
-	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
+	cfg.Accounts, cfg.Users, cfg.Capacity = f.accounts(), f.users(), f.Capacity.quota()
 	if r := f.AccountRules; r != nil && r.Create != nil {
 		cfg.NoNewAccounts = !*r.Create
 	}
@@ -230,6 +239,8 @@ func (q Queue) over(base cluster.Queue) cluster.Queue {
 		set(&base.OnNodeLost, rule)
 	}
 	base.Aliases = listed(q.Aliases)
+	base.Accounts, base.Nodes, base.Labels = listed(q.Accounts), listed(q.Nodes), q.Labels
+	base.Limit, base.Users = q.Limit.replicated(), queueUsers(q.Users)
 	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)
 	return base
 }

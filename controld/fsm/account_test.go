@@ -27,9 +27,9 @@ func TestAccountsThatCannotBe(t *testing.T) {
 		`account "a": deserved: cores: -1 is negative`: {
 			"a": {Terms: cluster.Terms{Deserved: &cluster.Quota{Cores: &negative}}}},
 		`account "a": limit: memory: -5 is negative`: {
-			"a": {Terms: cluster.Terms{Limit: &cluster.Quota{Memory: &memory}}}},
+			"a": {Terms: cluster.Terms{Limit: &cluster.Limit{Quota: cluster.Quota{Memory: &memory}}}}},
 		`account "a": gpus: deserved 8 is above`: {
-			"a": {Terms: cluster.Terms{Deserved: whole(8), Limit: whole(4)}}},
+			"a": {Terms: cluster.Terms{Deserved: whole(8), Limit: &cluster.Limit{Quota: *whole(4)}}}},
 		`below account "a": gpus: 9 are deserved`: {"a": {Terms: cluster.Terms{Deserved: whole(8)}},
 			"b": {Parent: "a", Terms: cluster.Terms{Deserved: whole(9)}}},
 		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: cluster.Terms{Deserved: whole(10)}},
@@ -72,7 +72,7 @@ func TestSumsOfWhatIsDeserved(t *testing.T) {
 		jobspec.Bytes(1)
 	limit.Memory = &memory
 	two := jobspec.Bytes(2)
-	c.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: limit, Deserved: &cluster.Quota{Cores: &much,
+	c.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: &cluster.Limit{Quota: *limit}, Deserved: &cluster.Quota{Cores: &much,
 		Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
 	first := cluster.CheckAccounts(&c).Error()
 	for range 20 {
@@ -87,7 +87,7 @@ func TestAccountsThatCanBe(t *testing.T) {
 	c.Capacity = whole(20)
 	c.Accounts = map[string]cluster.Account{
 		"top": {Terms: cluster.Terms{Weight: 3, Deserved: whole(20)}},
-		"a": {Parent: "top", Terms: cluster.Terms{Deserved: whole(12), Limit: whole(12)},
+		"a": {Parent: "top", Terms: cluster.Terms{Deserved: whole(12), Limit: &cluster.Limit{Quota: *whole(12)}},
 			Users: map[string]cluster.Terms{"u": {Deserved: whole(12)}}},
 		"b":     {Parent: "top", Terms: cluster.Terms{Deserved: whole(8)}},
 		"guest": {},

@@ -240,7 +240,7 @@ func TestUnmet(t *testing.T) {
 	ask := func(edit func(*jobspec.Job)) string {
 		spec := testSpec(1, 1)
 		edit(spec)
-		ok, why := w.s.View().NearestFit(model.ShapesOf(spec)[0])
+		ok, why := w.s.View().NearestFit(model.ShapesOf(spec, "")[0])
 		if ok {
 			return ""
 		}

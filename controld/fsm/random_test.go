@@ -51,6 +51,7 @@ type chaos struct {
 	small    bool // arrays of one element, so that more of them come to their end
 	stretchy bool // some jobs are elastic, and are resized
 	sharing  bool // most jobs ask for a part of a GPU
+	limits   bool // some configurations limit users, accounts and the queue
 }
 
 func (c *chaos) one(n int) bool { return c.IntN(n) == 0 }
@@ -104,7 +105,35 @@ func (c *chaos) command() Command {
 	}
 	cfg := cluster.DefaultConfig()
 	cfg.Policy.MaxLaunchFails = 1 + c.IntN(4)
+	if c.limits && c.one(2) {
+		c.limit(&cfg)
+	}
 	return SetConfig{Config: cfg}
+}
+
+// limit gives random owners limits, and the queue some of the nodes.
+func (c *chaos) limit(cfg *cluster.Config) {
+	some := func() *cluster.Limit {
+		running, gpus, minutes, nodes := c.Int64N(6), 1000*c.Int64N(20), c.Int64N(20_000), 1+c.Int64N(4)
+		l := cluster.Limit{Running: &running}
+		switch c.IntN(4) {
+		case 0:
+			l.GPUs, l.Submitted = &gpus, &minutes
+		case 1:
+			l.GPUMinutes = &minutes
+		case 2:
+			l.Nodes = &nodes
+		}
+		return &l
+	}
+	cfg.Users = map[string]cluster.UserRules{cluster.EachUser: {Limit: some()}}
+	cfg.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: some()}, Parent: "b"},
+		"b": {Users: map[string]cluster.Terms{cluster.EachUser: {Limit: some()}}}}
+	q := cfg.Queues[model.DefaultQueue]
+	if q.Limit = some(); c.one(2) {
+		q.Nodes = []string{"n[0-5]"}
+	}
+	cfg.Queues[model.DefaultQueue] = q
 }
 
 func (c *chaos) submit() Command {
@@ -344,7 +373,8 @@ func TestRandomHistories(t *testing.T) {
 	defer checkNoticed(t, seen)
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, stretchy: true}
+			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(cluster.DefaultConfig()), at: 1, seen: seen, stretchy: true,
+				limits: true}
 			twin := New(cluster.DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
 			var held []heldView
 			audit := audited(t, c.s)

@@ -54,7 +54,7 @@ var reasonCodes = []model.ReasonCode{
 	model.ReasonBadConstraint, model.ReasonNonZeroExit, model.ReasonOOM, model.ReasonTimeLimit,
 	model.ReasonArrayLimit, model.ReasonMembers, model.ReasonDependency, model.ReasonNeverMet, model.ReasonBegin,
 	model.ReasonDeadline,
-	model.ReasonPreempting, model.ReasonPreempted, model.ReasonNoVictim, model.ReasonTELimit, model.ReasonLimit,
+	model.ReasonPreempting, model.ReasonPreempted, model.ReasonNoVictim, model.ReasonTELimit,
 }
 
 // Every code has words of its own: none falls through to the bare code.

@@ -53,10 +53,37 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 	if ids, err := m.s.SubmittedWithKey(c.Owner.UID, c.Key, c.Digest); ids != nil || err != nil {
 		return ids, err
 	}
+	r := m.newResolver(c.Owner, c.Admin, c.Facts)
+	jobs, err := c.drafts(m, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
+		return nil, err
+	}
+	ids := make([]model.JobID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = m.addJob(j, r)
+	}
+	m.s.Learn().Submission()
+	if c.Key != "" {
+		m.s.RememberKey(c.Owner.UID, c.Key, c.Digest, ids)
+	}
+	return ids, nil
+}
+
+// Admits returns why jobs would be refused if they were submitted now, nil if they would not. It
+// changes nothing.
+func (m *Machine) Admits(c SubmitJobs) error {
+	_, err := c.drafts(m, m.newResolver(c.Owner, c.Admin, c.Facts))
+	return err
+}
+
+// drafts makes the jobs, and refuses those that the cluster does not take.
+func (c SubmitJobs) drafts(m *Machine, r *resolver) ([]*model.Job, error) {
 	if err := m.admit(len(c.Jobs)); err != nil {
 		return nil, err
 	}
-	r := m.newResolver(c.Owner, c.Admin, c.Facts)
 	jobs, members := make([]*model.Job, len(c.Jobs)), 0
 	for i, spec := range c.Jobs {
 		j, err := m.draft(c.Owner, spec, m.v.LastJob()+model.JobID(i+members+1), r)
@@ -73,21 +100,10 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 	if err := c.checkUserLimit(m, len(jobs)+members); err != nil {
 		return nil, err
 	}
-	if err := m.checkBytes(&c.Owner, m.s.BytesOf(c.Owner.UID, jobs), c.Unlimited); err != nil {
-		return nil, err
+	if why := m.s.TooMany(jobs); why.Code != model.ReasonNone {
+		return nil, admission.Refusal(why)
 	}
-	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
-		return nil, err
-	}
-	ids := make([]model.JobID, len(jobs))
-	for i, j := range jobs {
-		ids[i] = m.addJob(j, r)
-	}
-	m.s.Learn().Submission()
-	if c.Key != "" {
-		m.s.RememberKey(c.Owner.UID, c.Key, c.Digest, ids)
-	}
-	return ids, nil
+	return jobs, m.checkBytes(&c.Owner, m.s.BytesOf(c.Owner.UID, jobs), c.Unlimited)
 }
 
 // createAccount creates an account that the cluster does not have. It is the last step of a
@@ -233,7 +249,18 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 		j.Hold, j.Reason = model.HeldByUser, model.Reason{Code: model.ReasonHeldUser}
 	}
 	j.Limit = q.TimeLimit(spec, &spec.Groups[0], j.Class)
-	return j, admission.CheckQueue(j, name, &q)
+	if !m.v.Config().MayUse(name, j.Account) {
+		return nil, admission.AccountRefused(j.Account, name, q.Accounts)
+	}
+	return j, m.checkLimits(j, &q)
+}
+
+// checkLimits refuses a job that exceeds the limits of its queue, or a limit by itself.
+func (m *Machine) checkLimits(j *model.Job, q *cluster.Queue) error {
+	if err := admission.CheckQueue(j, j.Queue, q); err != nil {
+		return err
+	}
+	return admission.CheckBounds(j, m.v.BoundsOf(j))
 }
 
 // checkGroupLimits holds every group of a job whose groups run one by one to the queue's limits.
@@ -246,7 +273,7 @@ func (m *Machine) checkGroupLimits(j *model.Job) error {
 		task := j.MakeTask(n + 1)
 		task.Limit = q.TimeLimit(j.Spec, task.GroupSpec(), j.Class)
 		task.LayOut()
-		if err := admission.CheckQueue(task, j.Queue, &q); err != nil {
+		if err := m.checkLimits(task, &q); err != nil {
 			return fmt.Errorf("group %q: %w", task.GroupSpec().Name, err)
 		}
 	}

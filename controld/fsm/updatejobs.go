@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -148,7 +147,7 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 		return ErrRaisesLimit
 	}
 	if q, ok := m.v.Config().Queues[j.Queue]; ok && !c.Admin {
-		return admission.CheckQueue(j, j.Queue, &q)
+		return m.checkLimits(j, &q)
 	}
 	return nil
 }

@@ -54,8 +54,9 @@ func gpuConstraints(g *jobspec.Group) []jobspec.Constraint {
 	return all
 }
 
-// The two lines of a Where that are about many names at once; all others are constraints.
+// The lines of a Where that are about many names at once; all others are constraints.
 const (
 	OnlyNodes  = "nodes "
 	AvoidNodes = "exclude_nodes "
+	QueueNodes = "nodes_of_queue " // of its queue, not of the job
 )

@@ -143,6 +143,8 @@ type Job struct {
 	// Pruned: it is an array task, and its cancellation was asked for because others are better. Its array is
 	// complete without it.
 	Pruned bool `json:"pruned,omitempty"`
+	// Bounded says which limits of the configuration count it: derived, so not in the snapshot.
+	Bounded Bounded `json:"-"`
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]
 	// says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`
@@ -178,6 +180,16 @@ const (
 const (
 	// of a job in state [Completing] that saves its state within its grace period: see [Job.Saving]
 	Checkpointing JobState = "CK"
+)
+
+// Bounded says which limits count a job, so that most jobs need not be asked about.
+type Bounded uint8
+
+// Which limits count a job.
+const (
+	Unbounded      Bounded = iota
+	BoundedByOwner         // of its account, or of its user in all queues
+	BoundedInQueue         // of its queue, or of its user in the queue; perhaps also of the others
 )
 
 // Holds.

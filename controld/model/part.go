@@ -2,6 +2,8 @@ package model
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -199,19 +201,21 @@ func (j *Job) Granted(a *Attempt, worker int) Request {
 type placing struct {
 	group   int
 	workers int
+	within  string  // nodes of its queue, as conditions; "" all
 	shapes  []Shape // shapes of all parts, without Parts; one shape if the job has one group
 	parts   string  // of Shape
 }
 
 // newPlacing derives the placing of a job.
-func newPlacing(j *Job) *placing {
-	p := &placing{group: j.GroupIndex(), workers: j.Workers}
+func newPlacing(j *Job, within string) *placing {
+	p := &placing{group: j.GroupIndex(), workers: j.Workers, within: within}
 	if len(j.Parts) == 0 {
-		p.shapes = []Shape{shapeIn(j.Spec, j.GroupSpec(), j.Workers, PerNode(j), j.Request)}
+		p.shapes = []Shape{shapeIn(j.Spec, j.GroupSpec(), j.Workers, PerNode(j), j.Request).inside(within)}
 		return p
 	}
 	for _, part := range j.Parts {
-		p.shapes = append(p.shapes, shapeIn(j.Spec, &j.Spec.Groups[part.Group], part.Workers, part.PerNode, part.Request))
+		p.shapes = append(p.shapes, shapeIn(j.Spec, &j.Spec.Groups[part.Group], part.Workers, part.PerNode,
+			part.Request).inside(within))
 	}
 	text, err := json.Marshal(p.shapes[1:])
 	if err != nil {
@@ -226,17 +230,43 @@ func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Reques
 		Affinities: PreferOf(spec, g)}
 }
 
-// SettlePlacing derives the placing of a job's spec unless it is known. It copies the placing from
-// an earlier version of the job; prior is nil for a new job. Most jobs have no rules.
-func (j *Job) SettlePlacing(was *Job) {
+// inside returns the shape with further conditions on nodes, one a line; "" for none.
+func (s Shape) inside(within string) Shape {
+	if within == "" {
+		return s
+	}
+	lines := strings.Split(within, "\n")
+	if s.Constraints != "" {
+		lines = append(lines, strings.Split(s.Constraints, "\n")...)
+	}
+	slices.Sort(lines)
+	s.Constraints = strings.Join(slices.Compact(lines), "\n")
+	return s
+}
+
+// Within returns the nodes of its queue that a job is placed by, as conditions; "" for all.
+func (j *Job) Within() string {
+	if j.placing == nil {
+		return ""
+	}
+	return j.placing.within
+}
+
+// SettlePlacing derives the placing of a job from its spec and from the nodes of its queue, unless
+// it is known. It copies the placing from an earlier version of the job; prior is nil for a new
+// job. Most jobs have no rules.
+func (j *Job) SettlePlacing(was *Job, within string) {
 	switch {
-	case was != nil && was.placing == nil && was.Spec == j.Spec && was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:
+	case within == "" && was != nil && was.placing == nil && was.Spec == j.Spec &&
+		was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:
 		j.placing = nil
-	case j.placing != nil && j.placing.group == j.GroupIndex() && j.placing.workers == j.Workers:
-	case len(j.Parts) == 0 && WhereOf(j.Spec, j.GroupSpec()) == "" && PreferOf(j.Spec, j.GroupSpec()) == "":
+	case j.placing != nil && j.placing.group == j.GroupIndex() && j.placing.workers == j.Workers &&
+		j.placing.within == within:
+	case within == "" && len(j.Parts) == 0 && WhereOf(j.Spec, j.GroupSpec()) == "" &&
+		PreferOf(j.Spec, j.GroupSpec()) == "":
 		j.placing = nil
 	default:
-		j.placing = newPlacing(j)
+		j.placing = newPlacing(j, within)
 	}
 }
 
@@ -260,18 +290,18 @@ func MoreParts(j *Job) []Shape {
 }
 
 // ShapesOf returns the shapes of a job that is not submitted yet: one for each group that is placed
-// separately.
-func ShapesOf(spec *jobspec.Job) []Shape {
+// separately. within is the nodes of its queue, as conditions; "" for all.
+func ShapesOf(spec *jobspec.Job, within string) []Shape {
 	draft := &Job{Spec: spec}
 	draft.LayOut()
 	if len(draft.Parts) > 0 {
-		draft.placing = newPlacing(draft)
+		draft.placing = newPlacing(draft, within)
 		return []Shape{ShapeOf(draft)}
 	}
 	var all []Shape
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
-		all = append(all, shapeIn(spec, g, g.Fewest(), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
+		all = append(all, shapeIn(spec, g, g.Fewest(), max(1, g.MaxWorkersPerNode), GroupRequest(g)).inside(within))
 	}
 	return all
 }

@@ -53,15 +53,14 @@ const (
 	ReasonBegin         ReasonCode = "BeginTime"
 	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
 	ReasonDeadline      ReasonCode = "DeadLine"
-	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
-	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
-	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
-	ReasonSuspended     ReasonCode = "Suspended"    // it has paused for another
-	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
-	ReasonTELimit       ReasonCode = "TELimit"      // its account or user holds as much in trial-and-error jobs as it may
-	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
-	ReasonLicenses      ReasonCode = "Licenses"     // others hold the licences that it asks for
-	ReasonPaused        ReasonCode = "Paused"       // an operator has paused all scheduling
+	ReasonMembers       ReasonCode = "Members"    // a parent job waits for its children
+	ReasonPreempting    ReasonCode = "Preempting" // others leave for it
+	ReasonPreempted     ReasonCode = "Preempted"  // it has left for another
+	ReasonSuspended     ReasonCode = "Suspended"  // it has paused for another
+	ReasonNoVictim      ReasonCode = "NoVictim"   // no job may be preempted for it
+	ReasonTELimit       ReasonCode = "TELimit"    // its account or user holds as much in trial-and-error jobs as it may
+	ReasonLicenses      ReasonCode = "Licenses"   // others hold the licences that it asks for
+	ReasonPaused        ReasonCode = "Paused"     // an operator has paused all scheduling
 )
 
 // Called returns the reason with a name for the job that it is about, such as 7_3.
@@ -77,7 +76,7 @@ func (r Reason) Called(name string) Reason {
 // comes last.
 func (r Reason) Sentence() string {
 	known, ok := sentences[r.Code]
-	if !ok {
+	if !ok && !r.Code.IsLimit() {
 		known.text = string(r.Code)
 	}
 	s := known.text
@@ -137,7 +136,6 @@ var sentences = map[ReasonCode]struct {
 	ReasonPreempted:  {"it has left its room to ", Reason.otherJob},
 	ReasonSuspended:  {"it has paused for ", Reason.suspended},
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
-	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
 	ReasonLicenses:   {"", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
 	ReasonTELimit:    {"there is a limit on how much trial-and-error jobs hold at once", nil},

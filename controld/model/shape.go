@@ -25,6 +25,7 @@ type GroupKey struct {
 	Held     bool   // so that a cycle passes over any number of held jobs at once
 	Level    int    // see [Job.Level]
 	Licenses string // what they hold while they run, see [jobspec.LicenseText]
+	Queue    string `json:",omitempty"` // "" unless limits of the queue count them
 }
 
 // IsSetAside reports whether a waiting job cannot start whatever room there is.

@@ -492,7 +492,7 @@ func (j *judge) idle(o *observed, job *model.Job) error {
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
 		return nil
 	}
-	if why := o.reason(job.ID); why.Code != model.ReasonTELimit && why.Code != model.ReasonLimit {
+	if why := o.reason(job.ID); why.Code != model.ReasonTELimit && !why.Code.IsLimit() {
 		return fmt.Errorf("I5: %s waits although it fits, or its room has come: %+v", j.Names[job.ID], why)
 	}
 	return nil

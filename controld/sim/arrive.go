@@ -118,11 +118,22 @@ func (e *engine) submit(jobs []*trace.Job) error {
 }
 
 func (e *engine) submitAll(jobs []*trace.Job) error {
+	if e.setup.Limits != nil && len(jobs) > 1 { // each may be refused for the sake of those before it
+		for i := range jobs {
+			if err := e.submitAll(jobs[i : i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	specs := make([]*jobspec.Job, len(jobs))
 	first := len(e.runs)
 	for k, j := range jobs {
 		r := e.newRun(j)
 		specs[k] = e.spec(&r)
+		if admitted, err := e.admits(j, specs[k]); !admitted {
+			return err
+		}
 		e.enter(r)
 	}
 	ids, err := e.submitSpecs(jobs[0], specs)

@@ -77,6 +77,8 @@ type engine struct {
 	durations []uint64 // ns
 	resized   []int32  // runs that will continue with other workers
 
+	denied []string // jobs that were refused when they arrived, with the reasons
+
 	networks *interference.Table
 	useful   useful
 	sharing  map[device][]int32 // jobs of one GPU that work there
@@ -97,6 +99,7 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	if cfg.Accounts, err = s.table(accounts); err != nil {
 		return nil, err
 	}
+	s.limit(&cfg)
 	e.state = fsm.New(cfg)
 	if s.Check {
 		if e.auditor, err = e.state.Audit(); err != nil {

@@ -47,6 +47,9 @@ func (e *engine) submitSearch(jobs []*trace.Job) error {
 	s := &search{what: jobs[0].Search, first: int32(len(e.runs)), tasks: len(jobs), left: len(jobs),
 		reported: map[int]float64{}, submitted: e.now}
 	var spec *jobspec.Job
+	if admitted, err := e.admitsSearch(s, jobs); !admitted {
+		return err
+	}
 	for k, j := range jobs {
 		r := e.newRun(j)
 		own := e.spec(&r)

@@ -25,6 +25,9 @@ type Setup struct {
 	// Configured is the policy of a cluster's file. It sets the limit of trial-and-error jobs, and all
 	// else if it is the same policy. nil: they may hold any number of GPUs.
 	Configured *cluster.Policy
+	// Limits is the configuration of a cluster's file, for the limits of its users, its accounts
+	// and its default queue. nil: there are none.
+	Limits *cluster.Config
 
 	Seed     uint64
 	Tick     int64 // cycles run at its multiples only; 0: whenever something happens

@@ -57,7 +57,7 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 		return nil, nil, err
 	}
 	e.tellStory()
-	return e, excluded, nil
+	return e, append(excluded, e.denied...), nil
 }
 
 // admit returns the jobs that the nodes could hold, and the reasons why the others are left out.

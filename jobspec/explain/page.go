@@ -32,18 +32,21 @@ var words = sync.OnceValue(func() map[Kind][]Entry {
 			kind = kindOfSection[title]
 		}
 		if row, ok := strings.CutPrefix(line, "| `"); ok && kind != "" {
-			found[kind] = append(found[kind], parseRow(kind, row))
+			found[kind] = append(found[kind], parseRow(kind, row)...)
 		}
 	}
 	return found
 })
 
-// parseRow reads a row of a table after its first backquote: name, title and text. A bar within a
-// cell has a backslash.
-func parseRow(kind Kind, row string) Entry {
-	name, rest, _ := strings.Cut(row, "` | ")
+// parseRow reads a row of a table after its first backquote: names, title and text, as an entry for
+// each name. A bar within a cell has a backslash.
+func parseRow(kind Kind, row string) (entries []Entry) {
+	names, rest, _ := strings.Cut(row, "` | ")
 	title, text, _ := strings.Cut(strings.TrimSuffix(rest, " |"), " | ")
-	return Entry{Kind: kind, Name: name, Title: title, Text: strings.ReplaceAll(text, `\|`, "|")}
+	for name := range strings.SplitSeq(names, "`, `") {
+		entries = append(entries, Entry{Kind: kind, Name: name, Title: title, Text: strings.ReplaceAll(text, `\|`, "|")})
+	}
+	return entries
 }
 
 // terms returns the glossary's terms, with an entry for each spelling.

@@ -71,6 +71,13 @@ socket = "/run/rota/controld.sock"
 #   count = 5
 # }
 
+# What each user may have at once. A user by name, an account and a queue may have such a block, too.
+# user "*" {
+#   limit {
+#     running = 100
+#   }
+# }
+
 # policy {
 #   name = "rota"
 # }

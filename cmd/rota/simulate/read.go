@@ -57,7 +57,7 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	return s, s.readArrivals(c)
 }
 
-// readConfig reads a cluster's file. Only its policy applies to a trace's cluster.
+// readConfig reads a cluster's file. Its policy and its limits apply to a trace's cluster.
 func (s *simulation) readConfig(path string) error {
 	f, err := config.Read(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *simulation) readConfig(path string) error {
 		c := cluster.DefaultConfig()
 		cfg = &c
 	}
-	s.setup.Configured = &cfg.Policy
+	s.setup.Configured, s.setup.Limits = &cfg.Policy, cfg
 	return nil
 }
 

@@ -68,7 +68,7 @@ func simFlags() []cli.Flag {
 		command.Text("nodes", "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"),
 		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
 			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
-		command.Text("config", "cluster `FILE`: its limits on trial-and-error jobs and its policy's parameters count; "+
+		command.Text("config", "cluster `FILE`: its limits and its policy's parameters count; "+
 			"without it there are no such limits"),
 		command.Text("compare", "also replay under these `POLICIES`, comma-separated"),
 		&cli.StringFlag{Name: "seed", Usage: "random seed `N`", Value: "1"},

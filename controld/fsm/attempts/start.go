@@ -25,6 +25,11 @@ func (m *Manager) Launch(j *model.Job, c *Start) error {
 	if why := m.view.LacksLicenses(j); why.Code != model.ReasonNone {
 		return &model.FitError{Job: j.ID, Reason: why}
 	}
+	if c.cause == "" { // else the job ran until now, and goes on
+		if why := m.state.OverLimit(j, c.Places); why.Code != model.ReasonNone {
+			return &model.FitError{Job: j.ID, Reason: why}
+		}
+	}
 	at, err := m.locate(j, c.Places)
 	if err != nil {
 		return err

@@ -99,9 +99,13 @@ func (q *Queue) Find(k model.GroupKey) *Group {
 
 // KeyOf returns the key of a pending job's group.
 func KeyOf(j *model.Job) model.GroupKey {
-	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: int(j.Priority),
+	k := model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: int(j.Priority),
 		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel(),
 		Licenses: jobspec.LicenseText(j.Spec.Licenses)}
+	if j.Bounded == model.BoundedInQueue {
+		k.Queue = j.Queue
+	}
+	return k
 }
 
 // Update keeps the groups in step with a job that has changed from old, nil if it is new, to next.

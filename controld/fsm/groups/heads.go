@@ -21,7 +21,8 @@ type Head struct {
 	Elastic  bool  // the first job is
 	// nothing but its class, account, priority, level and shape, and since when it may start, tells
 	// the first job from others
-	Plain bool
+	Plain   bool
+	Bounded bool // a limit counts its jobs
 }
 
 // headOf describes a group that has jobs.
@@ -31,7 +32,8 @@ func headOf(g *Group) Head {
 	return Head{
 		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf),
 		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic,
-		Plain: !g.Key.Held && j.Children == nil && len(j.Exclude) == 0 && !j.OwnRoomFirst,
+		Plain:   !g.Key.Held && j.Children == nil && len(j.Exclude) == 0 && !j.OwnRoomFirst,
+		Bounded: j.Bounded != model.Unbounded,
 	}
 }
 

@@ -16,7 +16,7 @@ func (v *View) Models() []string { return v.models }
 func modelsIn(cfg *cluster.Config) []string {
 	named := map[string]bool{}
 	note := func(t *cluster.Terms) {
-		for _, q := range []*cluster.Quota{t.Deserved, t.Limit} {
+		for _, q := range []*cluster.Quota{t.Deserved, t.Limit.Amounts()} {
 			if q != nil {
 				for m := range q.Models {
 					named[m] = true

@@ -100,6 +100,7 @@ func (a *Auditor) checkStrays() {
 	v.nodeSets.Check(v.nodes, a.note)
 	v.dependents.Check(v.jobs.Values(), a.note)
 	a.s.checkUnfinished(a.note)
+	a.note(a.s.checkLimits())
 	a.s.checkBytes(a.note)
 	v.usage.Check(v.jobs.Values(), a.note)
 	if !a.s.sharesArrays { // else it knows of its own only

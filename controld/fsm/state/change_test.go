@@ -429,7 +429,7 @@ func TestModelsThatTheConfigurationNames(t *testing.T) {
 		before := s.s.v.config
 		cfg := *before
 		cfg.Accounts = map[string]cluster.Account{"x": {
-			Terms: cluster.Terms{Limit: &cluster.Quota{Models: map[string]int64{"B": 1}}},
+			Terms: cluster.Terms{Limit: &cluster.Limit{Quota: cluster.Quota{Models: map[string]int64{"B": 1}}}},
 			Users: map[string]cluster.Terms{"u": {Deserved: &cluster.Quota{Models: map[string]int64{"A": 1}}}}}}
 		s.s.SetConfig(&cfg)
 		s.s.AddConfigVersion(before, "root", "")

@@ -21,6 +21,7 @@ func Fork(v *View) *State {
 	s.names = index.NewNames(s.v.Jobs)
 	s.recorder = estimate.NewRecorder(&s.v.statistics)
 	s.v.usageCounters = v.usageCounters.Fork()
+	s.v.limitUses = v.limitUses.Fork()
 	s.v.usage = v.usage.Fork()
 	return s
 }

@@ -144,4 +144,5 @@ func (s *State) SetConfig(c *cluster.Config) {
 	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
 		s.rebuildRuns()
 	}
+	s.rebind()
 }

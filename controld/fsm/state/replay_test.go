@@ -15,7 +15,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // recorded is a line of histories.jsonl, which the tests of package fsm write.
@@ -136,7 +138,17 @@ func describe(v *state.View) []chapter {
 		var groups []string
 		for ref, head := range v.QueueHeads() {
 			g := v.QueueGroupAt(ref)
-			text := fmt.Sprint(g.Key, head.Job, v.EligibleNodes(g.Key.Shape.Constraints))
+			k := g.Key
+			text := k.Queue + fmt.Sprint(struct { // without the queue, which most groups do not have
+				Account, User string
+				Class         jobspec.Class
+				Priority      int
+				Shape         model.Shape
+				Held          bool
+				Level         int
+				Licenses      string
+			}{k.Account, k.User, k.Class, k.Priority, k.Shape, k.Held, k.Level, k.Licenses}, head.Job,
+				v.EligibleNodes(k.Shape.Constraints))
 			for _, j := range g.Jobs {
 				text += fmt.Sprint(" ", j.ID)
 			}

@@ -190,6 +190,7 @@ func (s *State) load(r *snapshotLine) error {
 	switch {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
+		s.v.limited, s.v.queueNodes = r.Config.HasLimits(), r.Config.NodesByQueue()
 		return admission.CheckConfig(r.Config)
 	case r.Trust != nil:
 		s.v.trust = r.Trust

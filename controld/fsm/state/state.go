@@ -46,6 +46,7 @@ type State struct {
 func New(cfg cluster.Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1, held: newHeldBytes()}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
+	s.v.limited, s.v.queueNodes = cfg.HasLimits(), cfg.NodesByQueue()
 	s.v.trust, s.v.steering, s.v.versions = &trust.Trust{}, &steering.Steering{}, &versions.History{}
 	s.v.recovery, s.v.chosen = &generation.Recovery{}, &witness.Chosen{}
 	s.v.grid = grid.NewGrid(nil)
@@ -84,7 +85,7 @@ func (s *State) View() *View {
 		usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
 		accounts: s.v.accounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
 		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
-		licenses: s.v.licenses,
+		licenses: s.v.licenses, limited: s.v.limited, queueNodes: s.v.queueNodes, limitUses: s.v.limitUses.View(),
 	}
 	s.cached = v
 	return v
@@ -155,7 +156,8 @@ func (s *State) Put(next *model.Job) (old *model.Job) {
 // store puts a job in place of old, which is nil for a new one.
 func (s *State) store(old, next *model.Job) {
 	next.Modified = s.v.index
-	next.SettlePlacing(old)
+	next.SettlePlacing(old, s.v.queueNodes[next.Queue])
+	next.Bounded = s.v.boundedBy(next)
 	if old == nil {
 		s.texts.Keep(next)
 		s.v.njobs += next.Weight()
@@ -173,6 +175,7 @@ func (s *State) store(old, next *model.Job) {
 		s.v.live.Drop(int64(next.ID))
 	}
 	s.updateLicenses(old, next)
+	s.updateLimits(old, next)
 	s.updateRun(old, next)
 	if next.Seq > 0 {
 		s.v.finished.Set(next.Seq, next)

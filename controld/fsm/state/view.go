@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/limits"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
@@ -68,6 +69,9 @@ type View struct {
 	events   []model.Event
 
 	usageCounters estimate.UsageCounterTable
+	limitUses     limits.Table      // of owners of limits
+	limited       bool              // the configuration has a limit
+	queueNodes    map[string]string // of queues that do not have all nodes: see [cluster.Config.NodesByQueue]
 	inventory     *model.Inventory
 
 	dependents index.Dependents

@@ -40,7 +40,7 @@ func parseCondition(line string) (Condition, error) {
 	for _, list := range []struct {
 		prefix string
 		want   bool
-	}{{model.OnlyNodes, true}, {model.AvoidNodes, false}} {
+	}{{model.OnlyNodes, true}, {model.QueueNodes, true}, {model.AvoidNodes, false}} {
 		if quoted, ok := strings.CutPrefix(line, list.prefix); ok {
 			return parseNodes(line, quoted, list.want)
 		}

@@ -130,6 +130,9 @@ func instead(nodes []*model.Node, c *Condition) string {
 		if strings.HasPrefix(c.Text, model.OnlyNodes) {
 			return "none of its nodes is in the cluster: " + c.Names()
 		}
+		if strings.HasPrefix(c.Text, model.QueueNodes) {
+			return "none of its queue's nodes is in the cluster: " + c.Names()
+		}
 		return "it excludes all nodes: " + c.Names()
 	}
 	count := map[string]int{}

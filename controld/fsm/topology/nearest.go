@@ -65,6 +65,9 @@ func (c *Condition) Names() string {
 func (c *Condition) Say() string {
 	if c.Asks == nil {
 		list, _, _ := strings.Cut(c.Text, " ")
+		if list+" " == model.QueueNodes {
+			list = "nodes of its queue:"
+		}
 		return list + " " + c.Names()
 	}
 	constraint, err := jobspec.ParseConstraint(c.Text)

@@ -428,3 +428,16 @@ func TestSameFacts(t *testing.T) {
 		t.Error("the state is no such fact")
 	}
 }
+
+// TestNodesOfAQueueAreSaid: a message tells the nodes of a queue from those that a job names.
+func TestNodesOfAQueueAreSaid(t *testing.T) {
+	nodes := []*model.Node{{Name: "n1"}, {Name: "n2"}}
+	for text, want := range map[string]string{
+		model.QueueNodes + `"x[1-2]"`: "none of its queue's nodes is in the cluster: x[1-2]",
+		model.QueueNodes + `"n[1-2]"`: "",
+	} {
+		if got := UnmetConstraints(nodes, text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

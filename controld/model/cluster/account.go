@@ -27,7 +27,7 @@ type Account struct {
 type Terms struct {
 	Weight   int    `json:"weight,omitempty"`   // in what proportion it gets what no account is entitled to; 0: 1
 	Deserved *Quota `json:"deserved,omitempty"` // nil: an equal part of what is left of its parent's
-	Limit    *Quota `json:"limit,omitempty"`    // at once; nil: none
+	Limit    *Limit `json:"limit,omitempty"`    // at once; nil: none
 }
 
 // Quota is amounts of some resources; nil says nothing of a resource.
@@ -49,6 +49,8 @@ func CheckAccounts(c *Config) error {
 	}
 	c.Capacity.check("capacity", bad)
 	c.checkRoles(bad)
+	c.checkUsers(bad)
+	c.checkQueues(bad)
 	names := slices.Sorted(maps.Keys(c.Accounts))
 	for _, name := range names {
 		a := c.Accounts[name]
@@ -58,7 +60,11 @@ func CheckAccounts(c *Config) error {
 		a.check("account "+quote(name), bad)
 		for _, user := range slices.Sorted(maps.Keys(a.Users)) {
 			terms := a.Users[user]
-			terms.check("account "+quote(name)+", user "+quote(user), bad)
+			of := "account " + quote(name) + ", user " + quote(user)
+			terms.check(of, bad)
+			if user == EachUser {
+				terms.checkPattern(of, bad)
+			}
 		}
 		c.checkParents(name, bad)
 	}
@@ -95,12 +101,20 @@ func (t *Terms) check(of string, bad func(string, ...any)) {
 	}
 	t.Deserved.check(of+": deserved", bad)
 	t.Limit.check(of+": limit", bad)
-	limit, deserved := t.Limit.amounts(), t.Deserved.amounts()
+	limit, deserved := t.Limit.Amounts().amounts(), t.Deserved.amounts()
 	for _, r := range slices.Sorted(maps.Keys(limit)) {
 		if d, ok := deserved[r]; ok && d > limit[r] {
 			bad("%s: %s: deserved %s is above the limit %s", of, r, inUnits(r, d), inUnits(r, limit[r]))
 		}
 	}
+}
+
+// checkPattern refuses settings for each user of an account that only one user can have.
+func (t *Terms) checkPattern(of string, bad func(string, ...any)) {
+	if t.Weight != 0 || t.Deserved != nil {
+		bad("%s: weight and deserved are for a user by name; each user has an equal part without them", of)
+	}
+	t.Limit.noModels(of, bad)
 }
 
 func (q *Quota) check(of string, bad func(string, ...any)) {

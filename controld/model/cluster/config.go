@@ -52,6 +52,9 @@ type Config struct {
 	HistoryKeep jobspec.Seconds `json:"history_keep,omitempty"`
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
+	// settings of users in all accounts and queues, by name; [EachUser]: of those without a setting
+	// of their own
+	Users map[string]UserRules `json:"users,omitempty"`
 	// how many there are of what jobs hold without a node, by name, such as licences of a program
 	Licenses map[string]int `json:"licenses,omitempty"`
 	// no account is created for the Unix group of a user at its first job
@@ -93,6 +96,15 @@ type Queue struct {
 	OnNodeLost jobspec.NodeLoss `json:"on_node_lost,omitempty"`
 	// other names by which jobs and filters may name the queue, such as those of Slurm's partitions
 	Aliases []string `json:"aliases,omitempty"`
+	// accounts whose jobs it takes, with those below them; none: all
+	Accounts []string `json:"accounts,omitempty"`
+	// nodes on which its jobs run, by names such as gpu[01-08], and by labels: a node meets both.
+	// None: all
+	Nodes  []string          `json:"nodes,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+
+	Limit *Limit            `json:"limit,omitempty"` // of all its jobs together; nil: none
+	Users map[string]*Limit `json:"users,omitempty"` // of each user's jobs in it, by user or for [EachUser]
 	Sharing
 }
 

@@ -264,7 +264,7 @@ func (d *dragonPolicy) fillUp(f *elastic.RunningJob, node int) bool {
 			return false
 		}
 		spot, ok := d.state.Room.PlaceOn(single, node)
-		if !ok {
+		if !ok || !d.state.MayGrow(f.Job, f.Terms.Fixed+f.Size+len(f.Join)+1, d.state.NodesOf(spot)) {
 			return false
 		}
 		d.state.Room.Take(single, spot)

@@ -217,9 +217,11 @@ func Extend(t *scratch.State, f *RunningJob, n int, nodes fit.NodeSet,
 		}
 		spots = append(spots, rest...)
 	}
-	if allowed != nil && !allowed(spots, more.Request) {
+	workers := len(f.Attempt.Workers) + n
+	if allowed != nil && !allowed(spots, more.Request) || !t.MayGrow(f.Job, workers, t.NodesOf(spots)) {
 		return false
 	}
+	t.Grow(f.Job, workers, t.NodesOf(spots))
 	more.Workers = n
 	t.Room.Take(more, spots)
 	f.Join = append(f.Join, t.Places(spots)...)

@@ -83,7 +83,7 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	if e.Reason.Code == model.ReasonTELimit {
 		e.Quotas = append([]fairshare.Quota{accounts.TEQuota(j, e.Reason.Sentence())}, e.Quotas...)
 	}
-	if t.Startable(j) && r.after.Started[j.ID] == 0 {
+	if t.StartableOrLimited(j) && r.after.Started[j.ID] == 0 {
 		e.After = r.afterPreemption(j)
 	}
 	e.Advice = advice(t, j, t.View.NameOf(id), e.Reason)
@@ -123,7 +123,7 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	case scratch.Full(j):
 		return filled(j)
 	}
-	if why := r.after.LacksLicenses(j); why.Code != model.ReasonNone {
+	if why := r.after.Barred(j); why.Code != model.ReasonNone {
 		return why
 	}
 	if r.after.Cut {
@@ -138,6 +138,11 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 		}
 	}
 	g := r.before.Gang(j)
+	if j.Bounded != model.Unbounded {
+		if why := r.overLimitWhereItFits(j, &g); why.Code != model.ReasonNone {
+			return why
+		}
+	}
 	if len(g.Exclude) > 0 || r.after.Holders[id] != nil {
 		return r.diagnose(j, &g)
 	}
@@ -148,6 +153,16 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 		r.of[s] = known
 	}
 	return known
+}
+
+// overLimitWhereItFits returns the limit that keeps a job from starting although it fits: that of
+// nodes.
+func (r *Reasons) overLimitWhereItFits(j *model.Job, g *fit.Gang) model.Reason {
+	spots, fits := r.after.Room.Place(g)
+	if !fits {
+		return model.Reason{}
+	}
+	return r.after.OverLimitAt(j, spots)
 }
 
 // suspended names the job that a job has paused for. It also says which room it lacks to resume, on

@@ -46,7 +46,7 @@ func (r *Reasons) notYetItsTurn(parent *model.Job) model.Reason {
 	if r.after.Started[parent.ID] >= parent.Startable() {
 		return filled(parent)
 	}
-	if why := r.after.LacksLicenses(parent); why.Code != model.ReasonNone {
+	if why := r.after.Barred(parent); why.Code != model.ReasonNone {
 		return why
 	}
 	return model.Reason{Code: model.ReasonPriority, For: parent.ID, Need: parent.Request.Active, Want: parent.Workers}

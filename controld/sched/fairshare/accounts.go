@@ -170,7 +170,7 @@ func (f *Accounts) quota(q *cluster.Quota) drf.Amount {
 }
 
 func (f *Accounts) terms(t cluster.Terms) drf.Terms {
-	return drf.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
+	return drf.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit.Amounts())}
 }
 
 // addAccounts adds the configured accounts, parents first.
@@ -191,6 +191,9 @@ func (f *Accounts) addAccounts() {
 		}
 		n := f.Tree.AddAccount(name, parent, f.terms(a.Terms))
 		for user, terms := range a.Users {
+			if user == cluster.EachUser {
+				continue // no user has this name
+			}
 			f.leaves[model.Association{Account: name, User: user}] = f.Tree.AddUser(n, user, f.terms(terms))
 		}
 		return n

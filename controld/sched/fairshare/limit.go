@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 )
 
@@ -13,8 +14,14 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 	if at == nil {
 		return model.Reason{}
 	}
-	of := nameOf(at)
-	return model.Reason{Code: model.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
+	of, code := nameOf(at), cluster.LimitGPUs
+	switch r {
+	case drf.Cores:
+		code = cluster.LimitCores
+	case drf.Memory:
+		code = cluster.LimitMemory
+	}
+	return model.Reason{Code: cluster.Owner{Kind: cluster.WholeAccount}.Reason(code), Want: j.Workers, Need: j.Request.Active,
 		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
 			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }

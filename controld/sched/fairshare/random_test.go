@@ -67,6 +67,14 @@ func (q *quarrel) must(verb, rest string) {
 	}
 }
 
+// submit submits a job, unless it asks for more than a limit of its account by itself.
+func (q *quarrel) submit(rest string) {
+	var at *model.JobError
+	if err := q.Run("submit " + rest); err != nil && (!errors.As(err, &at) || !model.NamesLimit(err.Error())) {
+		q.t.Fatalf("submit %s: %v", rest, err)
+	}
+}
+
 // wrong notes that a rule was broken.
 func (q *quarrel) wrong(format string, args ...any) {
 	q.broken = append(q.broken, fmt.Sprintf(format, args...))
@@ -92,7 +100,7 @@ func (q *quarrel) arrive() {
 		if q.policy == "rota" {
 			size += [...]string{"", " save=yes"}[q.IntN(2)]
 		}
-		q.must("submit", fmt.Sprintf("j%d account=a%d user=u%d class=%s cores=%d memory=%d priority=%d grace=%ds %s",
+		q.submit(fmt.Sprintf("j%d account=a%d user=u%d class=%s cores=%d memory=%d priority=%d grace=%ds %s",
 			q.State.View().LastJob()+1, q.busy, q.IntN(2), class, 1+q.IntN(3), 1+q.IntN(4), q.IntN(3), q.IntN(100), size))
 	}
 	q.Now += model.Instant(q.Int64N(400_000))
@@ -345,10 +353,10 @@ func (q *quarrel) idle(v *state.View) {
 	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {
 			gang := f.State().Gang(j)
-			if g.Key.Held || !f.JobOrder().Startable(j) || !f.State().Room.Fits(&gang) {
+			if g.Key.Held || !f.State().StartableOrLimited(j) || !f.State().Room.Fits(&gang) {
 				continue
 			}
-			if !f.Limited(f.Leaf(j.Association()), j) {
+			if f.State().OverLimit(j).Code == model.ReasonNone && !f.Limited(f.Leaf(j.Association()), j) {
 				q.wrong("I5: job %d waits although it fits", j.ID)
 			}
 			q.seen["limited"]++

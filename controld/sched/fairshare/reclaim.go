@@ -191,6 +191,9 @@ func (f *Accounts) oldestStarved() map[*drf.TreeNode]*model.Job {
 // firstStarved returns the first job of a group for which no room is kept, nil if there is none. A
 // job that was lined up apart after a long wait counts too: it is entitled to as much as others.
 func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
+	if f.state.GroupOverLimit(g) {
+		return nil
+	}
 	// Jobs of a group are alike, so that the first one that still needs room stands for them.
 	for _, j := range g.Jobs {
 		if f.state.Started[j.ID] == 0 && !f.counts(f.state.Holders[j.ID]) && f.order.Startable(j) {
@@ -236,7 +239,8 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.TreeNode) {
 		defer r.accounts.anticipate(c.Job.ID)
 	}
 	// 2. A limit or an exhausted entitlement ends the search at once.
-	if r.accounts.Limited(leaf, c.Job) || !r.accounts.Entitled(leaf, by.asks) {
+	if r.accounts.Limited(leaf, c.Job) || r.state.OverLimit(c.Job).Code != model.ReasonNone ||
+		!r.accounts.Entitled(leaf, by.asks) {
 		return
 	}
 	// 3. Room that is reserved for the job itself, or for blocked heads, is used before any job has to
@@ -315,6 +319,9 @@ func (f *Accounts) promised(n *drf.TreeNode) bool { return !f.QuotaOnly || n.Gua
 // commit asks the taken jobs to leave and reserves their room for the job. The job counts as
 // started from now on.
 func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaimable) {
+	if r.state.OverLimitAt(c.Job, spots).Code != model.ReasonNone {
+		return
+	}
 	claims := reserve.ClaimsFor(r.state, c.Gang(r.state), spots)
 	kept := r.state.NewReservation(c.Job.ID, claims, r.readyBy(claims, taken))
 	kept.ForPreemptor, kept.Guaranteed = len(taken) > 0, true

@@ -34,7 +34,7 @@ func InOrder(r *Rules) {
 			return
 		}
 		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) ||
-			r.Order.State.LacksLicenses(c.Job).Code != model.ReasonNone {
+			r.Order.State.Barred(c.Job).Code != model.ReasonNone {
 			l.Skip()
 			continue
 		}
@@ -42,7 +42,7 @@ func InOrder(r *Rules) {
 		switch {
 		case !ok:
 			l.Fail()
-		case r.Denied != nil && r.Denied(c.Job, spots):
+		case r.Denied != nil && r.Denied(c.Job, spots) || r.Order.State.BarredAt(c.Job, spots):
 			l.Skip()
 		case !r.Start(c, spots, b.Past()):
 			l.Skip()

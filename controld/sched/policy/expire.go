@@ -52,7 +52,7 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 // hasLicenses reports whether no licence is missing for a job to start. The room of a job that
 // cannot is of use to others.
 func hasLicenses(t *scratch.State, id model.JobID) bool {
-	return t.LacksLicenses(t.View.Job(id)).Code == model.ReasonNone
+	return t.Barred(t.View.Job(id)).Code == model.ReasonNone
 }
 
 // withdrawLate takes back the suspensions that have not been acknowledged in time. Jobs that

@@ -42,12 +42,16 @@ func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) 
 }
 
 // StartAll starts the job, or all tasks of the array that may start, where a function puts them. It
-// reports whether it could.
+// reports whether they fit. A job that a limit keeps from starting counts as fitting, so that it
+// blocks no other job.
 func (c *Contender) StartAll(t *scratch.State, put func() ([]fit.Spot, bool)) bool {
 	for {
 		spots, ok := put()
-		if !ok || !c.Start(t, spots, 0) {
+		if !ok {
 			return false
+		}
+		if !c.Start(t, spots, 0) {
+			return t.OverLimitAt(c.Job, spots).Code != model.ReasonNone
 		}
 		if !c.NextTask() {
 			return true
@@ -81,7 +85,7 @@ func (c *Contender) Advance(o *Order) bool {
 	if c.NextTask() {
 		return true
 	}
-	if c.Group == nil {
+	if c.Group == nil || o.State.GroupOverLimit(c.Group) {
 		return false
 	}
 	for c.next < len(c.Group.Jobs) {

@@ -60,6 +60,15 @@ func (q *FrontScan) does(at int64, f *groups.Head) bool {
 		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) || f.TE && q.order.TeLimited {
 		return false
 	}
+	if f.Bounded {
+		g := q.order.State.View.QueueGroupAt(at)
+		if q.order.State.GroupOverLimit(g) {
+			return true // so that none of its jobs stands in line
+		}
+		if q.order.State.OverLimit(g.Jobs[0]).Code != model.ReasonNone {
+			return false
+		}
+	}
 	first := q.firstAt(at, f)
 	if first == nil {
 		return false

@@ -58,7 +58,7 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
 	own := b.state.Holders[h.Job.ID]
 	switch {
-	case b.state.LacksLicenses(h.Job).Code != model.ReasonNone: // room would stay idle for it
+	case b.state.Barred(h.Job).Code != model.ReasonNone: // room would stay idle for it
 		return
 	case own != nil && (own.ForPreemptor || own.Guaranteed || !within):
 		return
@@ -118,7 +118,7 @@ func (b *Bypass) Passed() {
 // cluster's limit allows it.
 func (b *Bypass) reserveFor(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
-	if kept(b.state) >= MaxReservations && !within || b.state.LacksLicenses(h.Job).Code != model.ReasonNone {
+	if kept(b.state) >= MaxReservations && !within || b.state.Barred(h.Job).Code != model.ReasonNone {
 		return
 	}
 	var lifted fit.LiftedClaims
@@ -127,7 +127,7 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 	}
 	claims := b.forecast.Soonest(h.Gang(b.state))
 	lifted.Restore()
-	if claims == nil {
+	if claims == nil || b.state.OverLimitOn(h.Job, claims).Code != model.ReasonNone {
 		return
 	}
 	old := b.replaceable(h)

@@ -82,7 +82,7 @@ func (t *rotaPolicy) configured() *configuredTerms {
 	}
 	t.terms = &configuredTerms{}
 	add := func(c *cluster.Terms) {
-		t.terms.limit = t.terms.limit || c.Limit != nil
+		t.terms.limit = t.terms.limit || c.Limit.Amounts() != nil
 		t.terms.quota = t.terms.quota || c.Deserved != nil
 	}
 	for _, a := range t.state.View.Config().Accounts {

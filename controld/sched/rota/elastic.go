@@ -197,6 +197,9 @@ func (s *elasticPhases) enlargeStarts() {
 // enlarge places a start anew with as many workers as there is room for, up to what is fitting.
 func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elastic) {
 	want, _ := s.due(j)
+	for want > terms.Min && !s.state.MayGrow(j, terms.Fixed+want, nil) {
+		want -= terms.Unit
+	}
 	g := s.state.Gang(j)
 	g.For = 0 // its own reservation is lifted already
 	// Take the start back on a copy, and place it anew with more workers. Only if that succeeds does
@@ -207,9 +210,10 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 		try.Release(node, j.RequestOf(i), p.GPUs)
 	}
 	spots := s.compact(try, &g, j, terms, want)
-	if spots == nil {
+	if spots == nil || !s.state.MayGrow(j, len(spots), s.state.NodesOf(spots)) {
 		return
 	}
+	s.state.Grow(j, len(spots), s.state.NodesOf(spots))
 	s.state.Room = try
 	s.state.Revision++
 	a.Port = s.state.Room.Take(&g, spots)
@@ -468,9 +472,11 @@ func (s *elasticPhases) consolidateOn(f *elastic.RunningJob, node, size int) boo
 	g := s.state.Gang(f.Job)
 	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {
 		spots, ok := s.state.Room.PlaceOn(more, node)
-		if !ok || !s.rota.spare.allowsMore(spots, more.Request) {
+		if workers := f.Terms.Fixed + size; !ok || !s.rota.spare.allowsMore(spots, more.Request) ||
+			!s.state.MayGrow(f.Job, workers, s.state.NodesOf(spots)) {
 			return false
 		}
+		s.state.Grow(f.Job, f.Terms.Fixed+size, s.state.NodesOf(spots))
 		s.state.Room.Take(more, spots)
 		f.Join = append(f.Join, s.state.Places(spots)...)
 	}

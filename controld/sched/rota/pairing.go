@@ -64,7 +64,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	var best *queue.Contender
 	var least int64
 	for _, c := range l.Some(max(1, maxPairs/len(m.took))) {
-		if c != top && (!t.pairs(c) || !c.Alike(top) || t.state.LacksLicenses(c.Job).Code != model.ReasonNone) {
+		if c != top && (!t.pairs(c) || !c.Alike(top) || t.state.Barred(c.Job).Code != model.ReasonNone) {
 			continue
 		}
 		p, known := m.best[c]

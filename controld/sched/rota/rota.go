@@ -67,7 +67,7 @@ func (t *rotaPolicy) serve() {
 
 // start starts a job and updates caps and holdings. It reports success.
 func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
-	if t.state.LacksLicenses(c.Job).Code != model.ReasonNone {
+	if t.state.BarredAt(c.Job, spots) {
 		return false
 	}
 	t.teCaps.Count(c.Job) // before its reservation ends
@@ -173,6 +173,9 @@ func (m *preemptor) waitingTE() []waiter {
 			continue
 		}
 		taken, group := 0, m.state.View.QueueGroupAt(at)
+		if m.state.GroupOverLimit(group) {
+			continue
+		}
 		for _, j := range group.Jobs {
 			if m.state.Started[j.ID] == 0 && !m.state.AwaitsVictims(j.ID) && m.rota.startable(j) {
 				list = append(list, waiter{job: j, group: group})
@@ -231,7 +234,7 @@ func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful
 	for known := (1 | q.Degrees()) & degrees; known != 0; known &= known - 1 {
 		q.Limit = bits.TrailingZeros64(known)
 		set := m.affordable(j, q, cause)
-		if set == nil {
+		if set == nil || m.state.OverLimitOn(j, m.state.Claims(set.Claims)).Code != model.ReasonNone {
 			continue
 		}
 		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g, cause) {

@@ -47,7 +47,7 @@ func (w *World) account(names []string, options map[string]string) error {
 		case "deserved":
 			terms.Deserved = &cluster.Quota{GPUs: &milli}
 		case "limit":
-			terms.Limit = &cluster.Quota{GPUs: &milli}
+			terms.Limit = &cluster.Limit{Quota: cluster.Quota{GPUs: &milli}}
 		default:
 			err = fmt.Errorf("no option %q", k)
 		}

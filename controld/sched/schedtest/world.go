@@ -114,6 +114,12 @@ func (w *World) Run(line string) error {
 		return w.account(names, options)
 	case "license": // NAME=COUNT
 		return w.license(options)
+	case "limit": // of an owner
+		return w.limit(options)
+	case "queue":
+		return w.queue(names, options)
+	case "refused": // as submit
+		return w.refused(names, options)
 	case "shares":
 		return w.shares()
 	case "node":
@@ -410,6 +416,8 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		spec.Class, err = jobspec.Class(v), nil
 	case "account":
 		spec.Account, err = v, nil
+	case "queue":
+		spec.Queue, err = v, nil
 	case "hold":
 		spec.Hold, err = true, nil
 	case "priority":

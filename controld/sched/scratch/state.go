@@ -48,6 +48,7 @@ type State struct {
 	awaited map[model.JobID]bool // jobs for which others leave; nil until it is needed
 	// licences held, this cycle's starts included; nil until first needed
 	licenses map[string]int
+	limits   *limiter // nil until first needed
 }
 
 // New returns the scratch state of a cycle that begins. It overwrites room.
@@ -91,8 +92,13 @@ func (t *State) Waits(id model.JobID) bool {
 // Startable reports whether a job may start now, as far as no policy objects. A job in back-off
 // wakes the cycle when that is over.
 func (t *State) Startable(j *model.Job) bool {
+	return t.StartableOrLimited(j) && t.OverLimit(j).Code == model.ReasonNone
+}
+
+// StartableOrLimited is Startable for a job that only a limit may keep from starting.
+func (t *State) StartableOrLimited(j *model.Job) bool {
 	if j.Hold != model.NotHeld || j.Blocked() || t.Late[j.ID] || t.Begun[j.ID] || Full(j) ||
-		t.LacksLicenses(j).Code != model.ReasonNone {
+		t.lacksLicenses(j).Code != model.ReasonNone {
 		return false
 	}
 	if j.Eligible > t.Now {
@@ -102,9 +108,18 @@ func (t *State) Startable(j *model.Job) bool {
 	return !t.awaitsWorkers(j)
 }
 
-// LacksLicenses names the licences that a job lacks to start, with the starts of the plan so far.
+// Barred names the limit or the licences that keep a job from starting wherever there is room, with
+// the starts of the plan so far. It returns nothing if none do.
+func (t *State) Barred(j *model.Job) model.Reason {
+	if why := t.OverLimit(j); why.Code != model.ReasonNone {
+		return why
+	}
+	return t.lacksLicenses(j)
+}
+
+// lacksLicenses names the licences that a job lacks to start, with the starts of the plan so far.
 // It returns nothing if none are missing.
-func (t *State) LacksLicenses(j *model.Job) model.Reason {
+func (t *State) lacksLicenses(j *model.Job) model.Reason {
 	if len(j.Spec.Licenses) == 0 {
 		return model.Reason{}
 	}
@@ -180,6 +195,7 @@ func (t *State) Places(spots []fit.Spot) []model.Place {
 // Unreserve ends a reservation.
 func (t *State) Unreserve(r *model.Reservation) {
 	t.Act(&fsm.Unreserve{Job: r.Job})
+	t.unpromise(r.Job)
 	t.Room.Unclaim(r.Job)
 	t.Revision++
 }
@@ -187,6 +203,9 @@ func (t *State) Unreserve(r *model.Reservation) {
 // Reserve makes a reservation.
 func (t *State) Reserve(r *model.Reservation) {
 	t.Act((*fsm.Reserve)(r))
+	if t.limits != nil {
+		t.limits.promise(t, r)
+	}
 	t.Room.Claim(r)
 	t.Revision++
 	t.Holders[r.Job] = r
@@ -195,12 +214,13 @@ func (t *State) Reserve(r *model.Reservation) {
 
 // Start plans the next attempt of a job, or of the array task with a number, and takes its room.
 // past is the queue head that it goes past, 0 if there is none. The first place gets the port at
-// which the gang meets. Earlier starts of the cycle may have left no licences for it: then nothing
-// is planned, and it returns false.
+// which the gang meets. A limit may be in the way, or earlier starts have left no licences for it.
+// Then nothing is planned, and it returns false.
 func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) bool {
-	if t.LacksLicenses(j).Code != model.ReasonNone {
+	if t.BarredAt(j, spots) {
 		return false
 	}
+	t.began(j, spots)
 	if len(j.Spec.Licenses) > 0 {
 		cluster.AddLicenses(t.licenses, j)
 	}

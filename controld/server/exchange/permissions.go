@@ -266,11 +266,15 @@ func (x *Exchange) MayOn(p *access.Part, j *model.Job) bool {
 	return x.Route.Rule.AllowsPart(p, x.RolesTo(j), x.Config().Private)
 }
 
-// OwnAccounts returns the accounts that name the caller, or in which it has jobs.
+// OwnAccounts returns the accounts that name the caller, its default account, and those in which it
+// has jobs.
 func (x *Exchange) OwnAccounts() map[string]bool {
 	own, user := map[string]bool{}, x.Caller.User.User
 	for name, a := range x.View.Config().Accounts {
 		_, own[name] = a.Users[user]
+	}
+	if name := x.View.Config().DefaultAccountOf(user); name != "" {
+		own[name] = true
 	}
 	for _, id := range x.s.Replica.JobsOf(user) {
 		if j := x.View.Job(id); j != nil {

@@ -1,6 +1,7 @@
 package submission
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,36 +27,50 @@ type Payer struct {
 // own returns the account of the payer's primary group.
 func (p *Payer) own() string { return cluster.AccountOfGroup(p.Group, p.GID) }
 
+// usual returns the account that is charged for jobs that name none.
+func (p *Payer) usual(v *state.View) string {
+	return cmp.Or(v.Config().DefaultAccountOf(p.User), p.own())
+}
+
+// mayCharge reports whether the payer may charge an account other than its own.
+func (p *Payer) mayCharge(v *state.View, account string) bool {
+	return account == v.Config().DefaultAccountOf(p.User) || v.Config().IsMember(account, p.User, p.Listed)
+}
+
 // exists reports whether the payer's own account is there, or would be created.
 func (p *Payer) exists(v *state.View) bool {
 	return !v.Config().NoNewAccounts || v.KnowsAccount(p.own())
 }
 
-// usable returns the accounts that the payer may charge, its own first.
+// usable returns the accounts that the payer may charge, its usual one first, then its own.
 func (p *Payer) usable(v *state.View) []string {
-	names := slices.DeleteFunc(v.Config().AccountsOf(p.User, p.Listed), func(name string) bool { return name == p.own() })
+	names := v.Config().AccountsOf(p.User, p.Listed)
+	first := []string{p.usual(v)}
 	if p.exists(v) {
-		names = slices.Insert(names, 0, p.own())
+		first = append(first, p.own())
+	} else if first[0] == p.own() {
+		first = nil
 	}
-	return names
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(first, name) })
+	return append(slices.Compact(first), names...)
 }
 
-// charge fills in the payer's own account, and refuses jobs for an account that the payer may not
+// charge fills in the payer's usual account, and refuses jobs for an account that the payer may not
 // charge. It returns the account that is to be created, "" for none.
 func (p *Payer) charge(v *state.View, jobs []*jobspec.Job) (create string, err error) {
 	own := p.own()
 	for i, j := range jobs {
+		j.Account = cmp.Or(j.Account, p.usual(v))
 		switch {
-		case j.Account == "" || j.Account == own:
+		case j.Account == own:
 			if !p.exists(v) {
 				return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, of the Unix group of user %s, does not exist, "+
 					"and this cluster creates none", own, p.User))
 			}
-			j.Account = own
 			if !v.KnowsAccount(own) {
 				create = own
 			}
-		case !v.Config().IsMember(j.Account, p.User, p.Listed):
+		case !p.mayCharge(v, j.Account):
 			return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("user %s may not charge account %q", p.User, j.Account))
 		}
 	}

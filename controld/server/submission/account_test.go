@@ -82,6 +82,43 @@ func TestJobsAreChargedToAccountsOfTheirUser(t *testing.T) {
 	}
 }
 
+// TestDefaultAccount: a user's own default goes before the default of all users, and both before
+// the account of the Unix group. The user may still name that one. A default account may be charged
+// without membership.
+func TestDefaultAccount(t *testing.T) {
+	cfg := cluster.DefaultConfig()
+	cfg.Accounts = map[string]cluster.Account{"common": {}, "vision": {}, "other": {}}
+	cfg.Users = map[string]cluster.UserRules{cluster.EachUser: {DefaultAccount: "common"},
+		"ann": {DefaultAccount: "vision"}, "bob": {}}
+	closed := cfg
+	closed.NoNewAccounts = true
+	for _, c := range []struct {
+		cfg            cluster.Config
+		user, account  string
+		charged, hints string
+	}{
+		{cfg, "ann", "", "vision", ""},
+		{cfg, "bob", "", "common", ""},
+		{cfg, "eve", "", "common", ""},
+		{cfg, "eve", "common", "common", ""},
+		{cfg, "eve", "eve", "eve", ""},
+		{closed, "eve", "", "common", ""},
+		{cfg, "ann", "common", "", "name one of: vision, ann"},
+		{closed, "eve", "eve", "", "name one of: common"},
+		{cfg, "eve", "other", "", "name one of: common, eve"},
+	} {
+		jobs := chargedTo(c.account)
+		_, err := Accept(fsm.New(c.cfg).View(), model.Identity{User: c.user}, payer(c.user), jobs)
+		var p *api.Problem
+		switch {
+		case c.charged == "" && (!errors.As(err, &p) || p.Hint != c.hints):
+			t.Errorf("user %s, account %q: %v", c.user, c.account, err)
+		case c.charged != "" && (err != nil || jobs[0].Account != c.charged):
+			t.Errorf("user %s, account %q: charged to %q: %v", c.user, c.account, jobs[0].Account, err)
+		}
+	}
+}
+
 // TestTheRefusalDoesNotTellWhichAccountsExist: an account of others is refused in the same words as
 // one that does not exist.
 func TestTheRefusalDoesNotTellWhichAccountsExist(t *testing.T) {

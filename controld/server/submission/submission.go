@@ -141,7 +141,8 @@ func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Sha
 		f.add(api.CodeImpossible, "the cluster has "+cmp.Or(jobspec.LicenseText(v.Config().Licenses), "no licences"),
 			"%s", why.Sentence())
 	}
-	for _, s := range model.ShapesOf(j) {
+	queue := v.Config().Queues[v.Config().QueueName(j.Queue)]
+	for _, s := range model.ShapesOf(j, queue.Where()) {
 		at, seen := known[s]
 		if !seen {
 			at.ok, at.why = v.NearestFit(s)

@@ -230,7 +230,7 @@ func TestOddSizes(t *testing.T) {
 		fmt.Fprintf(&b, " %s %d\n", memory(n), tresCount(memory(n)))
 	}
 	for _, s := range []jobspec.Seconds{0, 1, 59, 60, 61, 3599, 3600, 3601, 86399, 86400, 86401, oddTime} {
-		fmt.Fprintf(&b, "%d s: %s %s %s %s %s %v %v\n", s, clock(s), limit(s), shortLimit(s), shortOrInfinite(s),
+		fmt.Fprintf(&b, "%d s: %s %s %s %s %s %v %v\n", s, Clock(s), limit(s), shortLimit(s), shortOrInfinite(s),
 			CPUClock(float64(s)), minutes(s), limitMinutes(&JobRow{Job: &api.Job{TimeLimit: s}}))
 	}
 	for _, s := range []float64{0.001, 0.0004, 1.001, 59.9996, 60.001, 3599.999, 3599.9996, 3600.5} {

@@ -205,12 +205,12 @@ var Jobs = []Field[*JobRow]{
 		text:  func(r *JobRow) string { return show.Clock(r.Elapsed) },
 		value: func(r *JobRow) any { return int64(r.Elapsed) }},
 	{acct: "Elapsed", key: "RunTime", past: "time.elapsed", needs: "elapsed array code",
-		text:  func(r *JobRow) string { return clock(r.Elapsed) },
+		text:  func(r *JobRow) string { return Clock(r.Elapsed) },
 		value: func(r *JobRow) any { return int64(r.Elapsed) }},
 	{acct: "ElapsedRaw", needs: "elapsed array code",
 		text: func(r *JobRow) string { return strconv.FormatInt(int64(r.Elapsed), 10) }},
 	{acct: "CPUTime", needs: "elapsed cores started array code",
-		text: func(r *JobRow) string { return clock(r.Elapsed * jobspec.Seconds(r.allocated())) }},
+		text: func(r *JobRow) string { return Clock(r.Elapsed * jobspec.Seconds(r.allocated())) }},
 	{acct: "CPUTimeRAW", needs: "elapsed cores started array code",
 		text: func(r *JobRow) string { return strconv.Itoa(int(r.Elapsed) * r.allocated()) }},
 	{letter: 'l', long: "TimeLimit", title: "TIME_LIMIT", needs: "time_limit",
@@ -377,7 +377,7 @@ var Jobs = []Field[*JobRow]{
 	}},
 	{acct: "MaxVMSize", needs: "attempts", text: ofSteps},
 	{acct: "Suspended", past: "time.suspended", needs: "attempts",
-		text:  func(r *JobRow) string { return clock(r.suspended()) },
+		text:  func(r *JobRow) string { return Clock(r.suspended()) },
 		value: func(r *JobRow) any { return int64(r.suspended()) }},
 	{past: "steps", needs: "attempts started", text: none, value: stepList},
 }
@@ -637,9 +637,9 @@ func (r *JobRow) waited() string {
 		until = r.Ended
 	}
 	if from == nil {
-		return clock(0)
+		return Clock(0)
 	}
-	return clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
+	return Clock(jobspec.Seconds(max(0, until.Sub(from.Time)) / time.Second))
 }
 
 // end returns the time at which the job ended, or at which a running job reaches its time limit.

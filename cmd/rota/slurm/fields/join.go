@@ -39,17 +39,16 @@ func Join(src *Source, parts []*Partition, columns []Column[*NodeRow], o Joining
 			}
 		}
 	}
-	if !byPart && len(parts) > 0 {
-		parts = parts[:1] // each partition has all nodes, so one is enough
-	}
 	var rows []*NodeRow
+	seen := map[string]bool{} // nodes, if partitions do not matter
 	at := map[string]*NodeRow{}
 	for _, p := range parts {
 		some := false
 		for _, n := range p.Nodes {
-			if !o.Wanted(n) {
+			if !o.Wanted(n) || !byPart && seen[n.Name] {
 				continue
 			}
+			seen[n.Name] = true
 			some = true
 			one := &NodeRow{Source: src, part: p, nodes: []*api.Node{n}}
 			key := one.key(split, byPart, o.Apart)

@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// Partition is a queue of Rota under Slurm's name. Every node belongs to every partition.
+// Partition is a queue of Rota under Slurm's name, with its nodes.
 type Partition struct {
 	Name string
 	cluster.Queue

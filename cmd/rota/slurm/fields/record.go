@@ -119,12 +119,12 @@ func (p *Partition) Record() []string {
 	}
 	def := "NONE"
 	if p.DefaultTime > 0 {
-		def = clock(p.DefaultTime)
+		def = Clock(p.DefaultTime)
 	}
 	return []string{
 		"PartitionName=" + p.Name,
-		"AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
-		fmt.Sprintf("AllocNodes=ALL Default=%s QoS=N/A", isDefault),
+		"AllowGroups=ALL AllowAccounts=" + p.allowed() + " AllowQos=ALL",
+		fmt.Sprintf("AllocNodes=ALL Default=%s QoS=%s", isDefault, p.qos()),
 		fmt.Sprintf("DefaultTime=%s DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=%d Hidden=NO", def,
 			p.MaxGrace),
 		fmt.Sprintf("MaxNodes=UNLIMITED MaxTime=%s MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=UNLIMITED",
@@ -140,6 +140,23 @@ func (p *Partition) Record() []string {
 	}
 }
 
+// allowed returns the accounts whose jobs a partition takes.
+func (p *Partition) allowed() string {
+	if len(p.Accounts) == 0 {
+		return "ALL"
+	}
+	return strings.Join(p.Accounts, ",")
+}
+
+// qos names the quality of service that has the limits of a partition: it goes by the name of the
+// queue.
+func (p *Partition) qos() string {
+	if p.Limit == nil && len(p.Users) == 0 {
+		return "N/A"
+	}
+	return p.Name
+}
+
 // Object returns the JSON of a partition in scontrol show.
 func (p *Partition) Object(cluster string) any {
 	cores, mem, gpus := p.totals()
@@ -151,6 +168,7 @@ func (p *Partition) Object(cluster string) any {
 		"partition": map[string]any{"state": []string{"UP"}},
 		"maximums":  map[string]any{"time": minutes(p.MaxTime), "nodes": number{Infinite: true}},
 		"defaults":  map[string]any{"time": minutes(p.DefaultTime)},
-		"accounts":  map[string]any{"allowed": "", "deny": ""}, "groups": map[string]any{"allowed": ""},
-		"qos": map[string]any{"allowed": "", "deny": "", "assigned": ""}}
+		"accounts":  map[string]any{"allowed": strings.Join(p.Accounts, ","), "deny": ""},
+		"groups":    map[string]any{"allowed": ""},
+		"qos":       map[string]any{"allowed": "", "deny": "", "assigned": ""}}
 }

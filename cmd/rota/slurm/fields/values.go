@@ -19,8 +19,8 @@ func reasonCode(j *api.Job) string {
 	return j.Reason.Code
 }
 
-// clock formats a duration as scontrol does: [D-]HH:MM:SS.
-func clock(s jobspec.Seconds) string {
+// Clock formats a duration as scontrol does: [D-]HH:MM:SS.
+func Clock(s jobspec.Seconds) string {
 	days, rest := s/86400, s%86400
 	text := fmt.Sprintf("%02d:%02d:%02d", rest/3600, rest/60%60, rest%60)
 	if days > 0 {
@@ -33,7 +33,7 @@ func clock(s jobspec.Seconds) string {
 func CPUClock(s float64) string {
 	ms := int64(math.Round(s * 1000)) // the float 1.001 is slightly below 1,001 thousandths, so round
 	if ms >= 3_600_000 || ms == 0 {
-		return clock(jobspec.Seconds(ms / 1000))
+		return Clock(jobspec.Seconds(ms / 1000))
 	}
 	return fmt.Sprintf("%02d:%02d.%03d", ms/60_000, ms/1000%60, ms%1000)
 }
@@ -43,7 +43,7 @@ func limit(s jobspec.Seconds) string {
 	if s == 0 {
 		return "UNLIMITED"
 	}
-	return clock(s)
+	return Clock(s)
 }
 
 // shortLimit formats a time limit as squeue does: [D-][H:]M:SS.

@@ -28,6 +28,7 @@ type association struct {
 	cluster, account, user string
 	depth                  int // depth of the account in the tree, from 0
 	api.Fairness
+	limit *cluster.Limit // nil: none
 }
 
 // sharesHint names the command that shows more about accounts, and how to change them.
@@ -63,6 +64,13 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 		fields.Titled("User", 10, func(a association) string { return a.user }),
 		fields.Titled("Share", 9, func(a association) string { return strconv.FormatInt(a.Weight, 10) }),
 		fields.Titled("QOS", 20, func(association) string { return services }),
+		fields.Titled("GrpJobs", 8, ofAccount(func(l *cluster.Limit) *int64 { return l.Running })),
+		fields.Titled("GrpSubmit", 9, ofAccount(func(l *cluster.Limit) *int64 { return l.Submitted })),
+		fields.Titled("GrpTRES", 13, func(a association) string { return a.trackable() }),
+		fields.Titled("GrpTRESRunMin", 13, func(a association) string { return a.runMinutes() }),
+		fields.Titled("MaxJobs", 8, ofUser(func(l *cluster.Limit) *int64 { return l.Running })),
+		fields.Titled("MaxSubmit", 9, ofUser(func(l *cluster.Limit) *int64 { return l.Submitted })),
+		fields.Titled("MaxWall", 11, func(a association) string { return a.wall() }),
 		fields.Titled("Def Acct", 10, func(a association) string { return a.account }),
 		fields.Titled("DefaultAccount", 10, func(a association) string { return a.account }),
 	}
@@ -173,7 +181,7 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 				continue
 			}
 			all = append(all, association{cluster: cfg.ClusterName, account: share.Account, depth: depth,
-				Fairness: share.Fairness})
+				Fairness: share.Fairness, limit: cfg.Accounts[share.Account].Limit})
 			known := map[string]api.Fairness{}
 			for _, name := range namedUsers(cfg.Accounts[share.Account], me) {
 				known[name] = api.Fairness{Weight: 1}
@@ -182,7 +190,8 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 				known[u.User] = u.Fairness
 			}
 			for _, name := range slices.Sorted(maps.Keys(known)) {
-				all = append(all, association{cfg.ClusterName, share.Account, name, depth, known[name]})
+				all = append(all, association{cfg.ClusterName, share.Account, name, depth, known[name],
+					cfg.LimitOf(share.Account, name)})
 			}
 			add(share.Account, depth+1)
 		}
@@ -195,6 +204,7 @@ func associations(ctx context.Context, s *command.Session) ([]association, error
 // configured group.
 func namedUsers(a cluster.Account, me string) []string {
 	names := slices.Sorted(maps.Keys(a.Users))
+	names = slices.DeleteFunc(names, func(name string) bool { return name == cluster.EachUser })
 	for _, member := range a.Members {
 		group, is := strings.CutPrefix(member, "%")
 		switch {

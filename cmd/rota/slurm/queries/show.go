@@ -237,16 +237,25 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 	if err != nil {
 		return err
 	}
-	known := map[string]*api.Node{}
-	var queues []string
-	for _, p := range parts {
-		queues = append(queues, p.Name)
-		for _, n := range p.Nodes {
-			known[n.Name] = n
+	s, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	all, _, err := s.Nodes(ctx, api.Read{})
+	if err != nil {
+		return &tool.LoadError{What: "slurm_load_nodes", Text: tool.AsSlurm(err).Error()}
+	}
+	known, queuesOf := map[string]*api.Node{}, map[string][]string{}
+	for i := range all.Items {
+		n := &all.Items[i]
+		if known[n.Name] = n; list == "" {
+			names = append(names, n.Name)
 		}
 	}
-	if list == "" && len(parts) > 0 {
-		names = parts[0].NodeNames()
+	for _, p := range parts {
+		for _, n := range p.Nodes {
+			queuesOf[n.Name] = append(queuesOf[n.Name], p.Name)
+		}
 	}
 	out := o.records(t, "nodes")
 	var missing error
@@ -255,7 +264,7 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 		if n == nil {
 			fmt.Fprintf(t.Stderr, "Node %s not found\n", show.Clean(name))
 			missing = tool.ErrSaid
-		} else if err := out.add(fields.NodeRecord(n, queues), fields.NodeObject(n, queues)); err != nil {
+		} else if err := out.add(fields.NodeRecord(n, queuesOf[name]), fields.NodeObject(n, queuesOf[name])); err != nil {
 			return err
 		}
 	}

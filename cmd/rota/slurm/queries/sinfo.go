@@ -168,14 +168,17 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, clusters 
 	if err != nil {
 		return nil, &tool.LoadError{What: "slurm_load_nodes", Text: tool.AsSlurm(err).Error()}
 	}
-	var nodes []*api.Node
-	for i := range list.Items {
-		nodes = append(nodes, &list.Items[i])
-	}
 	var parts []*fields.Partition
 	for _, name := range slices.Sorted(maps.Keys(config.Queues)) {
 		if len(names) == 0 || slices.Contains(names, name) {
-			parts = append(parts, &fields.Partition{Name: name, Queue: config.Queues[name], Nodes: nodes})
+			q := config.Queues[name]
+			var nodes []*api.Node
+			for i := range list.Items {
+				if n := &list.Items[i]; q.Has(n.Name, n.Labels) {
+					nodes = append(nodes, n)
+				}
+			}
+			parts = append(parts, &fields.Partition{Name: name, Queue: q, Nodes: nodes})
 		}
 	}
 	return parts, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Messages of Slurm that clients search for.
@@ -17,6 +18,7 @@ const (
 	NotPermitted = "Access/permission denied"
 	AlreadyEnded = "Job/step already completing or completed"
 	noController = "Unable to contact slurm controller (connect failure)"
+	overPolicy   = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 )
 
 // ErrSaid ends a command that has already printed its error.
@@ -96,6 +98,9 @@ func AsSlurm(err error) error {
 // SubmitError is the error for a failed submission: the command's words, then Slurm's.
 func SubmitError(words string, err error) error {
 	text := AsSlurm(err).Error()
+	if model.NamesLimit(text) {
+		text = overPolicy + ": " + text
+	}
 	var lost *api.UncertainError
 	if errors.As(err, &lost) {
 		text += " (the job may have been submitted: squeue --me shows it)"
