@@ -13,8 +13,8 @@ import (
 // MaxHosts bounds what Expand makes of a few characters.
 const MaxHosts = 65536
 
-// Compress writes names in the short form, in their order: neighbours that differ only in a number
-// at the end share brackets.
+// Compress writes names in the short form, in their order, as Slurm does: neighbours that differ only
+// in a number at the end share brackets.
 func Compress(names []string) string {
 	var parts []string
 	for i := 0; i < len(names); {
@@ -23,7 +23,7 @@ func Compress(names []string) string {
 		numbers := []string{digits}
 		for digits != "" && j < len(names) {
 			p, d := split(names[j])
-			if p != prefix || len(d) != len(digits) {
+			if p != prefix || d == "" {
 				break
 			}
 			numbers = append(numbers, d)
@@ -66,11 +66,13 @@ func Counts(counts []int) string {
 	return strings.Join(parts, ",")
 }
 
-// split cuts off the digits at the end, at most as many as an int holds. Numbers of different
-// widths are never grouped.
+// maxDigits is how many digits an int certainly holds.
+const maxDigits = 18
+
+// split cuts off the digits at the end, at most [maxDigits].
 func split(name string) (prefix, digits string) {
 	i := len(name)
-	for i > 0 && len(name)-i < 9 && name[i-1] >= '0' && name[i-1] <= '9' {
+	for i > 0 && len(name)-i < maxDigits && name[i-1] >= '0' && name[i-1] <= '9' {
 		i--
 	}
 	return name[:i], name[i:]
@@ -81,7 +83,7 @@ func runs(numbers []string) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i
-		for j+1 < len(numbers) && atoi(numbers[j+1]) == atoi(numbers[j])+1 {
+		for j+1 < len(numbers) && follows(numbers[j+1], numbers[j]) {
 			j++
 		}
 		if j > i {
@@ -94,27 +96,33 @@ func runs(numbers []string) string {
 	return strings.Join(parts, ",")
 }
 
+// follows reports whether a range may go on from b to a: 10 follows 9, and 10 follows 09, but 010
+// does not follow 9, since a range has as many digits as its first number at least.
+func follows(a, b string) bool {
+	return atoi(a) == atoi(b)+1 && (len(a) == len(b) || a[0] != '0' && b[0] != '0')
+}
+
 func atoi(digits string) int {
 	n, _ := strconv.Atoi(digits) // split and expandRange hand over short digits only
 	return n
 }
 
-// Expand reads the short form.
+// Expand reads the short form. As in Slurm a name may have several pairs of brackets, and commas that
+// stand before, after or beside each other count once.
 func Expand(list string) ([]string, error) {
 	var names []string
 	for rest := list; rest != ""; {
 		part, next, err := cut(rest)
+		if err == nil && part != "" {
+			names, err = expand(names, "", part)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("host list %q: %w", list, err)
-		}
-		found, err := expand(part)
-		if err != nil {
-			return nil, fmt.Errorf("host list %q: %w", list, err)
-		}
-		if names = append(names, found...); len(names) > MaxHosts {
-			return nil, fmt.Errorf("host list %q: more than %d hosts", list, MaxHosts)
 		}
 		rest = next
+	}
+	if len(names) == 0 && list != "" {
+		return nil, fmt.Errorf("host list %q: a name is missing", list)
 	}
 	return names, nil
 }
@@ -131,9 +139,6 @@ func cut(s string) (part, rest string, err error) {
 		case c == '[' || c == ']':
 			return "", "", errors.New("brackets do not match")
 		case c == ',' && !open:
-			if i == 0 || i == len(s)-1 {
-				return "", "", errors.New("a name is empty")
-			}
 			return s[:i], s[i+1:], nil
 		}
 	}
@@ -143,26 +148,26 @@ func cut(s string) (part, rest string, err error) {
 	return s, "", nil
 }
 
-func expand(part string) ([]string, error) {
-	prefix, rest, bracket := strings.Cut(part, "[")
+// expand appends the names that begin with prefix and go on with what rest stands for.
+func expand(names []string, prefix, rest string) ([]string, error) {
+	text, rest, bracket := strings.Cut(rest, "[")
+	prefix += text
 	if !bracket {
-		return []string{part}, nil
+		if len(names) == MaxHosts {
+			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		}
+		return append(names, prefix), nil
 	}
-	inner, suffix, _ := strings.Cut(rest, "]")
-	if strings.Contains(suffix, "[") {
-		return nil, errors.New("only one pair of brackets is supported in a name")
-	}
-	var names []string
-	for _, r := range strings.Split(inner, ",") {
+	inner, rest, _ := strings.Cut(rest, "]")
+	for r := range strings.SplitSeq(inner, ",") {
 		numbers, err := expandRange(r)
 		if err != nil {
 			return nil, err
 		}
 		for _, n := range numbers {
-			names = append(names, prefix+n+suffix)
-		}
-		if len(names) > MaxHosts {
-			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+			if names, err = expand(names, prefix+n, rest); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return names, nil
@@ -188,5 +193,5 @@ func expandRange(r string) ([]string, error) {
 }
 
 func isNumber(s string) bool {
-	return s != "" && len(s) <= 9 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
+	return s != "" && len(s) <= maxDigits && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
 }

@@ -59,6 +59,10 @@ func gpusFlag(field func(a *request) *counted) func(*request, setting) {
 		if !typed {
 			model, number = "", s.value
 		}
+		if strings.Trim(number, "0") == "" && number != "" {
+			*field(a) = counted{by: s} // no GPU
+			return
+		}
 		if n, ok := a.number(s, number); ok && a.checkModel(s, model) {
 			*field(a) = counted{n, s, model}
 		}

@@ -3,6 +3,7 @@ package script
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -37,7 +38,8 @@ type reader struct {
 }
 
 // prefixes are the beginnings of directives.
-var prefixes = [...]string{"#SBATCH", "#ROTA"}
+// sbatch takes #SLURM too, and asks for the usual one.
+var prefixes = [...]string{"#SBATCH", "#ROTA", "#SLURM"}
 
 // readText checks that src is a script, and finds its directives and commands. It returns nil if
 // src is no script.
@@ -68,7 +70,7 @@ func readText(src []byte, n *report) *text {
 	if from = min(from, len(t.src)); shell.HasDocuments(t.shebang) {
 		t.shell = shell.Parse(t.src, t.shebang, from)
 	}
-	r.refuseLate(from)
+	r.warnOfLate(from)
 	return t
 }
 
@@ -129,16 +131,30 @@ func (r *reader) readComment(number int, line string) {
 		if !found {
 			continue
 		}
-		if rest != "" && rest[0] != ' ' && rest[0] != '\t' {
-			if rest[0] == '-' {
-				r.addLine(Mistake, CodeWords, number, "write "+prefix+" "+excerpt(rest), "a space is missing behind %s", prefix)
-			}
+		blank := rest == "" || rest[0] == ' ' || rest[0] == '\t'
+		switch {
+		case prefix == "#SLURM" && (!blank || !strings.HasPrefix(strings.TrimSpace(rest), "-")):
+			return // a comment about Slurm
+		case prefix == "#SLURM":
+			r.addLine(Warning, CodeLooksLike, number, "write #SBATCH"+excerpt(rest), "it counts as #SBATCH, as in Slurm")
+		case blank || prefix == "#SBATCH" && rest[0] == '-':
+		case prefix == "#ROTA" && startsWord(rest):
+			return // a comment about rotations
+		default:
+			r.addLine(Mistake, CodeWords, number, "write a blank there, or #"+prefix+" to make it a comment",
+				"a blank is missing behind %s", prefix)
 			return
 		}
 		r.readDirective(number, rest, prefix == "#ROTA")
 		return
 	}
 	r.warnOfLookalike(number, line)
+}
+
+// startsWord reports whether a text begins with a letter.
+func startsWord(text string) bool {
+	c, _ := utf8.DecodeRuneInString(text)
+	return unicode.IsLetter(c)
 }
 
 // warnOfLookalike warns of a comment that may be a mistyped directive.
@@ -217,9 +233,9 @@ func SplitWords(line string, comments bool) ([]string, error) {
 	return words, nil
 }
 
-// refuseLate refuses directives after the first command, because sbatch ignores them and users
+// warnOfLate warns of directives after the first command, because sbatch ignores them and users
 // believe that they count. In here-documents such lines are text.
-func (r *reader) refuseLate(at int) {
+func (r *reader) warnOfLate(at int) {
 	var texts []shell.Span
 	if r.text.shell != nil {
 		texts = r.text.shell.Documents
@@ -229,20 +245,20 @@ func (r *reader) refuseLate(at int) {
 			texts = texts[1:]
 		}
 		if len(texts) == 0 || at < texts[0].Begin {
-			r.refuseLateLine(r.text.body+i+1, line)
+			r.warnOfLateLine(r.text.body+i+1, line)
 		}
 		at += len(line) + 1
 	}
 }
 
-func (r *reader) refuseLateLine(number int, line string) {
+func (r *reader) warnOfLateLine(number int, line string) {
 	for _, prefix := range prefixes {
 		rest, found := strings.CutPrefix(line, prefix)
 		if !found || rest == "" || rest[0] != ' ' && rest[0] != '\t' || !strings.HasPrefix(strings.TrimSpace(rest), "-") {
 			continue
 		}
-		r.addLine(Mistake, CodeLate, number, fmt.Sprintf("move it above line %d, or write ##%s to switch it off",
-			r.text.body+1, prefix[1:]),
+		r.addLine(Warning, CodeLate, number, fmt.Sprintf("move it above line %d, or write #%s to switch it off",
+			r.text.body+1, prefix),
 			"a directive behind the first command (line %d) has no effect", r.text.body+1)
 	}
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -30,7 +31,11 @@ var mistakes = []struct {
 		src: "#!/bin/bash\necho \"a << EOF\"\n#SBATCH -c 4\necho $((1\n<< B))\n#SBATCH -c 5\n"},
 	{name: "late in Python", src: "#!/usr/bin/env python3\nx = a << b\n#SBATCH -c 4\n"},
 	{name: "here-documents", src: "#!/bin/tcsh\ncat << EOF\n#SBATCH -c 4\n\tEOF\n#SBATCH -c 5\nEOF\n#SBATCH -c 6\n"},
-	{name: "no space", src: "#!/bin/bash\n#SBATCH--gpus=8\n"},
+	{name: "no blank", src: "#!/bin/bash\n#SBATCH: -c 2\n#SBATCH\u00a0-c 2\n#SBATCHES -c 2\n#SLURM -c 2\n"},
+	{name: "numbers that contradict each other", src: "#!/bin/bash\n#SBATCH --gpus=3 --gpus-per-task=2\n./x\n"},
+	{name: "more tasks than GPUs", src: "#!/bin/bash\n#SBATCH --gpus=2 -n4 --gpus-per-task=1\n./x\n"},
+	{name: "unknown number of tasks", src: "#!/bin/bash\n#SBATCH --gpus-per-node=4 --gpus-per-task=2\n./x\n"},
+	{name: "nodes that do not divide GPUs", src: "#!/bin/bash\n#SBATCH -N2 --gpus=3 --gpus-per-node=2\n./x\n"},
 	{name: "open quote", src: "#!/bin/bash\n#SBATCH --comment=\"half\n#SBATCH --job-name='a\n"},
 	{name: "continued", src: "#!/bin/bash\n#SBATCH --gpus=8 \\\n#SBATCH --mem=1G\n"},
 	{name: "word", src: "#!/bin/bash\n#SBATCH -N 1 gpu\n"},
@@ -213,7 +218,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 		if spec.Name == "requeue" || spec.Name == "wrap" {
 			continue // the default, and a flag that replaces the script
 		}
-		got, r := job(Flag{Name: spec.Name, Value: values[spec.Name], Has: spec.Takes != Nothing})
+		got, r := job(Flag{Name: spec.Name, Value: cmp.Or(values[spec.Name], "1"), Has: spec.Takes != Nothing})
 		if got == bare && len(r.Problems) == 0 {
 			t.Errorf("--%s changes nothing, and nothing is said about it", spec.Name)
 		}

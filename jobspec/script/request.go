@@ -181,8 +181,7 @@ func (a *request) time(s setting) {
 	case limit > jobspec.MaxDuration:
 		a.badValue(s, "", "%q is longer than %v", s.value, jobspec.MaxDuration)
 	case unlimited:
-		a.warnChanged(s, "%s: the job gets the default time limit of its queue", s.value)
-		a.job.TimeLimit = 0
+		a.job.TimeLimit = jobspec.MaxDuration // a queue with a maximum refuses it
 	default:
 		a.job.TimeLimit = limit
 	}
@@ -242,7 +241,7 @@ func (a *request) openMode(s setting) {
 // export parses ALL, NONE, names of variables, and names with values.
 func (a *request) export(s setting) {
 	a.exports, a.env = []string{}, map[string]string{}
-	for item := range strings.SplitSeq(s.value, ",") {
+	for item := range splitQuoted(s.value) {
 		name, value, has := strings.Cut(item, "=")
 		switch {
 		case strings.EqualFold(item, "ALL"):
@@ -258,6 +257,24 @@ func (a *request) export(s setting) {
 			a.env[name] = value
 		case len(a.exports) <= jobspec.MaxExport && !slices.Contains(a.exports, name):
 			a.exports = append(a.exports, name)
+		}
+	}
+}
+
+// splitQuoted splits a list at its commas. As in Slurm, an item between single quotes keeps its commas
+// and loses the quotes.
+func splitQuoted(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for rest := list; rest != ""; {
+			item, next, _ := strings.Cut(rest, ",")
+			if end := strings.Index(rest[1:], "'"); rest[0] == '\'' && end >= 0 {
+				item = rest[1 : end+1]
+				_, next, _ = strings.Cut(rest[end+2:], ",")
+			}
+			if !yield(item) {
+				return
+			}
+			rest = next
 		}
 	}
 }

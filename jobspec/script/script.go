@@ -13,6 +13,7 @@ package script
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -214,7 +215,7 @@ func (a *request) applyFlags(all []setting) {
 		last[s.spec] = i
 	}
 	for i, s := range all {
-		if last[s.spec] != i {
+		if last[s.spec] != i || s.has && s.value == "" && emptyIsUnset(s.spec.Name) {
 			continue
 		}
 		a.applied[s.spec.Name] = s
@@ -228,6 +229,14 @@ func (a *request) applyFlags(all []setting) {
 		}
 	}
 }
+
+// emptyIsUnset reports whether a flag counts as not given if its value is empty, as from an unset
+// variable of the caller. These are the flags for which sbatch 24.11 does so; the others are errors.
+func emptyIsUnset(name string) bool { return slices.Contains(mayBeEmpty, name) }
+
+var mayBeEmpty = strings.Fields(`account array bb chdir comment constraint container container-id dependency error
+	exclude extra gpus gpus-per-node gpus-per-socket gpus-per-task gres input job-name licenses mail-user network nice
+	nodelist output prefer priority propagate qos reservation tres-per-task wckey`)
 
 // checkRules reports the job's violations of the rules of all jobs, each with the flag that caused
 // it. If the script has mistakes, the job is incomplete, and only violations caused by correct

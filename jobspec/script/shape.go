@@ -43,6 +43,10 @@ func (a *request) shape() shape {
 	if a.ntasks.n > 1 && a.nodeCount.n == 0 && a.perNode.n == 0 {
 		a.result.Tasks, s.nodes = a.ntasks.n, min(max(a.opts.Nodes, 1), a.ntasks.n)
 	}
+	if node := max(a.gpusPerNode.n, a.gpuGres.n); a.nodeCount.n == 0 && node > 0 && a.gpus.n > 0 && a.gpus.n%node == 0 {
+		s.nodes = max(a.gpus.n/node, 1)
+	}
+	a.checkGPUs()
 	a.setTasks(&s)
 	if s.total == 0 {
 		s.total = s.allTasks()
@@ -105,6 +109,21 @@ func (a *request) divideTasks(s *shape, total int, by counted) {
 	s.tasks = max((total+s.nodes-1)/s.nodes, 1)
 	if s.total = total; s.tasks*s.nodes != total && total > 0 {
 		a.warnChanged(by.by, "%d: each of the %d nodes gets room for %d tasks", total, s.nodes, s.tasks)
+	}
+}
+
+// checkGPUs refuses numbers of GPUs, tasks and nodes that contradict each other. Slurm refuses the same.
+func (a *request) checkGPUs() {
+	all, each := a.gpus.n, a.gpusPerTask.n
+	switch {
+	case each > 0 && all == 0 && a.ntasks.n == 0 && a.perNode.n == 0:
+		a.conflict(a.gpusPerTask.by, "add --ntasks=N", "%d: without --ntasks or --gpus the number of tasks is unknown", each)
+	case each > 0 && all%each != 0:
+		a.conflict(a.gpus.by, fmt.Sprintf("write --gpus=%d", (all/each+1)*each),
+			"%d: tasks of %d GPUs each (--gpus-per-task) cannot share out %d GPUs", all, each, all)
+	case each > 0 && all > 0 && a.ntasks.n > 0 && all/each != a.ntasks.n:
+		a.conflict(a.gpus.by, fmt.Sprintf("write --gpus=%d or --ntasks=%d", each*a.ntasks.n, all/each),
+			"%d: %d tasks of %d GPUs each need %d", all, a.ntasks.n, each, each*a.ntasks.n)
 	}
 }
 

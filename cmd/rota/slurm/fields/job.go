@@ -670,6 +670,9 @@ func limitMinutes(r *JobRow) any {
 // true, every such task has its own row. Started tasks are jobs of their own and have their own
 // rows. A pipeline job has no row; its groups have rows. The rows may share memory with j.
 func (s *Source) Unfold(j *api.Job, each bool) []*JobRow {
+	if j.TimeLimit == jobspec.MaxDuration { // of sbatch -t UNLIMITED
+		j.TimeLimit = 0
+	}
 	// A pending job shows nothing of its earlier attempts.
 	j.Code, j.State = slurmState(j)
 	if j.Code == model.Pending {

@@ -41,18 +41,26 @@ func readNodes(list string) ([]string, error) {
 	if list == "" {
 		return nil, nil
 	}
-	names, err := command.NodeRefs(command.SplitOutsideBrackets(list))
+	names, err := command.NodeRefs(command.SplitOutsideBrackets(withoutEmpty(list)))
 	if err != nil {
 		return nil, fmt.Errorf("Invalid node name %s: %w", list, err)
 	}
 	return names, nil
 }
 
+// withoutEmpty removes commas that separate nothing, as in "22," and "22,,23". Slurm ignores them.
+func withoutEmpty(list string) string {
+	for strings.Contains(list, ",,") {
+		list = strings.ReplaceAll(list, ",,", ",")
+	}
+	return strings.Trim(list, ",")
+}
+
 // readJobs parses lists of jobs and steps.
 func readJobs(lists ...string) ([]string, error) {
 	var all []string
 	for _, list := range lists {
-		refs, err := command.JobRefs([]string{list})
+		refs, err := command.JobRefs([]string{withoutEmpty(list)})
 		if err != nil {
 			return nil, fmt.Errorf("Invalid job id: %s", list)
 		}

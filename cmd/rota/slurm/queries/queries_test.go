@@ -32,6 +32,7 @@ func TestSqueue(t *testing.T) {
 		{[]string{"-h", "-j", "20", "-o", "%T %B"}, "PENDING n/a\n"},
 		{[]string{"-h", "-j", "21", "-o", "%T"}, ""}, // it has ended, and there is such a job
 		{[]string{"--noheader", "--format", "%i %t", "--job", "7,8,12"}, "7 R\n8_[4-9%2] PD\n8_3 R\n"},
+		{[]string{"-h", "-o", "%A", "-j", "7,,8,12,"}, "7\n8\n12\n"}, // as a loop over names leaves it
 		{[]string{"-h", "--me", "-o%i|%A|%u"}, "7|7|ann\n20|20|ann\n"},
 		{[]string{"--noh", "--form=%A", "--use", "bob"}, "8\n12\n"}, // names may be shortened
 		{[]string{"-hu", "bob", "-o", "%A"}, "8\n12\n"},
