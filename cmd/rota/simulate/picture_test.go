@@ -206,7 +206,7 @@ func TestPictures(t *testing.T) {
 		return path
 	}
 	one := file("one.csv", "0,BE,u01,0,8,64,8,10,0\n")
-	week := file("week.csv", "0,BE,u01,0,8,64,8,9000,0\n1,TE,u02,60,8,64,8,30,5\n2,BE,a-user-with-a-name-too-long-for-"+
+	week := file("a&b <week>.csv", "0,BE,u01,0,8,64,8,9000,0\n1,TE,u02,60,8,64,8,30,5\n2,BE,a-user-with-a-name-too-long-for-"+
 		"its-legend-and-more-than-that,100,8,64,4,400,0\n")
 	instant := file("instant.csv", "0,BE,u01,0,8,64,8,0.02,0\n")
 	cores := file("cores.csv", "0,BE,u01,0,8,64,0,10,0\n1,BE,u02,1,8,64,0,10,0\n")
@@ -228,6 +228,9 @@ func TestPictures(t *testing.T) {
 				t.Fatalf("%q: exit %d, %s", args, code, complaint)
 			}
 			d := readPicture(t, path)
+			if name := filepath.Base(trace); !strings.Contains(strings.Join(d.texts["title"], ""), name+", seed 1") {
+				t.Errorf("the title of %s is %q", name, d.texts["title"])
+			}
 			d.check(t, fmt.Sprintf("%s under %d", filepath.Base(trace), len(policies)), policies)
 			if alone := len(policies) == 1; (d.bars > 0) != alone || len(d.texts["account"]) > 0 != alone {
 				t.Errorf("%s under %d policies: %d bars, accounts %q", trace, len(policies), d.bars, d.texts["account"])
