@@ -206,8 +206,8 @@ func TestPictures(t *testing.T) {
 		return path
 	}
 	one := file("one.csv", "0,BE,u01,0,8,64,8,10,0\n")
-	week := file("a&b <week>.csv", "0,BE,u01,0,8,64,8,9000,0\n1,TE,u02,60,8,64,8,30,5\n2,BE,a-user-with-a-name-too-long-for-"+
-		"its-legend-and-more-than-that,100,8,64,4,400,0\n")
+	week := file("a&b <week>.csv", "0,BE,u01,0,8,64,8,9000,0\n1,TE,u02,60,8,64,8,30,5\n"+
+		"2,BE,a-user-with-a-name-too-long-for-its-legend-and-more-than-that,100,8,64,4,400,0\n")
 	instant := file("instant.csv", "0,BE,u01,0,8,64,8,0.02,0\n")
 	cores := file("cores.csv", "0,BE,u01,0,8,64,0,10,0\n1,BE,u02,1,8,64,0,10,0\n")
 	eight := []string{"rota", "fifo", "fairshare", "backfill", "fitgpp", "las", "sjf",
@@ -247,7 +247,8 @@ func TestPicturesOfSeveralWorkloads(t *testing.T) {
 	dir := t.TempDir()
 	traces := []string{tinyFile(t), tinyFile(t)}
 	code, _, complaint := simulate(t, "--trace", traces[0], "--trace", traces[1], "--trace", "gen:poisson:jobs=3",
-		"--nodes", "1x32c/256g/8gpu", "--compare", "fifo", "--seeds", "1..2", "--plot", filepath.Join(dir, "a.svg"), "-o", "csv")
+		"--nodes", "1x32c/256g/8gpu", "--compare", "fifo", "--seeds", "1..2",
+		"--plot", filepath.Join(dir, "a.svg"), "-o", "csv")
 	if code != 0 {
 		t.Fatalf("exit %d, %s", code, complaint)
 	}

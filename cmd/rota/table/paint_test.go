@@ -28,7 +28,8 @@ func TestEveryStateHasAColour(t *testing.T) {
 		}
 	}
 	for code, want := range map[string]table.Paint{"0:0": table.Plain, "1:0": table.Bad, "0:9": table.Bad,
-		"0:125": table.Bad, "-": table.Plain, "": table.Plain, "0:0 (code:signal)": table.Plain, "2:0 (code:signal)": table.Bad} {
+		"0:125": table.Bad, "-": table.Plain, "": table.Plain, "0:0 (code:signal)": table.Plain,
+		"2:0 (code:signal)": table.Bad} {
 		if got := table.ExitOf(code); got != want {
 			t.Errorf("exit %s: %q, want %q", code, got, want)
 		}

@@ -40,8 +40,8 @@ func left(output string) string {
 func TestLines(t *testing.T) {
 	s := rotatest.NewTerminal(t, 80)
 	var done, total int64
-	l := &Line{task: Task{What: "simulating", Unit: "jobs", Done: func() (int64, int64) { return done, total }}, to: s.File,
-		stop: make(chan struct{}), began: time.Unix(1000, 0)}
+	l := &Line{task: Task{What: "simulating", Unit: "jobs", Done: func() (int64, int64) { return done, total }},
+		to: s.File, stop: make(chan struct{}), began: time.Unix(1000, 0)}
 	at := func(seconds float64, d, of int64) string {
 		done, total = d, of
 		l.update(l.began.Add(time.Duration(seconds * float64(time.Second))))
