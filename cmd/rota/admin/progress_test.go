@@ -81,7 +81,7 @@ func TestWhatIsNoBackupIsNotKept(t *testing.T) {
 	changed := bytes.Clone(file)
 	changed[len(changed)/2] ^= 1
 	for what, sent := range map[string][]byte{"cut": file[:len(file)/2], "cut at its end": file[:len(file)-1],
-		"changed": changed, "text": []byte("hello"), "nothing": nil} {
+		"changed": changed, "longer": append(bytes.Clone(file), "and more"...), "text": []byte("hello"), "nothing": nil} {
 		a := rotatest.NewAnswers(t)
 		a.On("POST /v1/backup", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(sent) })
 		dir := t.TempDir()
