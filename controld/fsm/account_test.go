@@ -72,8 +72,9 @@ func TestSumsOfWhatIsDeserved(t *testing.T) {
 		jobspec.Bytes(1)
 	limit.Memory = &memory
 	two := jobspec.Bytes(2)
-	c.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: &cluster.Limit{Quota: *limit}, Deserved: &cluster.Quota{Cores: &much,
-		Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
+	c.Accounts = map[string]cluster.Account{"a": {Terms: cluster.Terms{Limit: &cluster.Limit{Quota: *limit},
+		Deserved: &cluster.Quota{Cores: &much,
+			Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
 	first := cluster.CheckAccounts(&c).Error()
 	for range 20 {
 		if again := cluster.CheckAccounts(&c).Error(); again != first {

@@ -15,7 +15,8 @@ import (
 
 // TestLimitsAreNeverPassed runs jobs and arrays of several users, accounts and queues under every
 // policy of a cluster, while limits change. Whenever a job starts, its owners are within the limits
-// in force; a lower limit stops no job. The test counts the live jobs of an owner one by one. In the end the limits are lifted and every job runs.
+// in force; a lower limit stops no job. The test counts the live jobs of an owner one by one. In the
+// end the limits are lifted and every job runs.
 func TestLimitsAreNeverPassed(t *testing.T) {
 	starts, waits := 0, map[model.ReasonCode]int{}
 	for _, policy := range slices.Concat(cluster.Policies, []string{"elastic", "easy"}) {
@@ -187,8 +188,8 @@ func (h *limitHistory) holds(started *model.Job, b *cluster.Bound) {
 	for what, c := range map[string]struct {
 		has  int64
 		most *int64
-	}{"jobs": {running, l.Running}, "thousandths of GPUs": {gpus, l.GPUs}, "GPU minutes": {milliSeconds / 60_000, l.GPUMinutes},
-		"cores": {cores, l.Cores}, "nodes": {int64(len(nodes)), l.Nodes}} {
+	}{"jobs": {running, l.Running}, "thousandths of GPUs": {gpus, l.GPUs},
+		"GPU minutes": {milliSeconds / 60_000, l.GPUMinutes}, "cores": {cores, l.Cores}, "nodes": {int64(len(nodes)), l.Nodes}} {
 		if c.most != nil && c.has > *c.most {
 			h.t.Fatalf("%s: %s started, and %s has %d %s of %d", h.where, h.w.Names[started.ID], b.Owner, c.has, what, *c.most)
 		}

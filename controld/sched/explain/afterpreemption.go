@@ -97,7 +97,8 @@ func (r *Reasons) overLimit(j *model.Job) bool {
 			return true
 		}
 	}
-	return r.after.OverLimit(j).Code != model.ReasonNone || r.answers.Limit != nil && r.answers.Limit(j).Code != model.ReasonNone
+	return r.after.OverLimit(j).Code != model.ReasonNone ||
+		r.answers.Limit != nil && r.answers.Limit(j).Code != model.ReasonNone
 }
 
 // cause returns the rule by which others could leave for a job, "" if there is none.

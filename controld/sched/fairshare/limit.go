@@ -21,7 +21,8 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 	case drf.Memory:
 		code = cluster.LimitMemory
 	}
-	return model.Reason{Code: cluster.Owner{Kind: cluster.WholeAccount}.Reason(code), Want: j.Workers, Need: j.Request.Active,
+	return model.Reason{Code: cluster.Owner{Kind: cluster.WholeAccount}.Reason(code), Want: j.Workers,
+		Need: j.Request.Active,
 		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
 			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }
