@@ -57,7 +57,7 @@ test-installed: setup $(NFPM) ## install packages on machines that boot systemd 
 
 test-torch: setup ## a PyTorch training is resized, preempted and moved, and OpenMPI's mpirun runs, as root; installs both (minutes); prints how long saving and resuming take
 	@.ci/setup "python3-torch openmpi-bin python3-mpi4py" "torchrun mpirun"
-	ROTA_TEST_TORCH=1 $(GO) test -C $(LAB) -count=1 -v -timeout 180m -run 'TestPyTorch|TestMPIRun' ./e2e
+	ROTA_TEST_TORCH=1 $(GO) test -C $(LAB) -count=1 -v -timeout 180m -run 'TestPyTorch|TestMPIRun|TestTorchExample' ./e2e
 
 CRIU_RELEASE ?= trixie
 criu: ## put a criu that works into bin/, for the tests that save containers: the machine's from 4.0 on, else that of Debian's release CRIU_RELEASE; installs nothing (seconds)

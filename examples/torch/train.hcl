@@ -1,12 +1,14 @@
 # Distributed training with PyTorch on one to four workers, a GPU each: train.py beside this file says how it is written for that.
 #
+#   bin/rota submit --follow examples/torch/train.hcl       where "bin/rota dev --sim-gpus 4" runs and Python has PyTorch
 #   cp -r examples/torch /shared/me/ && cd /shared/me/torch && rota submit --follow -var dir=/shared/me/torch train.hcl
 #
 # Rota resizes, moves and preempts it: each time it saves, and goes on from there. Its losses are those of a run that was left alone.
 
 variable "dir" {
   type        = string
-  description = "Where the checkpoint goes: a directory that every node sees and you may write to."
+  default     = ""
+  description = "Where train.py is and the checkpoint goes: a directory that every node sees and you may write to. The default is a new one below the directory of rota dev, and train.py beside this file."
 }
 
 variable "steps" {
@@ -22,7 +24,7 @@ job "torch" {
   }
 
   checkpoint {
-    path = "${var.dir}/model.pt"
+    path = var.dir == "" ? ".rota/shared" : "${var.dir}/model.pt"
   }
 
   group "workers" {
@@ -36,7 +38,10 @@ job "torch" {
     }
 
     task "train" {
-      command = ["train.py", "--steps", var.steps]
+      command = [
+        var.dir == "" ? "examples/torch/train.py" : "train.py", "--steps", var.steps,
+        "--checkpoint", var.dir == "" ? ".rota/shared/torch-${job.id}/model.pt" : "${var.dir}/model.pt",
+      ]
 
       launch {
         type  = "torchrun"

@@ -49,6 +49,7 @@ def make_model():
 def save(path, step, model, optimizer):
     """Save the state after a step. Whatever happens meanwhile, the file is the old or the new one."""
     state = {"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + ".tmp", "wb") as file:
         torch.save(state, file)
         file.flush()

@@ -75,7 +75,7 @@ func (w *world) trainsTorch(dir, workers string, gpus, steps int, more ...[2]str
 	w.must(err)
 	text := elasticBlock.ReplaceAllLiteralString(string(file), workers)
 	for _, change := range append([][2]string{
-		{"var.steps]", `var.steps, "--double"]`},
+		{"var.steps,", `var.steps, "--double",`},
 		{"gpus   = 1", fmt.Sprintf("gpus   = %d", gpus)},
 		{"launch {", fmt.Sprintf("log {\n        stdout = \"%s/out.%%r.%%n\"\n      }\n\n      launch {", dir)},
 	}, more...) {
