@@ -41,6 +41,7 @@ var rules = map[string]rule{
 	"jobspec/duration":    {pure: true, why: "durations are text, and every file, flag and request writes them alike"},
 	"jobspec/hostlist":    {pure: true, why: "lists of host names are text"},
 	"jobspec/logpath":     {pure: true, why: "the node daemon writes to a path that the command line shows"},
+	"jobspec/lossy":       {pure: true, why: "daemons and srun count lost output alike, and open no file for it"},
 	"jobspec/template":    {pure: true, why: "text with references is text"},
 	"jobspec/typo":        {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
@@ -85,7 +86,7 @@ var rules = map[string]rule{
 	},
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
-	"controld/model": {ours: []string{"jobspec", "jobspec/convergence", "jobspec/hostlist",
+	"controld/model": {ours: []string{"jobspec/lossy", "jobspec", "jobspec/convergence", "jobspec/hostlist",
 		"controld/model/ranges"}, pure: true,
 		why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/model/cluster": {ours: []string{"jobspec", "jobspec/hostlist", "controld/model"}, pure: true,
@@ -365,6 +366,11 @@ var rules = map[string]rule{
 	"controld/history": {ours: []string{"controld/model",
 		"controld/model/ranges"}, third: []string{"modernc.org/sqlite"},
 		why: "it stores finished jobs and decides nothing"},
+	"controld/forecast": {
+		ours: []string{"controld/fsm", "controld/fsm/estimate", "controld/fsm/state", "controld/fsm/steering",
+			"controld/model", "controld/sched"}, pure: true,
+		why: "when jobs start follows from the same decisions and the same state machine",
+	},
 	"controld/telemetry": {ours: []string{"controld/model", "controld/model/witness"},
 		why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
@@ -478,7 +484,7 @@ var rules = map[string]rule{
 	},
 	"controld/server/jobs": {
 		ours: []string{
-			"controld/api", "controld/api/identity", "controld/earlystop/judge", "controld/fsm",
+			"controld/api", "controld/api/identity", "controld/earlystop/judge", "controld/forecast", "controld/fsm",
 			"controld/fsm/state", "controld/history", "controld/model", "controld/model/ranges",
 			"controld/model/trust", "controld/replica", "controld/sched", "controld/sched/explain",
 			"controld/sched/fairshare", "controld/server/access", "controld/server/exchange",
@@ -595,7 +601,7 @@ var rules = map[string]rule{
 		why:   "a container's spec is a function of its allocation; of container it has the type of a root alone",
 	},
 	"noded/container": {
-		ours: []string{"controld/api/clock", "controld/api/stream"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"jobspec/lossy", "controld/api/clock", "controld/api/stream"}, third: []string{"golang.org/x/sys"},
 		why: "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
@@ -649,6 +655,7 @@ var rules = map[string]rule{
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/reconcile": {
 		ours: []string{
+			"jobspec/lossy",
 			"jobspec", "controld/api", "controld/model", "noded/container", "noded/journal", "noded/oci",
 		}, pure: true, times: true,
 		why: "what is due for a container follows from the facts about it",
@@ -665,8 +672,9 @@ var rules = map[string]rule{
 	"noded/mps": {ours: []string{"noded/bundle", "noded/requirements", "noded/retry"},
 		third: []string{"golang.org/x/sys"}, why: "one control daemon serves all jobs and knows none"},
 	"noded/report": {
-		ours: []string{"jobspec/convergence", "controld/api", "controld/model", "noded/container", "noded/retry"},
-		why:  "it delivers reports and makes none",
+		ours: []string{"jobspec/lossy", "jobspec/convergence", "controld/api", "controld/model", "noded/container",
+			"noded/retry"},
+		why: "it delivers reports and makes none",
 	},
 	"noded/place": {
 		ours: []string{"noded/container", "noded/journal"},
@@ -690,6 +698,7 @@ var rules = map[string]rule{
 	},
 	"noded/jobsteps": {
 		ours: []string{
+			"jobspec/lossy",
 			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity",
 			"controld/api/pki",
 			"controld/api/stream", "noded/container", "noded/jobsteps/choose", "noded/journal", "noded/oci",
@@ -702,6 +711,7 @@ var rules = map[string]rule{
 		why: "which places and cores a step gets follows from the job and the steps beside it"},
 	"noded/shim": {
 		ours: []string{
+			"jobspec/lossy",
 			"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch",
 			"noded/shim/criu", "noded/shim/jobsocket", "noded/shim/keyring", "noded/shim/lifecycle", "noded/shim/oom",
 			"noded/shim/output", "noded/shim/session", "noded/shim/userfiles",
@@ -722,8 +732,9 @@ var rules = map[string]rule{
 		why: "which tasks start and stop follows from the states of all"},
 	"noded/shim/oom": {ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
 		third: []string{"golang.org/x/sys"}, why: "it reads cgroups and the kernel's log, and knows no task"},
-	"noded/shim/output": {ours: []string{"jobspec", "noded/container"}, third: []string{"golang.org/x/sys"},
-		why: "it keeps output, and shares with jobspec the pattern of progress in it"},
+	"noded/shim/output": {ours: []string{"jobspec/lossy", "jobspec", "noded/container"},
+		third: []string{"golang.org/x/sys"},
+		why:   "it keeps output, and shares with jobspec the pattern of progress in it"},
 	"noded/shim/session": {ours: []string{"controld/api/stream", "noded/container", "noded/oci/launch"},
 		third: []string{"golang.org/x/sys"}, why: "it passes frames on, and asks the supervisor to start processes"},
 	"noded/shim/userfiles": {ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"},
@@ -747,6 +758,7 @@ var rules = map[string]rule{
 	},
 	"noded/workers": {
 		ours: []string{
+			"jobspec/lossy",
 			"controld/api", "controld/model", "noded/container", "noded/follow", "noded/jobsteps", "noded/journal",
 			"noded/machine", "noded/measure", "noded/reconcile", "noded/report", "noded/retry", "noded/run",
 		},

@@ -204,7 +204,8 @@ func TestFullDisk(t *testing.T) {
 	t.Cleanup(func() { check(t, unix.Unmount(small, 0)) })
 	n.log = container.LogFiles{Join: true, Stdout: filepath.Join(small, "out")}
 	exit, _ := n.run(one, "head -c 1M /dev/zero; exit 6")
-	if exit.Code != 6 || exit.LogLost < 900<<10 {
+	if exit.Code != 6 || exit.LogLost < 900<<10 ||
+		exit.Lost().Why() != "no space left on device" {
 		t.Errorf("with a full disk: %+v", exit)
 	}
 }

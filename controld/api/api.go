@@ -113,6 +113,12 @@ type Job struct {
 	Eligible     *Time        `json:"eligible,omitempty"`     // earliest start, if that is in the future
 	Deadline     *Time        `json:"deadline,omitempty"`
 
+	// With ?start=true, of a waiting job: when it is expected to start; missing if unknown. The
+	// latest start holds if no job arrives that goes first. Basis says on what that rests.
+	StartEarliest *Time  `json:"start_earliest,omitempty"`
+	StartLatest   *Time  `json:"start_latest,omitempty"`
+	Basis         string `json:"basis,omitempty"`
+
 	// thousandths of a GPU over all workers, if that is no whole number; GPUs is rounded up
 	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
@@ -204,6 +210,12 @@ type Attempt struct {
 	// usage of its ended workers; missing if unknown
 	Usage *Usage `json:"usage,omitempty"`
 
+	// bytes of output of its workers and steps that could not be written, as on a full disk. While it
+	// runs, the number is at least half of the exact one.
+	OutputLost int64 `json:"output_lost,omitempty"`
+	// workers whose output is lost, in order
+	OutputLostBy []OutputLoss `json:"output_lost_by,omitempty"`
+
 	// ended steps in the order of their ends; included for a single job, and in lists on request
 	Steps []Step `json:"steps,omitempty"`
 
@@ -216,6 +228,14 @@ type Attempt struct {
 	// cost of that so far, in seconds of one GPU
 	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
 	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// OutputLoss is the lost output of one worker.
+type OutputLoss struct {
+	Worker int    `json:"worker"`
+	Node   string `json:"node"`
+	Bytes  int64  `json:"bytes"`
+	Error  string `json:"error"` // such as "no space left on device"
 }
 
 // Step is an ended step of a job.
@@ -233,6 +253,9 @@ type Step struct {
 	OOM      bool     `json:"oom,omitempty"`
 	Why      string   `json:"why,omitempty"` // the reason of its end, unless its program ended by itself
 	Usage    *Usage   `json:"usage,omitempty"`
+
+	OutputLost  int64  `json:"output_lost,omitempty"`       // bytes that srun could not write
+	OutputError string `json:"output_lost_error,omitempty"` // why, such as "no space left on device"
 }
 
 // Usage is the usage of all workers of an attempt together; 0 means unused or unknown. Utilisation
@@ -474,6 +497,10 @@ type PlanResponse struct {
 	Ahead  int          `json:"ahead"`  // number of jobs that go first
 	Funnel []FunnelStep `json:"funnel"` // nodes left after each obstacle, if it would wait
 	Advice string       `json:"advice,omitempty"`
+	// when it is expected to start, as of a job in the queue
+	StartEarliest *Time  `json:"start_earliest,omitempty"`
+	StartLatest   *Time  `json:"start_latest,omitempty"`
+	Basis         string `json:"basis,omitempty"`
 
 	// the jobs that would be preempted for it, and after how many seconds. An id is 0 if the caller
 	// may not see the job

@@ -51,6 +51,7 @@ type JobFilter struct {
 	All     bool     // include ended jobs that are still in the state; the history has the others
 	Spec    bool     // with the job's specification
 	Steps   bool     // include the ended steps of attempts
+	Start   bool     // with estimates of when waiting jobs start, which takes seconds on a full cluster
 	Limit   int      // jobs in one page; the server's default is 1,000 and its maximum 10,000
 	Fields  []string // JSON names of the fields to fill in; empty: all fields. Other fields stay zero
 	// with User and Read.After: only jobs that changed or ended since, if List.Delta is set
@@ -73,6 +74,7 @@ func (f JobFilter) values() url.Values {
 	setTrue(v, "all", f.All)
 	setTrue(v, "spec", f.Spec)
 	setTrue(v, "steps", f.Steps)
+	setTrue(v, "start", f.Start)
 	setTrue(v, "delta", f.Delta)
 	if len(f.Fields) > 0 {
 		v.Set("fields", strings.Join(f.Fields, ","))
@@ -263,8 +265,18 @@ type LogOptions struct {
 	Tail    int    // only the last n lines; 0: all lines
 }
 
+// HeaderLogStart is the header that says how many bytes of the output the tail leaves out.
+const HeaderLogStart = "Rota-Log-Start"
+
+// LogStream is a job's output.
+type LogStream struct {
+	io.ReadCloser
+	// Start is how many bytes come before the first one that is sent; -1: unknown.
+	Start int64
+}
+
 // Logs streams a job's output. The caller closes the stream; the end of ctx also ends it.
-func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.ReadCloser, error) {
+func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (*LogStream, error) {
 	v := url.Values{}
 	setAll(v, "task", o.Task, "stream", o.Stream)
 	setTrue(v, "follow", o.Follow)
@@ -278,7 +290,13 @@ func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	return resp.Body, nil
+	start := int64(0)
+	if o.Tail != 0 {
+		if start, err = strconv.ParseInt(resp.Header.Get(HeaderLogStart), 10, 64); err != nil || start < 0 {
+			start = -1
+		}
+	}
+	return &LogStream{ReadCloser: resp.Body, Start: start}, nil
 }
 
 // SetNode drains a node or resumes it; verb is drain or resume.

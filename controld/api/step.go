@@ -25,6 +25,9 @@ type StepRequest struct {
 	// loses nothing. It does so by frames [stream.Ack] whose task is the index of a node of the
 	// step.
 	Acks bool `json:"acks,omitempty"`
+	// Losses: the client says how much output it could not write, by frames [stream.Lost], and then
+	// closes the connection.
+	Losses bool `json:"losses,omitempty"`
 
 	Name     string        `json:"name,omitempty"` // default: the command's
 	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
@@ -155,6 +158,8 @@ type StepAttach struct {
 	// the sum of the frames' counts, see [stream.Frame.Counts]. Missing: nothing.
 	From []int64 `json:"from,omitempty"`
 	Acks bool    `json:"acks,omitempty"` // as in [StepRequest]
+	// Losses is as in [StepRequest].
+	Losses bool `json:"losses,omitempty"`
 	// Watch looks on beside that client: at the last 64 KiB that the tasks have written, and at what comes.
 	// Nothing is sent but what the tasks write and how they end.
 	Watch bool `json:"watch,omitempty"`

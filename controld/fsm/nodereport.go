@@ -72,6 +72,7 @@ func credible(r *model.WorkerReport) (*model.WorkerReport, error) {
 	if !measurable {
 		err = fmt.Errorf("rates and usage, which are left out: %w", model.ErrBadReport)
 		rest.Rate, rest.TookMS, rest.Packed, rest.Profile, rest.Usage = 0, 0, nil, nil, model.Usage{}
+		rest.OutputLost = nil
 	}
 	if !known {
 		err = errors.Join(err, fmt.Errorf("class %q, which is left out: %w", r.Class, model.ErrBadClass))
@@ -86,5 +87,5 @@ func measurable(r *model.WorkerReport) bool {
 	p := r.Profile
 	return rate(r.Rate) && r.TookMS >= 0 && (r.Packed == nil || rate(r.Packed.Rate)) &&
 		(p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
-		r.Usage.Possible()
+		(r.OutputLost == nil || r.OutputLost.Possible()) && r.Usage.Possible()
 }

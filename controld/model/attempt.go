@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec/convergence"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // Cause says why an attempt ended or is being stopped.
@@ -54,6 +55,8 @@ type Worker struct {
 	Whole Vector `json:"whole,omitzero"`
 
 	Usage *Usage `json:"usage,omitempty"` // usage until its end; nil: unknown
+	// output that could not be written, exact after its end; nil: none
+	OutputLost *lossy.Loss `json:"output_lost,omitempty"`
 }
 
 // Stop is a stop in progress. A stronger cause may replace the current one; the clock never
@@ -169,6 +172,9 @@ type WorkerReport struct {
 
 	// Usage is the worker's usage, in the report of its end.
 	Usage Usage `json:"usage,omitzero"`
+
+	// OutputLost is the worker's output that could not be written by now; nil: not reported.
+	OutputLost *lossy.Loss `json:"output_lost,omitempty"`
 
 	// Class is the new progress class of the attempt by its metric; "": not reported. Worker 0
 	// reports it, only when it changes.

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/rota-hpc/rota/jobspec/hostlist"
+import (
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/lossy"
+)
 
 // StepReport is a step of a job that has ended: a program that was started inside the allocation.
 type StepReport struct {
@@ -25,6 +28,9 @@ type Step struct {
 	OOM      bool   `json:"oom,omitempty"`
 	Why      string `json:"why,omitempty"` // what ended it, if that was not its program
 	Usage    *Usage `json:"usage,omitempty"`
+
+	// output that the step's client could not write; nil: none
+	OutputLost *lossy.Loss `json:"output_lost,omitempty"`
 }
 
 // MaxSteps is how many steps of a job are kept. Later ones are counted only.
@@ -57,7 +63,7 @@ func (s *Step) NodeNames() []string {
 func (r *StepReport) Possible() bool {
 	return r.Row > 0 && r.ID >= 0 && r.Tasks > 0 && min(r.Cores, r.GPUs) >= 0 && r.Ended >= r.Began &&
 		len(r.Name) <= MaxStepText && len(r.Why) <= MaxStepText && len(r.Nodes) > 0 && len(r.Nodes) <= maxStepNodes &&
-		(r.Usage == nil || r.Usage.Possible())
+		(r.Usage == nil || r.Usage.Possible()) && (r.OutputLost == nil || r.OutputLost.Possible())
 }
 
 // AddStep notes a step that has ended, unless it is known already. The job must be one that may be

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/rota-hpc/rota/jobspec"
+import (
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/lossy"
+)
 
 // Usage is the use of resources by a worker from its start to its end, as its node sampled it. A
 // value of 0 means unused or unknown. The node begins anew when its daemon starts.
@@ -55,6 +58,23 @@ func (s *UsageSum) Add(u *Usage, gpus int) {
 		s.gpus, s.use, s.PeakGPU = s.gpus+int64(gpus), s.use+int64(gpus)*u.GPU, max(s.PeakGPU, u.PeakGPU)
 		s.GPU = s.use / s.gpus
 	}
+}
+
+// OutputLost returns how much output of the attempt's workers and steps could not be written by
+// now.
+func (a *Attempt) OutputLost() int64 {
+	var sum lossy.Loss
+	for i := range a.Workers {
+		if l := a.Workers[i].OutputLost; l != nil {
+			sum.Add(*l)
+		}
+	}
+	for i := range a.Steps {
+		if l := a.Steps[i].OutputLost; l != nil {
+			sum.Add(*l)
+		}
+	}
+	return sum.Bytes
 }
 
 // Used sums up what the workers of an attempt have used that have ended. It is nil while none has

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // ID names one worker of one attempt of one job: a container, or one for each of its tasks. With a
@@ -69,7 +71,8 @@ type Exit struct {
 	PeakMem  int64 `json:"peak_memory"`     // bytes
 	Extern   Spent `json:"extern,omitzero"` // what the processes of [Exec] have used
 	Ended    int64 `json:"ended_unix_ms"`
-	LogLost  int64 `json:"log_lost,omitempty"` // bytes of output dropped because the disk was full
+	LogLost  int64 `json:"log_lost,omitempty"`  // bytes of output that could not be written
+	LogErrno int   `json:"log_errno,omitempty"` // why, see [lossy.Loss]
 
 	// Saved: its image is whole on disk, and nothing of it runs. Signal is then the one that ended it.
 	Saved bool `json:"saved,omitempty"`
@@ -87,6 +90,12 @@ type Exit struct {
 	Why   string     `json:"why,omitempty"`   // of a worker that did not end by its main task: what ended it
 	Tasks []TaskExit `json:"tasks,omitempty"` // of a worker of several tasks
 }
+
+// SetLost notes which output could not be written.
+func (e *Exit) SetLost(l lossy.Loss) { e.LogLost, e.LogErrno = l.Bytes, l.Errno }
+
+// Lost returns which output could not be written.
+func (e *Exit) Lost() lossy.Loss { return lossy.Loss{Bytes: e.LogLost, Errno: e.LogErrno} }
 
 // TaskExit is how one of several tasks ended.
 type TaskExit struct {
@@ -111,6 +120,9 @@ type Status struct {
 	// answered the last time, which it does when one has ended and at each renewal of the lease. Of one that
 	// runs it is without children that it has not waited for.
 	Extern Spent
+	// Lost is the output that could not be written, of a Running or a Lost container, as its shim has
+	// said last.
+	Lost lossy.Loss
 
 	Switch Switching // of a Running container
 	Save   Saving    // the same

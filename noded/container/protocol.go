@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/clock"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // Op is what the daemon orders a shim to do.
@@ -64,6 +65,8 @@ type Answer struct {
 	Switch  Switching `json:"switch"`
 	Save    Saving    `json:"save"`
 	Extern  Spent     `json:"extern,omitzero"`
+
+	Lost lossy.Loss `json:"lost,omitzero"` // output that could not be written by now
 }
 
 // BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine

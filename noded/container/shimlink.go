@@ -239,7 +239,7 @@ func (l *shimLink) updateStatus(a Answer) {
 	defer l.mu.Unlock()
 	if l.current.State != Exited && l.current.State != Lost {
 		l.current.State, l.current.Pid, l.current.Switch, l.current.Save = a.State, a.Pid, a.Switch, a.Save
-		l.current.Extern = a.Extern
+		l.current.Extern, l.current.Lost = a.Extern, a.Lost
 	}
 }
 
@@ -281,7 +281,7 @@ func (l *shimLink) readOutcome() {
 	}
 	l.mu.Lock()
 	if exit == nil {
-		next.Extern = l.current.Extern
+		next.Extern, next.Lost = l.current.Extern, l.current.Lost
 	}
 	l.current = next
 	l.mu.Unlock()

@@ -215,13 +215,13 @@ func TestOneThatLooksOnLater(t *testing.T) {
 		}
 		again := &person{l: l}
 		var c *client
-		again.conn, c = l.connect(0)
+		again.conn, c = l.connect(0, false)
 		j.step(0).goOnWith(l.ctx, &attach{client: c}) // from the beginning
 		for range 41 {
 			again.frame(stream.Stdout)
 		}
 		watcher := &person{l: l}
-		watcher.conn, c = l.connect(watcherRoom)
+		watcher.conn, c = l.connect(watcherRoom, false)
 		go j.step(0).watch(c)
 		watcher.read(stream.Begun)
 		go again.read(stream.End)

@@ -69,7 +69,7 @@ func checkParts(req *api.StepRequest) error {
 	for i := range req.More {
 		r := &req.More[i]
 		if r.Name != "" || len(r.More) > 0 || r.Overlap || r.NoWait || r.Terminal != nil || r.Stdin != "" || r.KillOnBad ||
-			r.Key != "" || r.Acks || r.EndsJob || r.Wait != 0 || r.TimeLimit != 0 {
+			r.Key != "" || r.Acks || r.Losses || r.EndsJob || r.Wait != 0 || r.TimeLimit != 0 {
 			return fmt.Errorf("the part of a step in group %d says what holds for all of the step", r.Group)
 		}
 		if groups[r.Group] {

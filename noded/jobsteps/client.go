@@ -13,19 +13,36 @@ type client struct {
 	out  chan stream.Frame // to it
 	in   chan stream.Frame // from it
 	gone chan struct{}     // closed when the connection has ended
-	told chan struct{}     // closed when the end of the step was written
-	quit context.CancelFunc
+	// told is closed when the end of the step was written, and an awaited client has said its last
+	// words
+	told    chan struct{}
+	written chan struct{} // closed when the end of the step was written
+	awaited bool
+	quit    context.CancelFunc
 }
 
 // linger is how long a client that was told the end may take to close its connection. It is not
 // closed before: what the client has sent meanwhile would have the kernel drop the end.
 const linger = 5 * time.Second
 
+// knowsEnd reports whether the end of the step was written to the client.
+func (c *client) knowsEnd() bool {
+	select {
+	case <-c.written:
+		return true
+	default:
+		return false
+	}
+}
+
 // newClient reads and writes a connection until it ends, or ctx does.
-func newClient(ctx context.Context, conn *stream.Conn, room int) *client {
+//
+// With awaited it has last words: it closes the connection when it has said them.
+func newClient(ctx context.Context, conn *stream.Conn, room int, awaited bool) *client {
 	ctx, quit := context.WithCancel(ctx)
 	c := &client{conn: conn, out: make(chan stream.Frame, room), in: make(chan stream.Frame), gone: make(chan struct{}),
-		told: make(chan struct{}), quit: quit}
+		told: make(chan struct{}), written: make(chan struct{}),
+		quit: quit, awaited: awaited}
 	go c.read(ctx)
 	go c.write(ctx)
 	return c
@@ -58,11 +75,20 @@ func (c *client) write(ctx context.Context) {
 				return
 			}
 			if f.Kind == stream.End {
-				close(c.told)
+				close(c.written)
+				if !c.awaited {
+					close(c.told)
+				}
 				var end context.CancelFunc
 				ctx, end = context.WithTimeout(ctx, linger)
 				defer end()
-				<-ctx.Done()
+				select {
+				case <-ctx.Done():
+				case <-c.gone:
+				}
+				if c.awaited {
+					close(c.told)
+				}
 				c.close()
 				return
 			}
@@ -73,8 +99,17 @@ func (c *client) write(ctx context.Context) {
 	}
 }
 
-// refuse tells the client why there is no step.
+// refuse tells the client why there is no step. The client is not heard any more.
 func (c *client) refuse(why error) {
+	go func() {
+		for {
+			select {
+			case <-c.in:
+			case <-c.gone:
+				return
+			}
+		}
+	}()
 	c.tellEnd(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 1}, Why: why.Error()})
 }
 

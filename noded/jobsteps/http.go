@@ -125,7 +125,7 @@ func (m *Manager) post(w http.ResponseWriter, r *http.Request, j *job) error {
 		if err != nil {
 			return nil // the answer has begun
 		}
-		return newClient(m.ctx, conn, 0)
+		return newClient(m.ctx, conn, 0, req.Losses)
 	})
 }
 
@@ -257,10 +257,10 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 		return nil // the answer has begun
 	}
 	if req.Watch {
-		s.watch(newClient(m.ctx, conn, watcherRoom))
+		s.watch(newClient(m.ctx, conn, watcherRoom, false))
 		return nil
 	}
-	s.goOnWith(m.ctx, &attach{client: newClient(m.ctx, conn, 0), from: req.From, acks: req.Acks})
+	s.goOnWith(m.ctx, &attach{client: newClient(m.ctx, conn, 0, req.Losses), from: req.From, acks: req.Acks})
 	return nil
 }
 

@@ -1,6 +1,11 @@
 package jobsteps
 
-import "github.com/rota-hpc/rota/controld/api/stream"
+import (
+	"encoding/json"
+
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec/lossy"
+)
 
 // took handles a part's acknowledgement of input. The first one on a connection also says where
 // this part's input goes on.
@@ -76,6 +81,11 @@ func (s *step) asked(f stream.Frame) {
 		}
 	case stream.Signal:
 		s.signal(string(f.Data))
+	case stream.Lost:
+		var l lossy.Loss
+		if json.Unmarshal(f.Data, &l) == nil && l.Possible() && l.Bytes > s.lost.Bytes {
+			s.lost = l
+		}
 	}
 }
 

@@ -390,15 +390,15 @@ func (l *lab) ask(req api.StepRequest) (*person, error) {
 	}
 	p := &person{l: l}
 	err = j.serve(&req, func() (c *client) {
-		p.conn, c = l.connect(0)
+		p.conn, c = l.connect(0, req.Losses)
 		return c
 	})
 	return p, err
 }
 
-func (l *lab) connect(room int) (*stream.Conn, *client) {
+func (l *lab) connect(room int, awaited bool) (*stream.Conn, *client) {
 	ours, theirs := net.Pipe()
-	return stream.New(ours), newClient(l.ctx, stream.New(theirs), room)
+	return stream.New(ours), newClient(l.ctx, stream.New(theirs), room, awaited)
 }
 
 // read reads until a frame of a kind comes, and reports whether it has come.

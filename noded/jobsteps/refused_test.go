@@ -140,7 +140,7 @@ func TestOutputThatIsGone(t *testing.T) {
 		begun := time.Now()
 		again := &person{l: l}
 		var c *client
-		again.conn, c = l.connect(0)
+		again.conn, c = l.connect(0, false)
 		j.step(0).attaching <- &attach{client: c, from: []int64{keptNot}}
 		if !again.read(stream.End) || again.end.Code != 125 || !strings.Contains(again.end.Why, "kept from byte 9") {
 			t.Errorf("it is told %+v", again.end)
@@ -193,7 +193,7 @@ func TestAStepThatIsLate(t *testing.T) {
 		l.m.Finish(t.Context(), first)
 		p := &person{l: l}
 		var c *client
-		p.conn, c = l.connect(0)
+		p.conn, c = l.connect(0, false)
 		l.m.runs.Go(func() { j.create(req, g, c) })
 		if !p.read(stream.End) || p.end.Why != errEnds.Error() {
 			t.Errorf("it is told %+v", p.end)

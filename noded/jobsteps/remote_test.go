@@ -218,7 +218,7 @@ func TestAWatcherSeesATaskEnd(t *testing.T) {
 		watch := func() *person {
 			w := &person{l: l}
 			var c *client
-			w.conn, c = l.connect(watcherRoom)
+			w.conn, c = l.connect(watcherRoom, false)
 			go s.watch(c)
 			return w
 		}

@@ -117,6 +117,9 @@ func (j *job) record(s *step, usage *model.Usage) {
 	}
 	r.SetNodes(nodes)
 	r.Cores, r.GPUs = s.holds()
+	if s.lost.Bytes > 0 {
+		r.OutputLost = &s.lost
+	}
 	kept := &journal.Step{N: s.n, Report: &r}
 	if !s.told { // its client may ask again after a restart of this daemon, by the key of its request
 		kept.Unread = s.Key

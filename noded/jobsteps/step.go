@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 )
 
@@ -85,6 +86,7 @@ type step struct {
 	heard    int64 // the input up to here was acknowledged to the client
 	fresh    bool  // the client does not know yet from where to send input
 	worst    api.StepTaskExit
+	lost     lossy.Loss // output that the client could not write
 }
 
 // attach is a client that connects to a running step. from has, for each part, how much of its
@@ -200,10 +202,9 @@ func (s *step) turn(ctx context.Context) {
 	case <-told:
 		s.leave()
 	case <-gone:
-		select {
-		case <-told: // at the same time: it has no more to ask
+		if s.client.knowsEnd() { // it has no more to ask
 			s.leave()
-		default:
+		} else {
 			s.lose()
 		}
 	case a := <-s.attaching:

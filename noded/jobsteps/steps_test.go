@@ -15,6 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
 	"github.com/rota-hpc/rota/noded/jobsteps/choose"
@@ -351,7 +352,7 @@ func TestAClientComesBack(t *testing.T) {
 			}
 			again := &person{l: l, got: p.got}
 			var c *client
-			again.conn, c = l.connect(0)
+			again.conn, c = l.connect(0, false)
 			s.attaching <- &attach{client: c, from: received}
 			for range 3 {
 				again.read(stream.Stdout)
@@ -446,7 +447,7 @@ func TestAClientThatLeavesAtTheEnd(t *testing.T) {
 	both := make(chan struct{})
 	close(both)
 	for range 64 { // which of the two is seen is chance
-		s := &step{client: &client{gone: both, told: both}}
+		s := &step{client: &client{gone: both, told: both, written: both}}
 		if s.turn(t.Context()); !s.told || s.client != nil || s.gone != nil {
 			t.Fatalf("it was told: %v, and is missed: %v", s.told, s.gone != nil)
 		}
@@ -565,6 +566,37 @@ func TestAListThatIsLate(t *testing.T) {
 		local.Note(local.Mark(), []container.Status{{ID: id, State: container.Exited}})
 		if all := local.All(first); len(all) != 1 {
 			t.Errorf("it is there: %v", all)
+		}
+	})
+}
+
+// TestLostOutputIsInTheRow notices a row of a step without the output that its client could not
+// write. The client says the last of it after it has read the end.
+func TestLostOutputIsInTheRow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, succeeds, "a")
+		p, err := l.ask(api.StepRequest{Losses: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		say := func(n int64) {
+			if err := p.conn.WriteJSON(stream.Lost, stream.AllTasks, lossy.Loss{Bytes: n, Errno: 28}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		say(4096)
+		p.read(stream.End)
+		synctest.Wait()
+		if len(l.ended()) != 0 {
+			t.Fatalf("the row is there before the client has said its last words: %+v", l.ended())
+		}
+		say(4099)
+		say(3) // a part of what is known
+		_ = p.conn.Close()
+		synctest.Wait()
+		rows := l.ended()
+		if len(rows) != 1 || rows[0].OutputLost == nil || *rows[0].OutputLost != (lossy.Loss{Bytes: 4099, Errno: 28}) {
+			t.Errorf("%+v", rows)
 		}
 	})
 }

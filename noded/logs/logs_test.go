@@ -63,6 +63,9 @@ func TestLogRanges(t *testing.T) {
 		if err := errors.Join(r.seek(q), r.copyTo(t.Context(), &out, false, func() bool { return false })); err != nil {
 			t.Fatal(err)
 		}
+		if n := r.skipped(); n+int64(out.Len()) != int64(len(all)) {
+			t.Errorf("%+v: %d bytes skipped and %d sent of %d", q, n, out.Len(), len(all))
+		}
 		return out.String()
 	}
 	for n := range len(lines) + 2 {

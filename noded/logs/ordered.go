@@ -26,7 +26,11 @@ type orderedReader struct {
 	file  *os.File      // of run; nil: it is gone
 	owner fileOf        // whose file is open
 	nth   int           // its number
+
+	before int64 // bytes that seekTail has skipped
 }
+
+func (r *orderedReader) skipped() int64 { return r.before }
 
 // place says where the files of a stream may be.
 type place struct {
@@ -219,12 +223,43 @@ func (r *orderedReader) seekTail(n int) error {
 		}
 		if left == 0 {
 			r.at, r.runs = all[i].From+at, all[i+1:]
+			r.before = r.lengthOf(all[:i], all[i].Until) + at
 			return nil
 		}
 		n, last = left, last && size == 0
 	}
 	r.run, r.runs = container.Run{}, all
 	return nil
+}
+
+// lengthOf returns how many bytes some runs have whose files are still there. The last one ends at
+// until.
+func (r *orderedReader) lengthOf(runs []container.Run, until int64) (sum int64) {
+	type numbered struct {
+		fileOf
+		number int
+	}
+	there := map[numbered]bool{}
+	for i, run := range runs {
+		end := until
+		if i+1 < len(runs) {
+			end = runs[i+1].Until
+		}
+		key := numbered{fileOf{run.Stream, run.Inode}, run.File}
+		known, asked := there[key]
+		if !asked {
+			f := r.find(key.fileOf)
+			known = f != nil && r.latest[key.fileOf] == run.File
+			if f != nil {
+				f.Close()
+			}
+			there[key] = known
+		}
+		if known {
+			sum += max(0, end-run.From)
+		}
+	}
+	return sum
 }
 
 // errNoOffset: an offset counts bytes of one stream.

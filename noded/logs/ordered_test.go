@@ -118,6 +118,10 @@ func TestStreamsInOrder(t *testing.T) {
 			if got.String() != want {
 				t.Fatalf("seed %d, round %d, tail %d:\n%s\nwant\n%s", seed, round, tail, &got, want)
 			}
+			if n := r.skipped(); int(n)+got.Len() != all.Len() {
+				t.Fatalf("seed %d, round %d, tail %d: %d bytes are skipped and %d sent, of %d", seed, round, tail, n, got.Len(),
+					all.Len())
+			}
 		}
 	}
 }

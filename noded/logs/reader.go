@@ -25,7 +25,10 @@ type logReader struct {
 	user        *container.User
 	files       []*os.File // not yet read to the end; the last one is or was at path
 	pathMissing bool       // no file was at path when the log was opened
+	before      int64      // bytes that seek has skipped
 }
+
+func (r *logReader) skipped() int64 { return r.before }
 
 // openAs opens a file with the rights of a user. Tests count its calls.
 var openAs = container.OpenAs
@@ -85,10 +88,12 @@ func (r *logReader) seek(q query) error {
 			return err
 		}
 		if q.offset < info.Size() || len(r.files) == 1 {
+			r.before += min(q.offset, info.Size())
 			_, err := r.files[0].Seek(min(q.offset, info.Size()), io.SeekStart)
 			return err
 		}
 		q.offset -= info.Size()
+		r.before += info.Size()
 		r.closeFirst()
 	}
 	return nil
@@ -114,8 +119,14 @@ func (r *logReader) seekTail(n int) error {
 		}
 		if left == 0 || i == 0 || searched > tailMax {
 			for range i {
+				info, err := r.files[0].Stat()
+				if err != nil {
+					return err
+				}
+				r.before += info.Size()
 				r.closeFirst()
 			}
+			r.before += at
 			_, err := r.files[0].Seek(at, io.SeekStart)
 			return err
 		}

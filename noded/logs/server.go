@@ -66,6 +66,7 @@ const bothStreams = "both"
 
 // source is a log that can be read.
 type source interface {
+	skipped() int64 // bytes that come before the first one that is sent
 	copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error
 	close()
 }
@@ -93,6 +94,7 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer reader.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(api.HeaderLogStart, strconv.FormatInt(reader.skipped(), 10))
 	w.WriteHeader(http.StatusOK)
 	if err := reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow,
 		func() bool { return l.Live(id) }); err != nil {

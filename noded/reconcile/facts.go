@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -38,10 +39,23 @@ type Facts struct {
 	Save           container.Saving    // of a running container
 	Pid            int                 // of the first process of a running container
 	Extern         container.Spent     // of a running or a lost container
+	Lost           lossy.Loss          // output that could not be written, of a running or a lost container
 	Steps          int                 // parts of steps that run beside it
 	StepsRun       bool                // steps that it has started have not ended, here or on other nodes
 	StepsTold      bool                // since it has ended, they were asked to end too
 	NotSaved       string              // why its processes cannot be saved, so that it gets its signal
+}
+
+// OutputLost returns the output of an ended container that could not be written; nil: none.
+func (f *Facts) OutputLost() *lossy.Loss {
+	lost := f.Lost
+	if f.Exit != nil {
+		lost = f.Exit.Lost()
+	}
+	if !lost.Possible() {
+		return nil
+	}
+	return &lost
 }
 
 // Worker holds the facts about one container.

@@ -3,6 +3,7 @@ package report
 import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/convergence"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -44,6 +45,12 @@ type Class convergence.Class
 
 func (Class) kind() string                 { return "class" }
 func (c Class) fill(r *model.WorkerReport) { r.Class = convergence.Class(c) }
+
+// Loss says how much output of a worker could not be written by now.
+type Loss lossy.Loss
+
+func (Loss) kind() string                 { return "loss" }
+func (l Loss) fill(r *model.WorkerReport) { r.OutputLost = (*lossy.Loss)(&l) }
 
 // Switch says that a worker has paused or gone on as ordered, or why it has not.
 type Switch struct {

@@ -16,7 +16,7 @@ func (r *Runner) recordResult(
 ) (Change, error) {
 	result.Job, result.Attempt, result.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	r.finishSteps(ctx, id)
-	result.Usage = r.Usage(id, f)
+	result.Usage, result.OutputLost = r.Usage(id, f), f.OutputLost()
 	if f.Desired != nil && f.Entry.Started {
 		for _, n := range f.Desired.GPUs {
 			if !r.GPUs.AwaitVacant(ctx, n) {

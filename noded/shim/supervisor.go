@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/clock"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/shim/jobsocket"
 	"github.com/rota-hpc/rota/noded/shim/lifecycle"
@@ -28,6 +29,7 @@ type supervisor struct {
 	dir       string
 	settings  container.Settings
 	tasks     []*task
+	lossTold  int64            // bytes of lost output that daemons were told of
 	shared    *sharedResources // nil with a single task
 	lease     *lease
 	listener  net.Listener
@@ -232,6 +234,7 @@ func (sup *supervisor) run() error {
 		select {
 		case <-tick.C:
 			sup.trimBeside()
+			sup.announceLoss()
 		case r := <-sup.orders:
 			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
@@ -314,7 +317,23 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 
 func (sup *supervisor) answer() container.Answer {
 	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching,
-		Save: sup.image.save, Extern: sup.io.Extern.Spent()}
+		Save: sup.image.save, Extern: sup.io.Extern.Spent(), Lost: sup.lostOutput()}
+}
+
+// lostOutput returns the output of all tasks that could not be written by now.
+func (sup *supervisor) lostOutput() (sum lossy.Loss) {
+	for _, t := range sup.tasks {
+		sum.Add(t.logs.Lost())
+	}
+	return sum
+}
+
+// announceLoss tells daemons of lost output: of the first, and when it has doubled.
+func (sup *supervisor) announceLoss() {
+	if n := sup.lostOutput().Bytes; n > 0 && n >= 2*sup.lossTold {
+		sup.lossTold = n
+		sup.announce()
+	}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -519,7 +538,10 @@ func (sup *supervisor) exitRecord() container.Exit {
 		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
 		e := t.Exit
-		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
+		out.UserMS, out.SystemMS = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS
+		lost := out.Lost()
+		lost.Add(e.Lost())
+		out.SetLost(lost)
 		out.PeakMem = max(out.PeakMem, e.PeakMem) // which is that of the whole worker, if it is known
 		out.Unbegun = out.Unbegun && !t.Executed
 		if e.OOM && !out.OOM {

@@ -130,7 +130,7 @@ func (t *task) recordEnd() {
 	own, _ := t.container.kills.Sayings()
 	t.tell(own)
 	_ = bounded(notePatience, func() error { t.logs.EndNotes(); return nil }) // it is closed with this process
-	t.Exit.LogLost = t.logs.LostBytes()
+	t.Exit.SetLost(t.logs.Lost())
 	if s := t.container.io; s != nil {
 		go s.End(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: t.Exit.Code, Signal: t.Exit.Signal,
 			OOM: t.Exit.OOM}}, own)

@@ -25,6 +25,7 @@ func (h held) reconcile(w *worker) {
 	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (h.olderAttemptRuns(w.ID) || h.keepsAny())
 	h.queueReport(w)
 	h.queueSwitch(w)
+	h.queueLoss(w)
 	w.DesiredUnknown = !h.desiredKnown
 	w.StepsRun = h.outlived(w)
 	w.LeaseOver = h.leaseOver(w)

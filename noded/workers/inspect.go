@@ -103,7 +103,7 @@ func (t *Table) inspectAll(ctx context.Context) error {
 		if w.OlderThan(s) {
 			h.setStatus(w, s)
 		}
-		w.Pid, w.Extern, w.Silent = s.Pid, s.Extern, s.Silent
+		w.Pid, w.Extern, w.Lost, w.Silent = s.Pid, s.Extern, s.Lost, s.Silent
 	}
 	// 4. A container that is not listed is gone, unless an action may have made it after the list.
 	for id, w := range h.workers {

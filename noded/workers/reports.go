@@ -2,6 +2,7 @@ package workers
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/reconcile"
 	"github.com/rota-hpc/rota/noded/report"
 )
@@ -37,6 +38,16 @@ func (h held) queueSwitch(w *worker) {
 		h.logOf(w.ID).Warn("a job does not pause", "why", n.Unpaused)
 	}
 	h.Outbox.Put(w.ID, n)
+}
+
+// queueLoss reports lost output: the first bytes, and when the loss has doubled. So a worker has
+// few such reports, whatever it writes. The result of the worker has the exact number.
+func (h held) queueLoss(w *worker) {
+	if l := w.Lost; w.Actual == container.Running && l.Bytes > 0 && l.Bytes >= 2*w.lastLoss.Bytes && !w.Kept {
+		w.lastLoss = l
+		h.logOf(w.ID).Warn("output of a job is lost", "bytes", l.Bytes, "why", l.Why())
+		h.Outbox.Put(w.ID, report.Loss(l))
+	}
 }
 
 // Confirmed notes which results the controllers have confirmed, among states of workers.

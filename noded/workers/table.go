@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/follow"
 	"github.com/rota-hpc/rota/noded/jobsteps"
@@ -120,6 +121,7 @@ type worker struct {
 	leaseless    bool              // its shim was told that it has no lease
 	lastReported model.WorkerState // the last state that was queued for a report
 	lastSwitch   report.Switch     // the last message about pausing and going on that was queued
+	lastLoss     lossy.Loss        // the last message about lost output that was queued
 }
 
 // New returns an empty table.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/lab"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
@@ -78,12 +79,36 @@ func TestDiskFullWhileLogging(t *testing.T) {
 		w.smallDisk(small, "256k")
 		text := simple("loud", "head -c 1M /dev/zero | tr '\\0' x; echo done > "+w.shared+"/loud; exit 6", "")
 		text = strings.Replace(text, "kill_timeout", "log {\n      stdout = \""+small+"/out\"\n    }\n    kill_timeout", 1)
-		if j := w.ends(w.submit(text)); j.Code != "F" || j.ExitCode != 6 {
-			t.Errorf("ended as %s, exit %d: %s", j.Code, j.ExitCode, j.Reason.Text)
+		id := w.submit(text)
+		j := w.ends(id)
+		if j.Code != "F" || j.ExitCode != 6 || j.Attempts[0].OutputLost < 512<<10 {
+			t.Errorf("ended as %s, exit %d: %s; %+v", j.Code, j.ExitCode, j.Reason.Text, j.Attempts)
 		}
+		w.saysLoss(id, j)
 		if _, err := os.Stat(w.shared + "/loud"); err != nil || !w.full(small) {
 			t.Errorf("the job did not go on, or the disk was not full: %v", err)
 		}
+	})
+	t.Run("by srun", func(t *testing.T) {
+		small := filepath.Join(w.shared, "smaller")
+		w.must(os.Mkdir(small, 0o777))
+		w.smallDisk(small, "2m")
+		_, id, out := w.script("bysrun", "#!/bin/bash\n#SBATCH --mem=256M\nsrun -o "+small+"/step sh -c "+
+			`'head -c 4M /dev/zero | tr "\0" x; exit 3'`+"\necho code $?\n")
+		j := w.ends(id)
+		text, err := os.ReadFile(out)
+		if err != nil || !strings.Contains(string(text), "code 3\n") || j.Code != "CD" || len(j.Attempts[0].Steps) != 1 {
+			t.Fatalf("%v: %s\n%+v", err, text, j)
+		}
+		info, err := os.Stat(small + "/step")
+		w.must(err)
+		if n := j.Attempts[0].Steps[0].OutputLost; n+info.Size() != 4<<20 || j.Attempts[0].OutputLost != n {
+			t.Errorf("%d bytes are lost of 4 MiB, and %d are there: %+v", n, info.Size(), j.Attempts)
+		}
+		w.wants(string(text), fmt.Sprintf("srun: error: %d bytes of output of StepId=%s.0 were lost: no space left on device",
+			j.Attempts[0].OutputLost, id))
+		shown, _, _ := w.slurm("scontrol", "show", "job", id)
+		w.wants(shown, "SystemComment=")
 	})
 	t.Run("to the node", func(t *testing.T) {
 		node.Term()
@@ -96,15 +121,36 @@ func TestDiskFullWhileLogging(t *testing.T) {
 		if !w.full(node.Data) {
 			t.Error("the disk was not full")
 		}
-		w.wait("a job that runs with a full disk", func() bool { return w.status(id).Code == "R" })
+		w.wait("a job that runs with a full disk, and output that is known to be lost", func() bool {
+			j := w.status(id)
+			return j.Code == "R" && j.Attempts[0].OutputLost > 1<<20
+		})
 		grow("32m")
+		node.Kill() // the count is the shim's: it outlives the node daemon
+		w.must(node.Start())
 		w.must(os.WriteFile(w.shared+"/go", nil, 0o644))
 		if j := w.ends(id); j.Code != "CD" {
 			t.Errorf("ended as %s: %s", j.Code, j.Reason.Text)
 		}
 		out := w.ok("logs", id)
-		w.wants(out[max(0, len(out)-500):], "bytes of output lost: no space left for the log", "\nafter\n")
+		w.wants(out[max(0, len(out)-500):], "bytes of output lost: no space left on device", "\nafter\n")
+		j := w.status(id)
+		w.saysLoss(id, j)
+		if n := j.Attempts[0].OutputLost; n+int64(len(out)) < 4<<20 || n > 4<<20 {
+			t.Errorf("%d bytes are lost, and %d are there, of 4 MiB", n, len(out))
+		}
 	})
+}
+
+// saysLoss notices a command that does not say how much output of a job was lost.
+func (w *world) saysLoss(id string, j api.Job) {
+	w.t.Helper()
+	said := fmt.Sprintf("%d bytes of output of worker 0 were lost: no space left on device on node %s",
+		j.Attempts[0].OutputLost, j.Attempts[0].Nodes[0])
+	w.wants(w.ok("status", id), said)
+	if _, errs, code := w.rota("logs", id); code != 0 || errs != "rota: "+said+"\n" {
+		w.t.Errorf("rota logs: exit %d, %q, want %q", code, errs, said)
+	}
 }
 
 // A controller that cannot write its log says so and stops. When there is room again everything

@@ -23,11 +23,17 @@ func TestFollowersOutliveTheNodeDaemon(t *testing.T) {
 			`i=$((i+1)); echo "%s line $i"; done; done; exit 7`, dir, name)
 	}
 	logged := w.submit(simple("logged", script("logged"), ""))
+	tailed := w.submit(simple("tailed", `i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo "before $i"; done; `+
+		`echo >&2 "an error"; echo >`+dir+`/begun; `+script("tailed"), ""))
+	w.lines(filepath.Join(dir, "begun"), 1)
 	commands := map[string]*exec.Cmd{
 		"logged": w.Rota(w.ctx, "logs", "-f", logged),
+		"tailed": w.Rota(w.ctx, "logs", "-f", "--tail", "5", tailed),
 		"run":    w.Rota(w.ctx, "run", "--mem", "64M", "--", "sh", "-c", script("run")),
 	}
-	codes := map[string]int{"logged": 0, "run": 7}
+	codes := map[string]int{"logged": 0, "tailed": 0, "run": 7}
+	// the lines that a tail begins with
+	heads := map[string]string{"tailed": "before 97\nbefore 98\nbefore 99\nbefore 100\nan error\n"}
 	outputs, messages := map[string]string{}, map[string]*bytes.Buffer{}
 	for name, cmd := range commands {
 		outputs[name], messages[name] = filepath.Join(t.TempDir(), name), &bytes.Buffer{}
@@ -40,8 +46,8 @@ func TestFollowersOutliveTheNodeDaemon(t *testing.T) {
 	node := w.Cluster.Nodes[0]
 	for part, stop := range []func(){node.Term, node.Kill} {
 		w.must(os.WriteFile(filepath.Join(dir, fmt.Sprint(part+1)), nil, 0o644))
-		for _, path := range outputs {
-			w.lines(path, 20*(part+1))
+		for name, path := range outputs {
+			w.lines(path, 20*(part+1)+strings.Count(heads[name], "\n"))
 		}
 		stop()
 		w.must(node.Start())
@@ -50,6 +56,7 @@ func TestFollowersOutliveTheNodeDaemon(t *testing.T) {
 	for name, cmd := range commands {
 		_ = cmd.Wait() // its code is compared below
 		var want strings.Builder
+		want.WriteString(heads[name])
 		for i := 1; i <= 60; i++ {
 			fmt.Fprintf(&want, "%s line %d\n", name, i)
 		}

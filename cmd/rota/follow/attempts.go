@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -46,50 +47,108 @@ func (f *following) from(ctx context.Context, n int) error {
 	}
 }
 
-// attempt shows the output of one attempt to its end.
+// attempt shows the output of one attempt to its end: of the workers that it has, and of workers
+// that join it while it runs.
 func (f *following) attempt(ctx context.Context, job *api.Job, n int) error {
-	count := workersOf(job, n)
-	workers := []int{f.options.Worker}
-	if f.options.Worker < 0 {
-		workers = make([]int, count)
-		for i := range workers {
-			workers[i] = i
-		}
-	}
-	if f.heads && count > 0 {
+	if f.heads && workersOf(job, n) > 0 {
 		fmt.Fprintln(f.session.Stdout, headOf(n))
 	}
-	var lock sync.Mutex
-	var running sync.WaitGroup
-	failures := make([]error, 0, len(workers)*len(f.streams))
-	note := f.note // one of the streams prints it for all
-	for _, worker := range workers {
-		if worker >= count { // the attempt has fewer
-			continue
+	s := &shownAttempt{following: f, n: n, note: f.note, failed: make(chan struct{}),
+		prefixes: f.options.Worker < 0 && (workersOf(job, n) > 1 || mayGrow(job))}
+	for {
+		s.start(ctx, job)
+		if f.options.Worker >= 0 && f.options.Worker < workersOf(job, n) || isOver(job, n) {
+			break
 		}
-		for _, stream := range slices.Sorted(maps.Keys(f.streams)) {
-			o := f.options
-			o.Worker, o.Stream, o.Attempt, o.Follow = worker, stream, n, true
-			out, flush := f.streams[stream], func() {}
-			if len(workers) > 1 {
-				p := &prefixer{out: out, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
-				out, flush = p, p.flush
-			}
-			own := note
-			note = ""
-			running.Go(func() {
-				err := Output(ctx, f.session, job.ID, o, out, own)
-				flush()
-				if err != nil && !f.hasLeft(o, err) {
-					lock.Lock()
-					failures = append(failures, err)
-					lock.Unlock()
-				}
-			})
+		newer, err := f.jobs.newerThan(ctx, job, s.failed)
+		if err != nil || newer == nil {
+			break // its streams end too, or one has failed
+		}
+		job = newer
+	}
+	s.running.Wait()
+	return joined(s.failures)
+}
+
+// mayGrow reports whether a job with one worker may have more.
+func mayGrow(job *api.Job) bool { return job.Elastic != nil && job.Elastic.Max > 1 }
+
+// isOver reports whether attempt n of a job is over, so that no worker joins it any more.
+func isOver(job *api.Job, n int) bool {
+	return job.Code.Final() || job.Attempt != n || job.Code == model.Pending
+}
+
+// shownAttempt is an attempt whose workers are followed.
+type shownAttempt struct {
+	*following
+	n        int
+	note     string // one of the streams prints it for all
+	later    bool   // the workers that the attempt had at first are followed: others are shown whole
+	prefixes bool   // each line is headed by its worker
+	running  sync.WaitGroup
+	failed   chan struct{} // closed when a stream has failed
+
+	lock     sync.Mutex // of the following, and of lines
+	follows  map[int]int
+	failures []error
+}
+
+// start follows the workers of the attempt that are not followed yet. A worker that has left in a
+// resize, and whose output is complete, is followed again when another one joins in its place.
+func (s *shownAttempt) start(ctx context.Context, job *api.Job) {
+	count := workersOf(job, s.n)
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.follows == nil {
+		s.follows = map[int]int{}
+	}
+	for worker, streams := range s.follows {
+		if worker >= count && streams == 0 {
+			delete(s.follows, worker)
 		}
 	}
-	running.Wait()
-	return joined(failures)
+	first, end := 0, count
+	if w := s.options.Worker; w >= 0 {
+		first, end = w, min(w+1, count)
+	}
+	for worker := first; worker < end; worker++ {
+		if _, followed := s.follows[worker]; followed {
+			continue
+		}
+		s.follows[worker] = len(s.streams)
+		for _, stream := range slices.Sorted(maps.Keys(s.streams)) {
+			s.follow(ctx, job, worker, stream)
+		}
+	}
+	s.later = true
+}
+
+// follow follows one stream of a worker. The lock is held.
+func (s *shownAttempt) follow(ctx context.Context, job *api.Job, worker int, stream string) {
+	o := s.options
+	o.Worker, o.Stream, o.Attempt, o.Follow = worker, stream, s.n, true
+	if s.later {
+		o.Tail = 0
+	}
+	out, flush := s.streams[stream], func() {}
+	if s.prefixes {
+		p := &prefixer{out: out, lock: &s.lock, prefix: fmt.Sprintf("%d: ", worker)}
+		out, flush = p, p.flush
+	}
+	note := s.note
+	s.note = ""
+	s.running.Go(func() {
+		err := Output(ctx, s.session, job.ID, o, out, note)
+		flush()
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		s.follows[worker]--
+		if err != nil && !s.hasLeft(o, err) {
+			if s.failures = append(s.failures, err); len(s.failures) == 1 {
+				close(s.failed)
+			}
+		}
+	})
 }
 
 // hasLeft reports whether an error says that a worker has left an attempt that goes on without it.
@@ -166,6 +225,25 @@ func (m *mailbox) newest() *api.Job {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	return m.job
+}
+
+// newerThan returns the next answer after job; nil once stop is closed.
+func (m *mailbox) newerThan(ctx context.Context, job *api.Job, stop <-chan struct{}) (*api.Job, error) {
+	for {
+		m.lock.Lock()
+		j, changed := m.job, m.changed
+		m.lock.Unlock()
+		if j != job {
+			return j, nil
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // await returns the job once attempt n has begun, or once the job has ended.

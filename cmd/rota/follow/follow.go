@@ -111,7 +111,11 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 		return job, nil // it ended before it ran
 	}
 	// a job that never started has no output
-	if err := <-streams; err != nil && !(job.Code != model.Completed && exit.IsNotFound(err)) {
+	err = <-streams
+	for i := range job.Attempts {
+		noteLosses(session, job, job.Attempts[i].N, -1)
+	}
+	if err != nil && !(job.Code != model.Completed && exit.IsNotFound(err)) {
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
@@ -213,13 +217,17 @@ func Output(ctx context.Context, session *command.Session, id model.JobID, o api
 	out io.Writer, meanwhile string) error {
 	away := Retry{Env: session.Env, What: meanwhile, Quiet: meanwhile == ""}
 	away.Answered() // the job was read just before
-	var shown int64
+	var at place
 	var overSince time.Time // since when the attempt is known to be over; zero: it is not
 	for attempt := 0; ; {
-		n, err := streamOnce(ctx, session.Client, id, o, out, shown)
-		if n > shown {
-			shown, attempt = n, 0
+		before := at.shown
+		err := streamOnce(ctx, session.Client, id, o, out, &at)
+		if at.shown > before {
+			attempt = 0
 			away.Answered()
+		}
+		if at.opened && at.start >= 0 {
+			o.Tail = 0 // the stream goes on from its beginning, and what comes before is skipped
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -266,39 +274,49 @@ func (e *brokenError) Error() string { return "the output was cut off: " + e.err
 // Unwrap returns the error of the connection.
 func (e *brokenError) Unwrap() error { return e.err }
 
-// streamOnce copies a stream after its first skip bytes, and returns how many bytes have been shown
-// in all.
+// place is a place in the output of a stream.
+type place struct {
+	opened bool  // the stream was opened once
+	start  int64 // bytes before the first one that is shown: those that --tail leaves out; -1: unknown
+	shown  int64 // bytes that were shown
+}
+
+// streamOnce copies a stream from a place on, and moves the place behind what it has shown.
 func streamOnce(ctx context.Context, client *api.Client, id model.JobID, o api.LogOptions, out io.Writer,
-	skip int64) (int64, error) {
+	at *place) error {
 	body, err := client.Logs(ctx, id, o)
 	if err != nil {
-		return skip, err
+		return err
 	}
 	defer body.Close()
+	skip := at.start + at.shown
+	if !at.opened {
+		at.opened, at.start, skip = true, body.Start, 0
+	}
 	if n, err := io.CopyN(io.Discard, body, skip); err != nil {
 		switch {
 		case errors.Is(err, io.EOF) && o.Attempt != 0:
-			return skip, errShorter
+			return errShorter
 		case errors.Is(err, io.EOF): // an earlier attempt was shown, and this one's output is shorter
-			return n, nil
+			at.shown = max(0, n-at.start)
+			return nil
 		}
-		return skip, &brokenError{err}
+		return &brokenError{err}
 	}
-	copied := skip
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
-			copied += int64(n)
+			at.shown += int64(n)
 			if _, err := out.Write(buf[:n]); err != nil {
-				return copied, fmt.Errorf("write: %w", err)
+				return fmt.Errorf("write: %w", err)
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return copied, nil
+			return nil
 		}
 		if err != nil {
-			return copied, &brokenError{err}
+			return &brokenError{err}
 		}
 	}
 }
@@ -356,7 +374,27 @@ func Logs(ctx context.Context, session *command.Session, job *api.Job, o api.Log
 		}
 		failed = errors.Join(failed, outputs(ctx, session, job, o))
 	}
+	if o.Follow && !job.Code.Final() { // more may be lost by now
+		if newer, _, err := session.Job(ctx, job.ID, api.Read{}); err == nil {
+			job = newer
+		}
+	}
+	for _, n := range attempts {
+		noteLosses(session, job, cmp.Or(n, job.Attempt), o.Worker)
+	}
 	return failed
+}
+
+// noteLosses says which output of an attempt could not be written: of one worker or, if worker is
+// negative, of all and of steps.
+func noteLosses(session *command.Session, job *api.Job, n, worker int) {
+	for i := range job.Attempts {
+		if a := &job.Attempts[i]; a.N == n {
+			for _, text := range show.OutputLosses(job.ID, a, worker) {
+				session.Notef("%s", text)
+			}
+		}
+	}
 }
 
 // followLogs shows the output of a job until it ends, from the attempt first on: 0 for the last one, or
@@ -385,7 +423,12 @@ func followLogs(ctx context.Context, session *command.Session, job *api.Job, o a
 			cancel(err)
 		}
 	}()
-	return shown.from(ctx, first)
+	failed := shown.from(ctx, first)
+	last := shown.jobs.newest()
+	for n := first; n <= last.Attempt; n++ {
+		noteLosses(session, last, n, o.Worker)
+	}
+	return failed
 }
 
 // outputs shows the output of one worker, or of all, one after the other.

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -51,6 +52,29 @@ func TestOutputElsewhere(t *testing.T) {
 		{ID: 7, Groups: []api.GroupState{{Name: "ps"}}}} {
 		if got := OutputElsewhere(j); got != "" {
 			t.Errorf("%+v: %q", j, got)
+		}
+	}
+}
+
+// TestWhoIsFollowed notices a worker that joins in the place of one that has left and is not
+// followed, and one that is followed twice.
+func TestWhoIsFollowed(t *testing.T) {
+	s := &shownAttempt{following: &following{options: api.LogOptions{Worker: -1}}, n: 1}
+	for i, step := range []struct {
+		workers int
+		ended   []int // whose output is complete before
+		want    []int
+	}{{1, nil, []int{0}}, {3, nil, []int{0, 1, 2}}, {2, nil, []int{0, 1, 2}}, {2, []int{2}, []int{0, 1}},
+		{3, nil, []int{0, 1, 2}}} {
+		for _, worker := range step.ended {
+			s.follows[worker] = 0
+		}
+		s.start(t.Context(), &api.Job{Attempt: 1, Workers: step.workers})
+		if got := slices.Sorted(maps.Keys(s.follows)); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %v are followed", i, got)
+		}
+		for worker := range s.follows {
+			s.follows[worker] = 1 // it goes on
 		}
 	}
 }

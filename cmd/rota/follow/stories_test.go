@@ -278,3 +278,102 @@ func TestControllersThatDoNotComeBack(t *testing.T) {
 		t.Errorf("%+v after %d requests", got, asked.Load())
 	}
 }
+
+// TestTailGoesOnWhereItWas cuts the stream of rota logs --tail again and again. Each byte is shown
+// once, and the tail is asked for once.
+func TestTailGoesOnWhereItWas(t *testing.T) {
+	const output = "one\ntwo\nthree\nfour\nfive\n"
+	start := len("one\ntwo\nthree\n")
+	for _, follows := range []bool{false, true} {
+		a, s := session(t)
+		asked, tails := 0, 0
+		a.On("GET /v1/jobs/7", states(job(model.Running, nil), job(model.Running, nil), job(model.Completed, nil)))
+		a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			from := 0
+			if r.URL.Query().Get("tail") == "2" {
+				tails++
+				from = start
+				w.Header().Set(api.HeaderLogStart, fmt.Sprint(start))
+			}
+			end := min(len(output), start+2*asked) // it breaks after two more bytes each time
+			_, _ = io.WriteString(w, output[from:end])
+			if end < len(output) {
+				_ = http.NewResponseController(w).Flush()
+				rotatest.Cut(w, r)
+			}
+		})
+		args := []string{"logs", "7.0", "--tail", "2"}
+		if follows {
+			args = append(args, "-f")
+		}
+		if got := s.Run(args...); got.Code != 0 || got.Stdout != "four\nfive\n" || tails != 1 || asked < 5 {
+			t.Errorf("-f %t: %+v after %d requests, %d for the tail", follows, got, asked, tails)
+		}
+	}
+}
+
+// TestWorkersThatJoin follows a job to which a worker comes while its attempt runs. All of what it
+// writes is shown, even if of the others only the last lines are.
+func TestWorkersThatJoin(t *testing.T) {
+	a, s := session(t)
+	var asked [2]atomic.Int32
+	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, _ *http.Request) {
+		code, workers := model.Running, 1
+		if asked[0].Load() > 0 {
+			workers = 2
+		}
+		if asked[1].Load() > 0 {
+			code = model.Completed
+		}
+		_ = json.NewEncoder(w).Encode(job(code, func(j *api.Job) {
+			j.Workers, j.Elastic = workers, &api.Elastic{Workers: workers, Min: 1, Max: 2}
+			j.Attempts = []api.Attempt{{N: 1, Workers: workers}}
+		}))
+	})
+	ended := make(chan struct{})
+	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if q.Get("worker") == "1" {
+			fmt.Fprintf(w, "worker 1, tail %q\n", q.Get("tail"))
+			asked[1].Add(1)
+			close(ended)
+			return
+		}
+		fmt.Fprintf(w, "worker 0, tail %q\n", q.Get("tail"))
+		_ = http.NewResponseController(w).Flush()
+		asked[0].Add(1)
+		select { // it goes on until the job ends
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	})
+	got := s.Run("logs", "7", "-f", "--tail", "5")
+	for _, line := range []string{"0: worker 0, tail \"5\"\n", "1: worker 1, tail \"\"\n"} {
+		if got.Code != 0 || strings.Count(got.Stdout, line) != 1 {
+			t.Errorf("no %q: %+v", line, got)
+		}
+	}
+}
+
+// TestLostOutputIsSaid notices a command that shows output of which a part is missing and keeps
+// silent about it, and one that speaks of another worker's.
+func TestLostOutputIsSaid(t *testing.T) {
+	lost := func(j *api.Job) {
+		j.Workers = 2
+		j.Attempts = []api.Attempt{{N: 1, Workers: 2, OutputLost: 2097167, OutputLostBy: []api.OutputLoss{
+			{Worker: 1, Node: "gpu02", Bytes: 2097152, Error: "no space left on device"}},
+			Steps: []api.Step{{ID: 3, OutputLost: 15, OutputError: "disk quota exceeded"}}}}
+	}
+	const worker = "rota: 2097152 bytes of output of worker 1 were lost: no space left on device on node gpu02\n"
+	const step = "rota: 15 bytes of output of step 7.3 were lost: disk quota exceeded where srun wrote it\n"
+	for args, want := range map[string]string{"logs 7": worker + step, "logs 7 -f": worker + step, "logs 7.1": worker,
+		"logs 7.0": "", "run true": worker + step} {
+		a, s := session(t)
+		a.On("GET /v1/jobs/7", states(job(model.Running, lost), job(model.Completed, lost)))
+		a.On("GET /v1/jobs/7/logs", text("out\n"))
+		if got := s.Run(strings.Fields(args)...); got.Code != 0 || got.Stderr != want {
+			t.Errorf("rota %s: %+v, want %q", args, got, want)
+		}
+	}
+}

@@ -288,6 +288,16 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	if lost {
 		s.line("lost", show.Loss(totalLoss(j)))
 	}
+	label := "output"
+	for i := range j.Attempts {
+		for _, text := range show.OutputLosses(j.ID, &j.Attempts[i], -1) {
+			if len(j.Attempts) > 1 {
+				text = fmt.Sprintf("attempt %d: %s", j.Attempts[i].N, text)
+			}
+			s.line(label, text)
+			label = ""
+		}
+	}
 	s.trials(j)
 }
 

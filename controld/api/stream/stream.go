@@ -29,6 +29,7 @@ const (
 	StdinEnd Kind = 'e' // the end of the input
 	Signal   Kind = 's' // the name of a signal, such as SIGINT
 	Window   Kind = 'w' // the size of the terminal: rows and columns, two bytes each
+	Lost     Kind = 'l' // output that the reader could not write, all until now: [lossy.Loss] in JSON
 	Request  Kind = 'q' // what is asked for, in JSON: the first frame where no HTTP request comes before
 )
 

@@ -14,6 +14,7 @@ import (
 //   - *profileNews (pack.go): how the job uses a GPU that it has for itself
 //   - *packedNews (pack.go): its rate beside others on its GPU
 //   - classNews (class.go): the progress class of the attempt
+//   - lossNews (loss.go): how much output could not be written
 //
 // In a report all of them are rows of one form, [model.WorkerReport]. A row has the state of its
 // worker and any other kinds.
@@ -41,6 +42,9 @@ func newsOf(list []news, r *model.WorkerReport) []news {
 	if r.Profile != nil {
 		list = append(list, (*profileNews)(r.Profile))
 	}
+	if r.OutputLost != nil { // before the state, whose end may be that of the attempt
+		list = append(list, lossNews(*r.OutputLost))
+	}
 	list = append(list, (*stateNews)(r))
 	if r.Class != "" {
 		list = append(list, classNews(r.Class))
@@ -59,7 +63,7 @@ type sender struct {
 // Report notes one row of a node's report.
 func (m *Manager) Report(node string, r *model.WorkerReport) {
 	from := sender{node: node, job: r.Job, attempt: r.Attempt, worker: r.Worker, joined: r.Joined}
-	var room [6]news // a row has no more
+	var room [7]news // a row has no more
 	for _, n := range newsOf(room[:0], r) {
 		n.note(m, from)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/convergence"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // fieldsOf says which kind of news each field of a row belongs to; "": it names the sender.
@@ -14,6 +15,9 @@ var fieldsOf = map[string]string{
 	"State": "stateNews", "ExitCode": "stateNews", "Signal": "stateNews", "OOM": "stateNews", "Lease": "stateNews",
 	"Began": "stateNews", "Unbegun": "stateNews", "Finished": "stateNews", "Total": "stateNews", "Own": "stateNews",
 	"Message": "stateNews", "Final": "stateNews", "Why": "stateNews", "PortTaken": "stateNews", "Usage": "stateNews",
+
+	"OutputLost": "lossNews",
+
 	"Policy": "findingNews", "Rate": "rateNews", "Class": "classNews", "Profile": "profileNews", "Packed": "packedNews",
 	"Switch": "switchNews", "Means": "switchNews", "TookMS": "switchNews", "Unpaused": "switchNews",
 }
@@ -24,6 +28,7 @@ func TestEveryFieldIsNews(t *testing.T) {
 	rows := map[string]model.WorkerReport{
 		"findingNews": {Policy: "p", Message: "a line"}, "rateNews": {Rate: 5}, "classNews": {Class: convergence.Watching},
 		"profileNews": {Profile: &model.Profile{Rate: 1}}, "packedNews": {Packed: &model.PackedRate{Rate: 1}},
+		"lossNews":   {OutputLost: &lossy.Loss{Bytes: 1}},
 		"switchNews": {Switch: 1, Means: "frozen", TookMS: 3}, "stateNews": {State: model.WorkerRunning},
 	}
 	for f := range reflect.TypeFor[model.WorkerReport]().Fields() {
@@ -42,8 +47,8 @@ func TestEveryFieldIsNews(t *testing.T) {
 // TestRowsWithSeveralKinds: a finding comes alone, and the other kinds come together.
 func TestRowsWithSeveralKinds(t *testing.T) {
 	row := model.WorkerReport{State: model.WorkerRunning, Rate: 5, Class: convergence.Watching, Switch: 1,
-		Profile: &model.Profile{Rate: 1}, Packed: &model.PackedRate{Rate: 1}}
-	if got := kindsIn(&row); len(got) != 6 || got["findingNews"] {
+		Profile: &model.Profile{Rate: 1}, Packed: &model.PackedRate{Rate: 1}, OutputLost: &lossy.Loss{Bytes: 1}}
+	if got := kindsIn(&row); len(got) != 7 || got["findingNews"] {
 		t.Errorf("a full row has %v", got)
 	}
 	row.Policy = "p"

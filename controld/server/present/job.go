@@ -122,6 +122,13 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
 	out.Usage = Usage(a.Used())
+	out.OutputLost = a.OutputLost()
+	for i := range a.Workers {
+		if w := &a.Workers[i]; w.OutputLost != nil {
+			out.OutputLostBy = append(out.OutputLostBy, api.OutputLoss{Worker: i, Node: w.Node, Bytes: w.OutputLost.Bytes,
+				Error: w.OutputLost.Why()})
+		}
+	}
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -161,9 +168,13 @@ func step(s *model.Step) api.Step {
 			used.Memory = u.PeakMemory
 		}
 	}
-	return api.Step{ID: s.ID, Name: s.Name, Nodes: nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
+	out := api.Step{ID: s.ID, Name: s.Name, Nodes: nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
 		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
 		Usage: Usage(used)}
+	if l := s.OutputLost; l != nil {
+		out.OutputLost, out.OutputError = l.Bytes, l.Why()
+	}
+	return out
 }
 
 // Usage is what workers have used as users see it, nil if nothing is known.

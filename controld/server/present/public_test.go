@@ -70,8 +70,9 @@ func TestOthersSeeOnlyTheseTextsOfAJob(t *testing.T) {
 	}
 	Redact(job, model.Reason{Code: model.ReasonLaunchFailure, Text: "<.Reason.Text>", Node: "n1"})
 	want := []string{".Account", ".Array.Dropped", ".Array.Indices", ".Attempts.Cause", ".Attempts.ForAccount",
-		".Attempts.ForUser", ".Attempts.Nodes", ".Attempts.Rule", ".Attempts.Steps.Nodes", ".Attempts.Suspension.Cause",
-		".Attempts.Trials.What", ".Class", ".Code",
+		".Attempts.ForUser", ".Attempts.Nodes", ".Attempts.OutputLostBy.Error", ".Attempts.OutputLostBy.Node",
+		".Attempts.Rule", ".Attempts.Steps.Nodes", ".Attempts.Steps.OutputError", ".Attempts.Suspension.Cause",
+		".Attempts.Trials.What", ".Basis", ".Class", ".Code",
 		".Dependencies.Match", ".Dependencies.Type", ".Elastic.Text", ".Flags", ".Group.Name", ".Groups.Code",
 		".Groups.Name", ".Name", ".Nodes", ".Queue", ".State", ".User"}
 	if got := textsIn(t, job); !slices.Equal(got, want) {

@@ -191,6 +191,9 @@ func (h *Handlers) passLog(x *exchange.Exchange, a *model.Attempt, q *logRequest
 			http.StatusBadGateway: api.CodeInternal}[status],
 			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
 	}
+	if start := resp.Header.Get(api.HeaderLogStart); start != "" && !x.Sent {
+		x.Writer.Header().Set(api.HeaderLogStart, start)
+	}
 	beginLog(x)
 	_, err = io.Copy(promptWriter{x}, resp.Body)
 	return err

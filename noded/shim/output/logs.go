@@ -9,11 +9,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -21,17 +22,34 @@ import (
 type Logs struct {
 	Stdout, Stderr *os.File // the container's ends, closed once the container has them
 	readEnds       []*os.File
-	lost           atomic.Int64
 	copying        sync.WaitGroup
 	limit          *Throttle     // of the worker
 	lifted         chan struct{} // closed when the limit holds no more
 	notes          *rotatingFile // for what this process has to say: that of standard error
+
+	counting sync.Mutex
+	lost     lossy.Loss
 }
 
 func newLogs(limit *Throttle) *Logs { return &Logs{limit: limit, lifted: make(chan struct{})} }
 
-// LostBytes returns how many bytes of the output could not be written.
-func (l *Logs) LostBytes() int64 { return l.lost.Load() }
+// Lost returns how many bytes of the output could not be written by now, and why. A nil value has
+// lost none.
+func (l *Logs) Lost() lossy.Loss {
+	if l == nil {
+		return lossy.Loss{}
+	}
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	return l.lost
+}
+
+// count adds a loss.
+func (l *Logs) count(lost lossy.Loss) {
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	l.lost.Add(lost)
+}
 
 // Open opens the files and starts to copy, no faster than limit says. The output is scanned on
 // the way.
@@ -80,7 +98,7 @@ func (l *Logs) noteIn(f *rotatingFile) {
 // Note writes a line of its own into the output.
 func (l *Logs) Note(text string) {
 	if f := l.notes; f != nil {
-		l.lost.Add(int64(f.writeLine("[rota: " + text + "]\n")))
+		l.count(f.writeLine("[rota: " + text + "]\n"))
 	}
 }
 
@@ -131,11 +149,15 @@ func (l *Logs) CloseContainerEnds() {
 func (l *Logs) copyOutput(f *rotatingFile, from io.Reader, lines *lineScanner) {
 	defer f.close()
 	defer lines.end()
+	if _, users := f.as.(userAccess); users {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		obeyQuota()
+	}
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			l.lost.Add(int64(f.write(buffer[:n])))
+			l.count(f.write(buffer[:n]))
 			lines.write(buffer[:n])
 			l.limit.pace(n, l.lifted)
 		}
@@ -181,8 +203,7 @@ type rotatingFile struct {
 	number int // of the file, from 0
 	file   *os.File
 	size   int64
-	lost   int64 // bytes dropped since the last successful write
-	within bool  // the last line has no end yet
+	out    lossy.Writer // to file
 }
 
 func (r *rotatingFile) open(truncate bool) error {
@@ -198,21 +219,22 @@ func (r *rotatingFile) open(truncate bool) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.file, r.size = f, info.Size()
+	r.file, r.size, r.out.To = f, info.Size(), f
 	return nil
 }
 
-// write returns how many bytes could not be written.
-func (r *rotatingFile) write(b []byte) int {
-	return r.writeText(b, false)
+// write returns what could not be written.
+func (r *rotatingFile) write(b []byte) lossy.Loss {
+	return r.writeWith(len(b), func() (int64, lossy.Loss, error) { return r.out.Write(b) })
 }
 
 // writeLine is write for a line that begins behind the end of another one.
-func (r *rotatingFile) writeLine(text string) int {
-	return r.writeText([]byte(text), true)
+func (r *rotatingFile) writeLine(text string) lossy.Loss {
+	return r.writeWith(len(text)+1, func() (int64, lossy.Loss, error) { return r.out.WriteLine(text) })
 }
 
-func (r *rotatingFile) writeText(b []byte, line bool) int {
+// writeWith has a function write about n bytes, in order with the other stream.
+func (r *rotatingFile) writeWith(n int, write func() (int64, lossy.Loss, error)) lossy.Loss {
 	if o := r.order; o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -220,34 +242,15 @@ func (r *rotatingFile) writeText(b []byte, line bool) int {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if line && r.within {
-		b = append([]byte("\n"), b...)
-	}
-	if r.size > 0 && r.size+int64(len(b)) > r.max {
+	if r.size > 0 && r.size+int64(n) > r.max {
 		r.rotate()
 	}
 	if r.order != nil {
 		r.order.begin(r)
 	}
-	if r.lost > 0 {
-		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no space left for the log]\n", r.lost)
-		r.size += int64(n)
-		if err != nil {
-			r.lost += int64(len(b))
-			return len(b)
-		}
-		r.lost = 0
-	}
-	n, err := r.file.Write(b)
-	r.size += int64(n)
-	if n > 0 {
-		r.within = b[n-1] != '\n'
-	}
-	if err == nil {
-		return 0
-	}
-	r.lost += int64(len(b) - n)
-	return len(b) - n
+	grown, lost, _ := write() // lost says what an error means
+	r.size += grown
+	return lost
 }
 
 // rotate starts a new file. If that fails, the old one goes on.
@@ -265,6 +268,8 @@ func (r *rotatingFile) rotate() {
 	if r.open(r.keep == 0) == nil {
 		old.Close()
 		r.number++
+	} else if r.keep > 0 { // such as on a full disk
+		_ = r.as.rename(name(1), r.path) // so that readers find it, and the next try renames it
 	}
 }
 
@@ -273,6 +278,8 @@ func (r *rotatingFile) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.users--; r.users == 0 {
+		grown, _ := r.out.End() // without room the count alone tells of the loss
+		r.size += grown
 		r.file.Close()
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -46,7 +47,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLogs(nil)
-	out, err := l.pipe(&rotatingFile{file: full, max: 1 << 30}, nil)
+	out, err := l.pipe(&rotatingFile{file: full, max: 1 << 30, out: lossy.Writer{To: full}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +102,8 @@ func TestOrderOfStreams(t *testing.T) {
 		to   *rotatingFile
 		text string
 	}{{out, "ab"}, {out, "cd"}, {errs, "ef"}, {out, "gh"}, {out, "ijk"}, {errs, "l"}} {
-		if lost := w.to.write([]byte(w.text)); lost != 0 {
-			t.Fatalf("%d bytes are lost", lost)
+		if lost := w.to.write([]byte(w.text)); lost.Bytes != 0 {
+			t.Fatalf("%+v is lost", lost)
 		}
 	}
 	want := []container.Run{
@@ -128,8 +129,8 @@ func TestOrderOfStreams(t *testing.T) {
 	}
 	order.size = maxOrder
 	for _, f := range []*rotatingFile{out, errs, out} {
-		if lost := f.write([]byte("x")); lost != 0 {
-			t.Errorf("%d bytes are lost", lost)
+		if lost := f.write([]byte("x")); lost.Bytes != 0 {
+			t.Errorf("%+v is lost", lost)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, container.OrderFile)); !errors.Is(err, os.ErrNotExist) {

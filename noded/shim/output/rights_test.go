@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/jobspec/lossy"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/shim/shimtest"
 )
@@ -150,8 +151,8 @@ func TestHowStreamsAreJoined(t *testing.T) {
 	check(t, err)
 	check(t, l.Stderr.Close())
 	l.AwaitRest(time.Second)
-	if b, _ := os.ReadFile(filepath.Join(dir, "stdout")); string(b) != "out\nerr\n" || l.lost.Load() != 0 {
-		t.Errorf("the file holds %q, %d bytes are lost", b, l.lost.Load())
+	if b, _ := os.ReadFile(filepath.Join(dir, "stdout")); string(b) != "out\nerr\n" || l.Lost().Bytes != 0 {
+		t.Errorf("the file holds %q, %d bytes are lost", b, l.Lost().Bytes)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "stderr")); err == nil {
 		t.Error("joined streams have two files")
@@ -170,8 +171,8 @@ func TestRotationKeepsEveryLine(t *testing.T) {
 		for i := range 55 { // 10 bytes each: 10 lines in a file
 			line := fmt.Sprintf("line %04d\n", i)
 			all.WriteString(line)
-			if lost := f.write([]byte(line)); lost != 0 {
-				t.Errorf("keep %d: %d bytes of line %d are lost", keep, lost, i)
+			if lost := f.write([]byte(line)); lost.Bytes != 0 {
+				t.Errorf("keep %d: %+v of line %d is lost", keep, lost, i)
 			}
 		}
 		var kept string
@@ -257,8 +258,8 @@ func TestARotationThatFailsLosesNothing(t *testing.T) {
 		check(t, f.open(false))
 		f.as = stubborn{noOpen: keep == 0}
 		for _, s := range []string{"one\n", "two\n", "three\n"} {
-			if lost := f.write([]byte(s)); lost != 0 {
-				t.Errorf("keep %d: %d bytes are lost", keep, lost)
+			if lost := f.write([]byte(s)); lost.Bytes != 0 {
+				t.Errorf("keep %d: %+v is lost", keep, lost)
 			}
 		}
 		if b, _ := os.ReadFile(path); string(b) != "one\ntwo\nthree\n" {
@@ -272,21 +273,20 @@ func TestAFullDiskIsToldInTheLog(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check(t, err)
 	path := filepath.Join(t.TempDir(), "out")
-	f := &rotatingFile{path: path, max: 1 << 20, as: rootAccess{}, file: full}
-	if lost := f.write([]byte("12345")); lost != 5 {
-		t.Errorf("%d of 5 bytes are lost", lost)
+	f := &rotatingFile{path: path, max: 1 << 20, as: rootAccess{}, file: full, out: lossy.Writer{To: full}}
+	if lost := f.write([]byte("12345")); lost.Bytes != 5 || lost.Errno != int(unix.ENOSPC) {
+		t.Errorf("%+v of 5 bytes are lost", lost)
 	}
-	if lost := f.write([]byte("678")); lost != 3 {
-		t.Errorf("%d of 3 bytes are lost", lost)
+	if lost := f.write([]byte("678")); lost.Bytes != 3 {
+		t.Errorf("%+v of 3 bytes are lost", lost)
 	}
 	check(t, f.open(false)) // now there is room
-	if lost := f.write([]byte("rest\n")); lost != 0 {
-		t.Errorf("%d bytes are lost", lost)
+	if lost := f.write([]byte("rest\n")); lost.Bytes != 0 {
+		t.Errorf("%+v is lost", lost)
 	}
 	f.write([]byte("more\n"))
 	b, _ := os.ReadFile(path)
-	if string(b) != "\n[rota: 8 bytes of output lost: no space left for the log]\nrest\nmore\n" ||
-		f.size != int64(len(b)) {
+	if string(b) != "[rota: 8 bytes of output lost: no space left on device]\nrest\nmore\n" || f.size != int64(len(b)) {
 		t.Errorf("it holds %q, its size is taken for %d", b, f.size)
 	}
 }

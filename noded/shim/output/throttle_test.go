@@ -104,8 +104,8 @@ func TestAJobThatWritesTooFastWaits(t *testing.T) {
 	check(t, job.Close())
 	l.AwaitRest(10 * time.Second)
 	got, err := os.ReadFile(filepath.Join(dir, "stdout"))
-	if err != nil || len(got) != written || l.lost.Load() != 0 {
-		t.Errorf("the file has %d bytes of %d, %d are lost, %v", len(got), written, l.lost.Load(), err)
+	if err != nil || len(got) != written || l.Lost().Bytes != 0 {
+		t.Errorf("the file has %d bytes of %d, %d are lost, %v", len(got), written, l.Lost().Bytes, err)
 	}
 	for i, b := range got {
 		if b != chunk[i%len(chunk)] {

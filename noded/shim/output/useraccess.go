@@ -48,6 +48,17 @@ func (u userAccess) open(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
+// obeyQuota has disk quotas bind what the calling thread writes, although it is root's: the kernel
+// lets threads with CAP_SYS_RESOURCE exceed them. The goroutine must be locked to the thread.
+func obeyQuota() {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if unix.Capget(&header, &sets[0]) == nil {
+		sets[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
+		_ = unix.Capset(&header, &sets[0]) // if that fails, quotas do not bind, as for root
+	}
+}
+
 func (u userAccess) rename(from, to string) error {
 	_, err := container.AsUser(u.user, func() (struct{}, error) { return struct{}{}, os.Rename(from, to) })
 	return err

@@ -241,8 +241,8 @@ var Jobs = []Field[*JobRow]{
 		value: func(r *JobRow) any { return r.stamp(r.eligible()) }},
 	{letter: 'S', long: "StartTime", title: "START_TIME", acct: "Start", width: 19, key: "StartTime", json: "start_time",
 		past: "time.start", needs: "started array code",
-		text:  func(r *JobRow) string { return r.when(r.Started) },
-		value: func(r *JobRow) any { return r.stamp(r.Started) }},
+		text:  func(r *JobRow) string { return r.when(r.start()) },
+		value: func(r *JobRow) any { return r.stamp(r.start()) }},
 	{letter: 'e', long: "EndTime", title: "END_TIME", key: "EndTime", json: "end_time",
 		needs: "started ended time_limit array code",
 		text:  func(r *JobRow) string { return r.when(r.end()) },
@@ -343,7 +343,8 @@ var Jobs = []Field[*JobRow]{
 	{past: "association.user", needs: "user", text: func(r *JobRow) string { return r.User }},
 	{past: "association.partition", text: none, value: nothing},
 	{past: "comment.administrator", text: none, value: nothing},
-	{past: "comment.system", text: none, value: nothing},
+	{key: "SystemComment", acct: "SystemComment", width: 14, past: "comment.system", needs: "id attempts",
+		text: notOfSteps((*JobRow).systemComment)},
 	{acct: "TotalCPU", past: "time.total", needs: "attempts",
 		text:  func(r *JobRow) string { return CPUClock(r.cpuSeconds()) },
 		value: func(r *JobRow) any { return splitSeconds(r.cpuSeconds()) }},
@@ -490,6 +491,15 @@ func (r *JobRow) batchHost() string {
 	return r.Nodes[0]
 }
 
+// systemComment says which output of the job could not be written.
+func (r *JobRow) systemComment() string {
+	var all []string
+	for i := range r.Attempts {
+		all = append(all, show.OutputLosses(r.ID, &r.Attempts[i], -1)...)
+	}
+	return strings.Join(all, "; ")
+}
+
 // spec returns the job's specification, or an empty one if the caller may not see it.
 func (r *JobRow) spec() *jobspec.Job {
 	if r.Spec == nil {
@@ -624,6 +634,15 @@ func (r *JobRow) eligible() *api.Time {
 		return r.Eligible
 	}
 	return r.Submitted
+}
+
+// start returns when the job started or, with squeue --start, when it is expected to start at the
+// latest.
+func (r *JobRow) start() *api.Time {
+	if r.StartLatest != nil { // it waits
+		return r.StartLatest
+	}
+	return r.Started
 }
 
 // waited returns how long the job was eligible before it started or ended; for a pending job, how

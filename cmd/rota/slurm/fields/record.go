@@ -19,12 +19,12 @@ var jobLines = []string{
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
 	"Partition", "ReqNodeList ExcNodeList", "NodeList", "BatchHost", "NumNodes NumCPUs NumTasks CPUs/Task", "ReqTRES",
 	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir",
-	"StdErr", "StdIn", "StdOut", "Comment",
+	"StdErr", "StdIn", "StdOut", "Comment", "SystemComment",
 	"TresPerNode",
 }
 
 // optionalKeys are omitted if their value is empty.
-var optionalKeys = []string{"ArrayJobId", "ArrayTaskId", "BatchHost", "Comment", "TresPerNode"}
+var optionalKeys = []string{"ArrayJobId", "ArrayTaskId", "BatchHost", "Comment", "SystemComment", "TresPerNode"}
 
 // Record returns the KEY=VALUE lines of a job in scontrol show.
 func (r *JobRow) Record() []string {

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec/logpath"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // stepOutput writes the output of a step's tasks to srun's own streams or to files.
@@ -29,7 +31,9 @@ type stepOutput struct {
 	stdout, stderr spec
 	label          bool
 	files          map[string]*os.File
+	writers        map[io.Writer]*lossy.Writer // of each file and stream
 	sinks          map[from]*sink
+	lost           lossy.Loss // output that could not be written
 }
 
 // from identifies one output stream of one task.
@@ -48,6 +52,7 @@ type spec struct {
 // sink is the destination of one stream of one task.
 type sink struct {
 	to    io.Writer
+	of    *stepOutput
 	label string // prefix of each line
 	whole bool   // write only whole lines, because other tasks write to the same file
 	part  []byte // start of a line whose end has not arrived
@@ -70,7 +75,8 @@ func readSpec(text string) spec {
 // newStepOutput decides where the output goes, and refuses impossible requests.
 func newStepOutput(t *tool.Tool, line *srunLine, r *api.StepRequest) (*stepOutput, error) {
 	o := &stepOutput{tool: t, line: line, dir: r.Workdir, label: line.is("label"),
-		stdout: readSpec(line.values["output"]), files: map[string]*os.File{}, sinks: map[from]*sink{}}
+		stdout: readSpec(line.values["output"]), files: map[string]*os.File{},
+		writers: map[io.Writer]*lossy.Writer{}, sinks: map[from]*sink{}}
 	if o.stderr = o.stdout; line.has("error") {
 		o.stderr = readSpec(line.values["error"])
 	} else if o.stdout.none {
@@ -145,7 +151,7 @@ func (o *stepOutput) sinkOf(f from) (*sink, error) {
 		where, own = o.stderr, o.tool.Stderr
 	}
 	tasks := len(o.nodes)
-	s := &sink{to: own, whole: tasks > 1 && !o.line.is("unbuffered")}
+	s := &sink{to: own, of: o, whole: tasks > 1 && !o.line.is("unbuffered")}
 	switch {
 	case where.none && where.only != int(f.task):
 		s.to, s.whole = io.Discard, false
@@ -231,8 +237,7 @@ const mostLine = 1 << 20
 
 func (s *sink) write(data []byte) error {
 	if !s.whole {
-		_, err := s.to.Write(data)
-		return err
+		return s.of.writeTo(s.to, data)
 	}
 	s.part = append(s.part, data...)
 	end := bytes.LastIndexByte(s.part, '\n') + 1
@@ -259,8 +264,23 @@ func (s *sink) put(lines []byte) error {
 		}
 		lines = b.Bytes()
 	}
-	_, err := s.to.Write(lines)
-	return err
+	return s.of.writeTo(s.to, lines)
+}
+
+// writeTo writes to a file or to srun's own stream. Output that a full disk does not take is
+// counted, and the step goes on. A pipe that nothing reads is an error.
+func (o *stepOutput) writeTo(to io.Writer, data []byte) error {
+	w := o.writers[to]
+	if w == nil {
+		w = &lossy.Writer{To: to}
+		o.writers[to] = w
+	}
+	_, lost, err := w.Write(data)
+	if errors.Is(err, syscall.EPIPE) {
+		return err
+	}
+	o.lost.Add(lost)
+	return nil
 }
 
 // flush writes the rest of an unfinished line. If lines have labels, flush ends the line, so that
@@ -293,6 +313,9 @@ func (o *stepOutput) close() error {
 	var errs []error
 	for task := range o.nodes {
 		errs = append(errs, o.flushTask(uint32(task)))
+	}
+	for _, w := range o.writers {
+		_, _ = w.End() // without room the count alone tells of the loss
 	}
 	for _, f := range o.files {
 		errs = append(errs, f.Close())

@@ -27,6 +27,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/lossy"
 )
 
 // stepRun is one run of srun: the request for a step, then the running step. Its states are asked
@@ -42,7 +43,10 @@ type stepRun struct {
 	quiet   bool
 	request *api.StepRequest
 	output  *stepOutput
-	input   *stream.Input // nil: no task reads input
+
+	lossTold lossy.Loss    // the last loss of output that the node was told
+	lossTo   *stream.Conn  // over this connection
+	input    *stream.Input // nil: no task reads input
 
 	pmi *pmi.Listener // nil: --mpi=pmi2 is off
 
@@ -132,7 +136,7 @@ func newStepRun(t *tool.Tool, line *srunLine) (*stepRun, error) {
 		return nil, err
 	}
 	// The key makes the request repeatable: the node starts only one step for a key.
-	s.request.Key, s.request.Acks = api.NewKey(), true
+	s.request.Key, s.request.Acks, s.request.Losses = api.NewKey(), true, true
 	if line.is("pty") {
 		size := terminal.Size(t.Env)
 		s.request.Terminal, line.values["unbuffered"] = &size, "1"
@@ -278,9 +282,10 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 		case a := <-arrivals:
 			// A frame is acknowledged after its output is written; until then the node keeps the
 			// output. If the connection breaks, the loop continues with a new one. An error of take
-			// is a local error of srun, such as a full disk: it ends the step.
+			// is a local error of srun, such as a closed pipe: it ends the step. A full disk is none.
 			if a.err == nil {
 				if a.err = s.take(a.frame); a.err == nil {
+					s.reportLoss()
 					s.acknowledge(a.frame)
 				}
 			} else if conn, err = s.again(ctx, a.err, signals); err != nil {
@@ -303,6 +308,19 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 		}
 	}
 	return s.ended(ctx)
+}
+
+// reportLoss tells the node how much output could not be written, if that is news on this
+// connection.
+func (s *stepRun) reportLoss() {
+	if s.lossTo == s.conn && s.lossTold == s.output.lost || s.output.lost.Bytes == 0 {
+		return
+	}
+	if s.lossTold.Bytes == 0 {
+		s.Errorf("output of StepId=%s.%d is lost: %s", s.job, s.output.begun.Step, s.output.lost.Why())
+	}
+	s.lossTo, s.lossTold = s.conn, s.output.lost
+	_ = s.conn.WriteJSON(stream.Lost, stream.AllTasks, s.lossTold) // the next read notices a lost connection
 }
 
 // endPatience is how long srun waits for the end of a step that it has killed.
@@ -476,8 +494,15 @@ func (s *stepRun) ended(ctx context.Context) error {
 		return s.notCreated(ctx, errors.New(s.end.Why))
 	}
 	s.sayFailures()
-	if err := s.output.close(); err != nil {
+	switch err := s.output.close(); {
+	case errors.Is(err, syscall.EPIPE):
 		return err
+	case err != nil: // the exit code stays that of the program
+		s.Errorf("%v", err)
+	}
+	if s.reportLoss(); s.lossTold.Bytes > 0 {
+		s.Errorf("%d bytes of output of StepId=%s.%d were lost: %s", s.lossTold.Bytes, s.job, s.output.begun.Step,
+			s.lossTold.Why())
 	}
 	if s.end.Why != "" {
 		s.Errorf("Job step aborted: %s", show.Clean(s.end.Why))
@@ -562,7 +587,7 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 	path, request := s.base, any(s.request)
 	if s.begun {
 		path = fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
-		request = api.StepAttach{From: slices.Clone(s.received), Acks: true}
+		request = api.StepAttach{From: slices.Clone(s.received), Acks: true, Losses: true}
 	}
 	answers := make(chan answer, 1)
 	go func() {
