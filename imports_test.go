@@ -110,7 +110,7 @@ var rules = map[string]rule{
 	},
 	"controld/fsm/attempts": {
 		ours: []string{"controld/fsm/jobs", "controld/fsm/state", "controld/fsm/lifecycle", "controld/model", "jobspec",
-			"jobspec/convergence"}, pure: true,
+			"jobspec/convergence", "jobspec/lossy"}, pure: true,
 		why: "the life of an attempt knows no command",
 	},
 	"controld/fsm/jobs": {

@@ -64,6 +64,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if plan.Ahead > 0 {
 			fmt.Fprintf(out, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
+		printStart(out, plan)
 		if err := table.PrintObstacles(out, screen, plan.Funnel, plan.Advice); err != nil {
 			return err
 		}
@@ -89,6 +90,17 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		t.Add(strconv.Itoa(i), place.Node, show.DashIfEmpty(strings.Join(gpus, ",")))
 	}
 	return t.Print(out, screen, table.AsTable, true)
+}
+
+// printStart writes when the job is expected to start.
+func printStart(w io.Writer, plan *api.PlanResponse) {
+	switch {
+	case plan.StartLatest != nil:
+		fmt.Fprintf(w, "it starts between %s and %s, %s\n", show.Time(plan.StartEarliest, false),
+			show.Time(plan.StartLatest, false), show.Clean(plan.Basis))
+	case plan.Basis != "":
+		fmt.Fprintf(w, "its start is %s\n", show.Clean(plan.Basis))
+	}
 }
 
 // printDisplaced writes which quotas apply, and which jobs would be asked to leave.

@@ -67,6 +67,8 @@ var (
 	gpuUtilCell = listing.NumberCell("gpuutil", "GPU%", "attempts", func(j *api.Job) int { return show.Usage(j).GPUUtil })
 	gpuMemCell  = listing.AmountCell("gpumem", "MAXGPUMEM", "attempts",
 		func(j *api.Job) jobspec.Bytes { return show.Usage(j).PeakGPUMemory }, show.Size)
+	outputLostCell = listing.AmountCell("outputlost", "OUTPUT LOST", "attempts",
+		func(j *api.Job) jobspec.Bytes { return jobspec.Bytes(show.OutputLost(j)) }, show.Size)
 	lostCell = listing.NumberCell("lost", "LOST GPU S", "attempts", show.LostGPUSeconds)
 	leftCell = listing.TextCell("left", "LEFT FOR", 10, "attempts",
 		func(j *api.Job) string { return show.DashIfEmpty(show.AllLeft(j)) })
@@ -91,24 +93,45 @@ var queueCells = append([]listing.Cell[api.Job]{
 
 // startCells are the columns of rota queue --start.
 var startCells = append([]listing.Cell[api.Job]{
-	jobIDCell, jobNameCell, userCell, codeCell, startCell, deadlineCell.InWide(), nodesCell, dependsCell, reasonCell,
+	jobIDCell, jobNameCell, userCell, codeCell, startCell, latestCell, deadlineCell.InWide(), nodesCell, dependsCell,
+	reasonCell, basisCell,
 }, listing.OnDemand(
 	gpusCell, accountCell, queueCell, classCell, limitCell, priorityCell,
 )...)
 
-// startCell is when a job started, or its earliest start. The earliest start is no promise, because
-// the time at which capacity becomes free is unknown.
+// startCell is when a job started, or its earliest expected start.
 var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title: "START"},
-	Needs: []string{"started", "eligible", "code", "array"},
+	Needs: []string{"started", "eligible", "start_earliest", "code", "array"},
 	Text: func(j *api.Job, s listing.Style) string {
 		switch {
 		case shownCode(j) != string(model.Pending):
 			return show.Time(j.Started, s.UTC)
+		case j.StartEarliest != nil:
+			return show.Time(j.StartEarliest, s.UTC)
 		case j.Eligible != nil:
 			return "after " + show.Time(j.Eligible, s.UTC)
 		}
 		return "unknown"
 	}}
+
+// latestCell is the latest expected start of a waiting job, if no other job arrives that goes
+// first.
+var latestCell = listing.Cell[api.Job]{Name: "latest", Column: table.Column{Title: "LATEST"},
+	Needs: []string{"start_latest", "code", "array"},
+	Text: func(j *api.Job, s listing.Style) string {
+		switch {
+		case shownCode(j) != string(model.Pending):
+			return "-"
+		case j.StartLatest == nil:
+			return "unknown"
+		}
+		return show.Time(j.StartLatest, s.UTC)
+	}}
+
+// basisCell says on what the expected start of a job rests.
+var basisCell = listing.TextCell("basis", "BASIS", 20, "basis", func(j *api.Job) string {
+	return show.DashIfEmpty(j.Basis)
+})
 
 // histCells are the columns of rota hist.
 var histCells = append([]listing.Cell[api.Job]{
@@ -119,6 +142,7 @@ var histCells = append([]listing.Cell[api.Job]{
 }, listing.OnDemand(
 	codeCell, submittedCell, limitCell, priorityCell, coresCell, memoryCell, workersCell, stepsCell, preemptCell,
 	workdirCell, commentCell, nodesCell, suspendCell, cpuTimeCell, maxMemCell, gpuUtilCell, gpuMemCell,
+	outputLostCell,
 )...)
 
 // shownCode returns the state to show for a job. The row of an array stands for its pending tasks,

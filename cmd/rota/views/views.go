@@ -40,7 +40,7 @@ func listCommands() []*command.Command {
 				command.Text("nodes,w,nodelist", "only jobs on `NODES`, such as gpu[01-04]"),
 				command.Switch("all,a", "include ended jobs that the controllers still have in memory"),
 				command.Switch("long,l", "the same as -o wide"),
-				command.Switch("start", "show the earliest start of jobs, if known"),
+				command.Switch("start", "show when jobs are expected to start, and on what that rests"),
 				command.Switch("tree", "show array tasks and groups under their job, and jobs under the job they "+
 					"depend on"),
 				command.Switch("array,r", "show each pending array task on its own line"),
@@ -160,6 +160,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	filter.Start = c.Bool("start")
 	nodes, err := command.NodesOf(c, "nodes")
 	if err != nil {
 		return err

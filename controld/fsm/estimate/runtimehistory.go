@@ -232,3 +232,23 @@ const (
 	RuntimesKept  = 64
 	runtimeUnitMS = 15_000 // ms: up to where class 0 goes
 )
+
+// LowerQuartile is about the jobs that ran for at least so long. It returns the earliest time, in
+// ms, by which a quarter of them had ended, and their number. A job of a class is taken to end at
+// its begin.
+func (p *RuntimeHistogram) LowerQuartile(ran int64) (least int64, jobs int) {
+	from := runtimeClass(ran)
+	for _, n := range p.Counts[from:] {
+		jobs += int(n)
+	}
+	ended := 0
+	for i := from; i < RuntimeClasses; i++ {
+		if ended += int(p.Counts[i]); ended > 0 && 4*ended >= jobs {
+			if i > 0 {
+				least = runtimeUnitMS << (i - 1)
+			}
+			return max(least, ran), jobs
+		}
+	}
+	return ran, jobs
+}

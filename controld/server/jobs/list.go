@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/forecast"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/ranges"
@@ -34,6 +35,7 @@ type listing struct {
 	delta  bool
 	steps  bool
 	stream bool
+	start  bool    // with estimates of when waiting jobs start
 	fields []field // nil: all of them
 }
 
@@ -45,7 +47,7 @@ type field struct {
 
 func (h *Handlers) listing(x *exchange.Exchange) (listing, error) {
 	l := listing{limit: x.Limit(), page: model.JobID(x.Number("page", 0)), spec: x.Flag("spec"), delta: x.Flag("delta"),
-		stream: x.Flag("stream"), steps: x.Flag("steps")}
+		stream: x.Flag("stream"), steps: x.Flag("steps"), start: x.Flag("start")}
 	var err error
 	if l.filter, err = h.jobFilter(x); err != nil {
 		return l, err
@@ -83,7 +85,13 @@ func (h *Handlers) listJobs(x *exchange.Exchange) (any, error) {
 		return nil, err
 	}
 	jobs, delta := h.candidates(x, &l)
-	rows := h.rows(x, &l, jobs, delta)
+	var estimates map[model.JobID]forecast.Estimate
+	if l.start {
+		if estimates, err = h.starts(x, &l, jobs, delta); err != nil {
+			return nil, err
+		}
+	}
+	rows := h.rows(x, &l, jobs, delta, estimates)
 	switch {
 	case l.stream:
 		return nil, streamList(x, &l, rows, delta)
@@ -104,15 +112,17 @@ func (h *Handlers) listJobs(x *exchange.Exchange) (any, error) {
 
 // rows yields the items of a list, however many there are. A yielded job is valid until the next
 // one.
-func (h *Handlers) rows(x *exchange.Exchange, l *listing, jobs iter.Seq[*model.Job], delta bool) iter.Seq[*api.Job] {
+func (h *Handlers) rows(x *exchange.Exchange, l *listing, jobs iter.Seq[*model.Job], delta bool,
+	estimates map[model.JobID]forecast.Estimate) iter.Seq[*api.Job] {
 	return func(yield func(*api.Job) bool) {
 		now := replica.WallNow()
 		var item api.Job
 		for j := range jobs {
-			if !belongs(x, l, j, delta) || !x.MayOn(access.PartJobs, j) {
+			if !seesJob(x, l, j, delta) {
 				continue
 			}
 			item = h.presentJob(x, j, now, l.spec, l.steps)
+			addStart(x, &item, estimates)
 			if !yield(&item) {
 				return
 			}
@@ -154,6 +164,11 @@ type idleWriter struct{ x *exchange.Exchange }
 func (w idleWriter) Write(b []byte) (n int, err error) {
 	w.x.Idle(func() { n, err = w.x.Writer.Write(b) })
 	return n, err
+}
+
+// seesJob reports whether a job belongs into a list and the caller may see it.
+func seesJob(x *exchange.Exchange, l *listing, j *model.Job, delta bool) bool {
+	return belongs(x, l, j, delta) && x.MayOn(access.PartJobs, j)
 }
 
 // belongs reports whether a job belongs into a list. A list of changes has ended jobs too, so that

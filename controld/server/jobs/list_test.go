@@ -325,3 +325,31 @@ func TestJobsOfOthersInAJob(t *testing.T) {
 		t.Errorf("another's: %+v", others)
 	}
 }
+
+// TestStartsInLists notices estimates that nothing asked for, jobs that wait without one, and
+// estimates of jobs that run.
+func TestStartsInLists(t *testing.T) {
+	s := newSite(t)
+	for _, query := range []string{"", "start=true", "start=true&limit=2"} {
+		got, err := s.listJobs(s.Request("/v1/jobs", "", query, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := 0
+		for _, j := range got.(*api.List[api.Job]).Items {
+			waits := query != "" && j.Code == model.Pending
+			if (j.Basis != "") != waits || j.StartEarliest != nil && !waits {
+				t.Errorf("%q: job %d, %s: from %v to %v, %q", query, j.ID, j.Code, j.StartEarliest, j.StartLatest, j.Basis)
+			}
+			if waits {
+				waiting++
+			}
+		}
+		if query == "start=true" && waiting == 0 {
+			t.Error("no job waits")
+		}
+	}
+	if len(s.planning.taken) != 0 {
+		t.Error("a forecast goes on")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/forecast"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
@@ -69,6 +70,8 @@ func (h *Handlers) plan(x *exchange.Exchange, req *api.PlanRequest) (*api.PlanRe
 		}
 		foreseen := sched.Foresee(trial, now, trial.Config().Policy, id, last)
 		presentForeseen(x, &foreseen, resp)
+		estimate := forecast.Of(trial, now, []model.JobID{id}, enough(x.Context()))[id]
+		resp.StartEarliest, resp.StartLatest, resp.Basis = presentStart(x, &estimate)
 	}
 	resp.Quotas = append(resp.Quotas, present.BytesQuota(trial, &owner, x.Roles&access.Operator == 0))
 	return resp, nil

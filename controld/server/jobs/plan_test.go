@@ -43,7 +43,7 @@ func TestWhatAPlanSays(t *testing.T) {
 		false, 0}} {
 		got, err := ask(c.job, servertest.Named("ann", 7))
 		if err != nil || got.Starts != c.starts || len(got.Places) != c.places || (got.Begins == 1) != c.starts ||
-			(got.Reason.Code == "") != c.starts || (len(got.Funnel) == 0) != c.starts {
+			(got.Reason.Code == "") != c.starts || (got.Basis == "") != c.starts || (len(got.Funnel) == 0) != c.starts {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -20,7 +20,7 @@ func (h *Handlers) Routes() []exchange.Route {
 	list := exchange.Poll("/v1/jobs", "List jobs, those that have ended only if asked for", exchange.InQuery(openapi.Array,
 		"id", "state"),
 		exchange.InQuery(openapi.String, "user", "account", "queue", "name", "class"),
-		exchange.InQuery(openapi.Boolean, "all", "spec", "steps", "delta", "stream"), exchange.InQuery(openapi.Array,
+		exchange.InQuery(openapi.Boolean, "all", "spec", "steps", "delta", "stream", "start"), exchange.InQuery(openapi.Array,
 			"fields"), exchange.Paging)
 	list.Out = reflect.TypeFor[api.List[api.Job]]()
 	return []exchange.Route{

@@ -56,6 +56,9 @@ func wallOf(v *state.View, at model.Instant) *api.Time {
 	return api.At(v.Wall() + model.UnixMS(at-v.At()))
 }
 
+// TimeOf is an instant of the log as a time to show.
+func TimeOf(v *state.View, at model.Instant) *api.Time { return wallOf(v, at) }
+
 // taskPlace says which task of which array a job is.
 func taskPlace(j *model.Job) api.ArrayPlace {
 	index, params := j.ArrayElement()

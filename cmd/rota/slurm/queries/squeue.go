@@ -195,6 +195,7 @@ func (q *queueList) selectJobs() error {
 		w.states = []model.JobState{model.Pending, model.Configuring, model.Running, model.Suspended, model.Completing,
 			"RS", "ST", "SI", "SO"}
 	}
+	q.filter.Start = q.start
 	if q.asJSON {
 		q.filter.Spec = true
 		return nil
@@ -202,6 +203,9 @@ func (q *queueList) selectJobs() error {
 	needs := append(w.needs(), fields.Members(q.columns)...)
 	for _, k := range q.keys {
 		needs = append(needs, k.Members()...)
+	}
+	if q.start {
+		needs = append(needs, "start_latest")
 	}
 	q.filter.Fields = show.Distinct(needs)
 	q.filter.Spec = slices.Contains(needs, "spec")

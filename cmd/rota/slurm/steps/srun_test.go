@@ -164,10 +164,10 @@ func TestSrunAsks(t *testing.T) {
 			!slices.Contains(got.Env, "RANK=3") {
 			t.Errorf("srun %s: environment %q", args, got.Env)
 		}
-		if len(got.Key) != 32 || !got.Acks {
+		if len(got.Key) != 32 || !got.Acks || !got.Losses {
 			t.Errorf("srun %s: a lost connection would lose output, or start the step twice: %+v", args, got)
 		}
-		got.Env, got.Key, got.Acks = nil, "", false
+		got.Env, got.Key, got.Acks, got.Losses = nil, "", false, false
 		if got.Workdir == here {
 			got.Workdir = ""
 		}
@@ -748,7 +748,7 @@ func TestSrunInComponents(t *testing.T) {
 		if got.Key == "" || !got.Acks {
 			t.Errorf("srun %s: key %q, acknowledges %v", args, got.Key, got.Acks)
 		}
-		got.Env, got.Workdir, got.Key, got.Acks = nil, "", "", false
+		got.Env, got.Workdir, got.Key, got.Acks, got.Losses = nil, "", "", false, false
 		for i := range got.More {
 			if got.More[i].Env != nil || got.More[i].Workdir == "" {
 				t.Errorf("srun %s: environment %v, directory %q", args, got.More[i].Env, got.More[i].Workdir)
