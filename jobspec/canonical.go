@@ -18,11 +18,11 @@ func (j *Job) Canonical() ([]byte, error) {
 	return json.Marshal(full)
 }
 
-// Version returns a hash of the job's content, in 64 hexadecimal digits. Host and directory of the
-// submission are left out.
+// Version returns a hash of the job's content, in 64 hexadecimal digits. Host, directory and
+// umask of the submission are left out.
 func (j *Job) Version() (string, error) {
 	bare := *j
-	bare.SubmitDir, bare.SubmitHost = "", ""
+	bare.SubmitDir, bare.SubmitHost, bare.Umask = "", "", 0
 	text, err := bare.Canonical()
 	if err != nil {
 		return "", err

@@ -55,6 +55,7 @@ type Job struct {
 	RequeueExit int16             `json:"requeue_exit_code,omitempty"`
 	Hold        bool              `json:"hold,omitempty"`
 	OnNodeLost  NodeLoss          `json:"on_node_lost,omitempty"`
+	Umask       Umask             `json:"umask,omitempty"`      // of the submitter, filled in by the client
 	Export      []string          `json:"export,omitempty"`     // globs of submit-side variable names
 	ExportEnv   map[string]string `json:"export_env,omitempty"` // values that Export matched on the submit host
 	Workdir     string            `json:"workdir,omitempty"`    // absolute; the client fills in the submit directory

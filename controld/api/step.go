@@ -33,6 +33,7 @@ type StepRequest struct {
 	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
 	Env      []string      `json:"env"`            // NAME=VALUE
 	Workdir  string        `json:"workdir,omitempty"`
+	Umask    jobspec.Umask `json:"umask,omitempty"` // of the command that asks
 
 	// Group is the number of the job's group that the step runs in, of several that start together.
 	// The request's nodes, tasks and amounts are about that group.

@@ -241,7 +241,9 @@ func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
 	if l == nil {
 		return container.LogFiles{Join: true}, nil
 	}
-	out := container.LogFiles{Join: l.Join == nil || *l.Join, Truncate: l.Mode == "truncate", MaxSize: int64(l.MaxSize)}
+	umask := in.Alloc.Spec.Umask.Mask()
+	out := container.LogFiles{Join: l.Join == nil || *l.Join, Truncate: l.Mode == "truncate", MaxSize: int64(l.MaxSize),
+		Umask: &umask}
 	if l.Keep != nil {
 		out.Keep = *l.Keep
 	}

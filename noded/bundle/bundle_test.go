@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -230,6 +231,7 @@ func TestLogSettingsReachTheShim(t *testing.T) {
 	no, keep := false, 5
 	d, shared := testStore(t)
 	a := testAlloc(shared)
+	a.Spec.Umask = jobspec.NewUmask(0o027)
 	a.Spec.Groups[1].Tasks[1].Log = &jobspec.Log{Stdout: "out", Stderr: "err", Join: &no, Keep: &keep,
 		Mode: "truncate", MaxSize: 77}
 	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
@@ -237,8 +239,10 @@ func TestLogSettingsReachTheShim(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := container.ReadSettings(dir)
-	want := container.LogFiles{Stdout: shared + "/out", Stderr: shared + "/err", Truncate: true, MaxSize: 77, Keep: 5}
-	if err != nil || s.Tasks[1].Log != want {
+	umask := uint32(0o027)
+	want := container.LogFiles{Stdout: shared + "/out", Stderr: shared + "/err", Truncate: true, MaxSize: 77, Keep: 5,
+		Umask: &umask}
+	if err != nil || !reflect.DeepEqual(s.Tasks[1].Log, want) {
 		t.Errorf("got %+v, %v", s.Tasks[1].Log, err)
 	}
 }

@@ -236,6 +236,8 @@ type LogFiles struct {
 	Truncate bool   `json:"truncate,omitempty"`
 	MaxSize  int64  `json:"max_size"` // bytes after which a file is rotated; default 1 GiB
 	Keep     int    `json:"keep"`     // rotated files that are kept
+	// Umask is the mask with which the user's files, and directories for them, are made; nil: 022.
+	Umask *uint32 `json:"umask,omitempty"`
 }
 
 // Bundle is everything that a container, or the containers of a worker's tasks, are made from.

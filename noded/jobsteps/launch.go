@@ -128,8 +128,8 @@ func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	requests := s.requests(req)
 	for i, p := range s.parts {
 		share, r := s.Shares[i], requests[i]
-		one := &Part{Programs: r.Programs, Env: r.Env, Workdir: r.Workdir, Nodes: b.Nodes, Counts: b.Tasks, Node: i,
-			Share: share, CoresPerTask: r.CoresPerTask, Exact: r.Exact,
+		one := &Part{Programs: r.Programs, Env: r.Env, Workdir: r.Workdir, Umask: req.Umask, Nodes: b.Nodes,
+			Counts: b.Tasks, Node: i, Share: share, CoresPerTask: r.CoresPerTask, Exact: r.Exact,
 			GPUsPerTask: r.GPUsPerTask, Cyclic: r.Cyclic, Stdin: p.input}
 		if len(s.Parts) > 0 {
 			one.Groups = groupsOf(req)

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/jobsteps/choose"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -24,6 +25,7 @@ type Part struct {
 	Programs     []api.StepProgram `json:"programs"`
 	Env          []string          `json:"env"`
 	Workdir      string            `json:"workdir,omitempty"`
+	Umask        jobspec.Umask     `json:"umask,omitempty"`
 	Nodes        []string          `json:"nodes"`  // of the step
 	Counts       []int             `json:"counts"` // tasks on each of them
 	Node         int               `json:"node"`   // index of this one
@@ -200,9 +202,9 @@ func (l *Local) clear(id container.ID) error {
 // machine's.
 func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 	s := oci.Step{
-		Number: id.Step - 1, Programs: p.Programs, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts,
-		Node: p.Node, Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
-		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic, Groups: p.Groups,
+		Number: id.Step - 1, Programs: p.Programs, Env: p.Env, Workdir: p.Workdir, Umask: p.Umask, Nodes: p.Nodes,
+		Counts: p.Counts, Node: p.Node, Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask,
+		Exact: p.Exact, GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic, Groups: p.Groups,
 	}
 	if p.Terminal != nil && len(s.Tasks) > 0 && s.Tasks[0] == 0 {
 		s.Terminal = &launch.Terminal{Rows: p.Terminal.Rows, Columns: p.Terminal.Columns}

@@ -54,16 +54,17 @@ func (in taskInput) spec() (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	score := oomScore
+	score, umask := oomScore, in.umask()
 	return &specs.Spec{
 		Version: specs.Version,
 		Root:    &specs.Root{Path: in.Node.Root.Path, Readonly: true},
 		Mounts:  mounts,
 		Process: &specs.Process{
-			Args:            []string{launch.InitFile},
-			Cwd:             "/",
-			Env:             []string{"PATH=" + launch.DefaultPath},
-			User:            specs.User{UID: in.Alloc.Owner.UID, GID: in.Alloc.Owner.GID, AdditionalGids: in.Alloc.Owner.GIDs},
+			Args: []string{launch.InitFile},
+			Cwd:  "/",
+			Env:  []string{"PATH=" + launch.DefaultPath},
+			User: specs.User{UID: in.Alloc.Owner.UID, GID: in.Alloc.Owner.GID, AdditionalGids: in.Alloc.Owner.GIDs,
+				Umask: &umask},
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &score,
@@ -84,6 +85,14 @@ func (in taskInput) spec() (*specs.Spec, error) {
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}, nil
+}
+
+// umask returns the mask of the container's processes. A step has the mask of the command that asked for it.
+func (in taskInput) umask() uint32 {
+	if in.step != nil && in.step.Umask != 0 {
+		return in.step.Umask.Mask()
+	}
+	return in.Alloc.Spec.Umask.Mask()
 }
 
 // mounts lists what the container sees, outer paths before inner ones.

@@ -21,6 +21,7 @@ type Step struct {
 	Programs     []api.StepProgram
 	Env          []string      // of the command that asked for it, NAME=VALUE
 	Workdir      string        // "": the job's
+	Umask        jobspec.Umask // none: the job's
 	Nodes        []string      // of the step
 	Counts       []int         // tasks on each of them
 	Node         int           // index of this one

@@ -226,3 +226,27 @@ func TestStepsInGroups(t *testing.T) {
 	s.Env = []string{"MASTER_ADDR=gpu01", "MASTER_PORT=20001"} // which the script has set
 	wantEnv(t, environment(), map[string]string{"MASTER_ADDR": "gpu01", "MASTER_PORT": "20001"})
 }
+
+// TestUmasks: a container has the umask of its job, or 022. The container of a step has the umask of the command
+// that asked for it.
+func TestUmasks(t *testing.T) {
+	given := jobspec.NewUmask
+	for _, c := range []struct {
+		job, step     jobspec.Umask
+		ofJob, ofStep uint32
+	}{
+		{0, 0, 0o022, 0o022}, {given(0), 0, 0, 0}, {given(0o077), 0, 0o077, 0o077}, {given(0o077), given(0), 0o077, 0},
+		{0, given(0o002), 0o022, 0o002},
+	} {
+		in, s := stepExample()
+		in.Alloc.Spec.Umask, s.Umask = c.job, c.step
+		job, err := Spec(in)
+		step, err2 := StepSpec(in, s)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if got := [2]uint32{*job.Process.User.Umask, *step.Process.User.Umask}; got != [2]uint32{c.ofJob, c.ofStep} {
+			t.Errorf("umask %q, and of the step %q: they have %04o", c.job, c.step, got)
+		}
+	}
+}

@@ -9,11 +9,20 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
+
+// Umask returns the mask of this process. The kernel tells the old one when it is set.
+func Umask() jobspec.Umask {
+	mask := unix.Umask(0o077)
+	unix.Umask(mask)
+	return jobspec.NewUmask(mask)
+}
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job. A job
 // without export gets the variables of an environment that is active here. It prints what the job
@@ -29,7 +38,7 @@ func SetOrigin(env *command.Env, req *Submission) error {
 	}
 	job := req.Job
 	job.SubmitDir, job.SubmitHost = dir, host
-	job.Workdir = cmp.Or(job.Workdir, dir)
+	job.Workdir, job.Umask = cmp.Or(job.Workdir, dir), Umask()
 	globs, asked := job.Export, job.Export != nil
 	if !asked {
 		globs = takeActive(env, req)

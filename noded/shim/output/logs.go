@@ -57,7 +57,7 @@ func Open(dir string, cfg container.LogFiles, u container.User, scan *TaskScanne
 	l := newLogs(limit)
 	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
-		as = userAccess{u}
+		as = asUser(u, cfg.Umask)
 	}
 	var order *logOrder
 	if !cfg.Join {

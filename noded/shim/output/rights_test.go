@@ -90,13 +90,13 @@ func TestTheRotationHasTheUsersRights(t *testing.T) {
 	base := openTempDir(t)
 	check(t, os.WriteFile(base+"/out", nil, 0o666))
 	check(t, os.Chmod(base+"/out", 0o666))
-	if err := (userAccess{testUser}).rename(base+"/out", base+"/out.1"); !os.IsPermission(err) {
+	if err := asUser(testUser, nil).rename(base+"/out", base+"/out.1"); !os.IsPermission(err) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(base + "/out"); err != nil {
 		t.Error(err)
 	}
-	f, err := userAccess{testUser}.open(base+"/out", os.O_WRONLY|os.O_APPEND)
+	f, err := asUser(testUser, nil).open(base+"/out", os.O_WRONLY|os.O_APPEND)
 	check(t, err)
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC == 0 {
@@ -288,5 +288,44 @@ func TestAFullDiskIsToldInTheLog(t *testing.T) {
 	b, _ := os.ReadFile(path)
 	if string(b) != "[rota: 8 bytes of output lost: no space left on device]\nrest\nmore\n" || f.size != int64(len(b)) {
 		t.Errorf("it holds %q, its size is taken for %d", b, f.size)
+	}
+}
+
+// TestOutputHasTheUmaskOfTheJob notices files and directories whose mode is that of another umask: of this
+// process, or of another job. The mask of this process stays.
+func TestOutputHasTheUmaskOfTheJob(t *testing.T) {
+	needsRoot(t)
+	before := unix.Umask(0o027)
+	defer unix.Umask(before)
+	base := openTempDir(t)
+	check(t, os.Chmod(base, 0o777))
+	masks := []uint32{0o077, 0o002, 0, 0o022, 0o777}
+	for i, umask := range append(masks, 0o022) {
+		given := &umask
+		if i == len(masks) {
+			given = nil
+		}
+		dir := filepath.Join(base, fmt.Sprint(i))
+		f, err := asUser(testUser, given).open(dir+"/out", os.O_WRONLY|os.O_CREATE)
+		if umask == 0o777 { // the user has made a directory that it may not enter
+			if !os.IsPermission(err) {
+				t.Errorf("umask %04o: %v", umask, err)
+			}
+		} else {
+			check(t, err)
+			check(t, f.Close())
+		}
+		for path, mode := range map[string]os.FileMode{dir: os.ModeDir | 0o777, dir + "/out": 0o666} {
+			info, err := os.Lstat(path)
+			if umask == 0o777 && path != dir {
+				continue
+			}
+			if want := mode &^ os.FileMode(umask); err != nil || info.Mode() != want {
+				t.Errorf("umask %04o: %s has mode %v, want %v, %v", umask, path, info.Mode(), want, err)
+			}
+		}
+	}
+	if now := unix.Umask(0o027); now != 0o027 {
+		t.Errorf("this process has umask %04o now", now)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -28,15 +29,31 @@ func (rootAccess) open(path string, flags int) (*os.File, error) {
 
 func (rootAccess) rename(from, to string) error { return os.Rename(from, to) }
 
-// userAccess has the rights of a user, so that no file is written where the user could not write.
-type userAccess struct{ user container.User }
+// userAccess has the rights of a user, so that no file is written where the user could not write. It makes
+// files with the umask of the user's job.
+type userAccess struct {
+	user  container.User
+	umask int
+}
+
+func asUser(u container.User, umask *uint32) userAccess {
+	if umask == nil {
+		return userAccess{u, jobspec.DefaultUmask}
+	}
+	return userAccess{u, int(*umask)}
+}
 
 func (u userAccess) open(path string, flags int) (*os.File, error) {
 	f, err := container.AsUser(u.user, func() (*os.File, error) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		// The thread ends with this function, so that no other one gets its mask.
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return nil, fmt.Errorf("take the umask of the job: %w", err)
+		}
+		unix.Umask(u.umask)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return nil, err
 		}
-		return os.OpenFile(path, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)
+		return os.OpenFile(path, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o666)
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
@@ -22,7 +23,7 @@ import (
 // stepRequest turns a command line into a request for a step. own means that srun runs inside the
 // job.
 func (line *srunLine) stepRequest(own bool) (*api.StepRequest, error) {
-	r := &api.StepRequest{Name: line.values["job-name"], Group: line.group}
+	r := &api.StepRequest{Name: line.values["job-name"], Group: line.group, Umask: input.Umask()}
 	err := line.readPart(r, own)
 	if err == nil {
 		err = line.readEnding(r)
