@@ -51,3 +51,36 @@ func TestTheFirstJobOfAGroupCreatesItsAccount(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTheAccountOfAGroupIsNoted: with the first job that is charged to it, and not if that is refused.
+func TestTheAccountOfAGroupIsNoted(t *testing.T) {
+	w := newWorld(t)
+	submit := func(create string, gid uint32, account string) SubmitJobs {
+		return SubmitJobs{Owner: alice, NewAccount: create, Group: &cluster.GroupAccount{GID: gid, Account: account},
+			Jobs: []*jobspec.Job{testSpec(1, 0)}}
+	}
+	w.must(submit("gid-7", 7, "gid-7"))
+	w.must(submit("staff", 7, "staff"))
+	w.must(submit("", 8, "staff"))
+	var spec *model.SpecError
+	for create, account := range map[string]string{"": "not a name", "more": "not a name"} {
+		if _, err := w.apply(submit(create, 9, account)); !errors.As(err, &spec) {
+			t.Errorf("an account that has no name: %v", err)
+		}
+	}
+	v := w.s.View()
+	if v.AccountOfGroup(7) != "staff" || v.AccountOfGroup(8) != "staff" || v.AccountOfGroup(9) != "" || v.KnowsAccount("more") {
+		t.Errorf("accounts of groups: %q, %q, %q", v.AccountOfGroup(7), v.AccountOfGroup(8), v.AccountOfGroup(9))
+	}
+	for i := v.GroupAccounts(); i < cluster.MaxGroups; i++ {
+		w.s.s.SetGroupAccount(cluster.GroupAccount{GID: uint32(1000 + i), Account: "staff"})
+	}
+	var limit *model.LimitError
+	if _, err := w.apply(submit("", 9, "staff")); !errors.As(err, &limit) {
+		t.Errorf("more than %d groups: %v", cluster.MaxGroups, err)
+	}
+	w.must(submit("", 7, "staff"))
+	if err := w.s.Check(); err != nil {
+		t.Error(err)
+	}
+}

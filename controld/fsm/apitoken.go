@@ -13,13 +13,14 @@ var KindCreateAPIToken = newKind("create-api-token/1")
 // CreateAPIToken enters a token with which a pipeline acts for a user. Tokens that have expired are
 // dropped, and if the table is full those that were revoked. Its result is the *trust.APIToken.
 type CreateAPIToken struct {
-	ID     string           `json:"id"`             // public part of the token
-	Name   string           `json:"name,omitempty"` // given by the user
-	Digest string           `json:"digest"`         // of the secret
-	User   model.Identity   `json:"user"`           // that the token acts for
-	By     string           `json:"by"`             // user that makes it
-	Scope  trust.TokenScope `json:"scope"`          // what the token may be used for
-	LifeMS int64            `json:"life_ms"`        // how long it is valid
+	ID     string           `json:"id"`              // public part of the token
+	Name   string           `json:"name,omitempty"`  // given by the user
+	Digest string           `json:"digest"`          // of the secret
+	User   model.Identity   `json:"user"`            // that the token acts for
+	Group  string           `json:"group,omitempty"` // name of the user's primary group
+	By     string           `json:"by"`              // user that makes it
+	Scope  trust.TokenScope `json:"scope"`           // what the token may be used for
+	LifeMS int64            `json:"life_ms"`         // how long it is valid
 }
 
 // Kind implements Command.
@@ -28,7 +29,8 @@ func (CreateAPIToken) Kind() Kind { return KindCreateAPIToken }
 // apply enters the token.
 func (c CreateAPIToken) apply(m *Machine) (any, error) {
 	now := m.s.Now()
-	t := &trust.APIToken{ID: c.ID, Name: c.Name, Digest: c.Digest, User: c.User, By: c.By, Scope: c.Scope, Created: now}
+	t := &trust.APIToken{ID: c.ID, Name: c.Name, Digest: c.Digest, User: c.User, Group: c.Group, By: c.By,
+		Scope: c.Scope, Created: now}
 	t.Expires = model.Stamp{At: now.At + model.Instant(c.LifeMS), Wall: now.Wall + model.UnixMS(c.LifeMS)}
 	if c.LifeMS <= 0 || c.LifeMS > trust.MaxAPITokenDays*trust.DayMS || m.v.APIToken(c.ID) != nil || !t.WellFormed() {
 		return nil, trust.ErrBadToken

@@ -32,6 +32,8 @@ type SubmitJobs struct {
 	Unlimited bool `json:"unlimited,omitempty"`
 	// NewAccount is created if the cluster does not have it: the jobs are the first of a Unix group.
 	NewAccount string `json:"new_account,omitempty"`
+	// Group is remembered: later jobs of this Unix group are charged to the same account.
+	Group *cluster.GroupAccount `json:"group_account,omitempty"`
 }
 
 // Kind implements Command.
@@ -58,7 +60,7 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
+	if err := m.createAccount(c.NewAccount, c.Group, c.Owner.User); err != nil {
 		return nil, err
 	}
 	ids := make([]model.JobID, len(jobs))
@@ -106,11 +108,11 @@ func (c SubmitJobs) drafts(m *Machine, r *resolver) ([]*model.Job, error) {
 	return jobs, m.checkBytes(&c.Owner, m.s.BytesOf(c.Owner.UID, jobs), c.Unlimited)
 }
 
-// createAccount creates an account that the cluster does not have. It is the last step of a
-// submission that can be refused.
-func (m *Machine) createAccount(name, by string) error {
+// createAccount creates an account that the cluster does not have, and notes the account of a group. It is the
+// last step of a submission that can be refused.
+func (m *Machine) createAccount(name string, group *cluster.GroupAccount, by string) error {
 	if name == "" || m.v.KnowsAccount(name) {
-		return nil
+		return m.noteGroup(group)
 	}
 	if !jobspec.ValidName(name) {
 		return &model.SpecError{Text: fmt.Sprintf("account %q: it is not a name", name)}
@@ -119,7 +121,28 @@ func (m *Machine) createAccount(name, by string) error {
 		cluster.MaxAccounts, ""); err != nil {
 		return err
 	}
+	if err := m.noteGroup(group); err != nil {
+		return err
+	}
 	m.s.AddAccount(&cluster.CreatedAccount{Name: name, By: by, Created: m.s.Now()})
+	return nil
+}
+
+// noteGroup notes the account of a Unix group, nil for none.
+func (m *Machine) noteGroup(g *cluster.GroupAccount) error {
+	if g == nil {
+		return nil
+	}
+	if !jobspec.ValidName(g.Account) {
+		return &model.SpecError{Text: fmt.Sprintf("account %q: it is not a name", g.Account)}
+	}
+	if m.v.AccountOfGroup(g.GID) == "" {
+		if err := model.Limit("the number of Unix groups with accounts", int64(m.v.GroupAccounts())+1, cluster.MaxGroups,
+			""); err != nil {
+			return err
+		}
+	}
+	m.s.SetGroupAccount(*g)
 	return nil
 }
 

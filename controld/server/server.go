@@ -84,7 +84,7 @@ func New(ctx context.Context, cfg Config) *Server {
 	r.members = &members.Handlers{Name: c.Name, HTTP: c.HTTP, Raft: cfg.Raft, Gossip: cfg.Gossip, Knows: cfg.Knows,
 		Replica: c.Replica, Peers: c.Peers, History: c.History, Credential: c.Credential, Touch: cfg.Touch,
 		Lacking: cfg.Lacking, AuthorityState: cfg.AuthorityState, Log: c.Log}
-	r.tokens = &tokens.Handlers{Replica: c.Replica, Users: c.Users}
+	r.tokens = &tokens.Handlers{Replica: c.Replica, Users: c.Users, Groups: &s.Groups}
 	r.system = &system.Handlers{Name: c.Name, DataDir: cfg.DataDir, Replica: c.Replica, Peers: c.Peers,
 		History: c.History, Credential: c.Credential, Audit: c.Audit, Log: c.Log}
 	r.figures = figures.New(c.Metrics, c.Replica)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 // Groups looks Unix groups up on this machine and remembers them for a minute, as [Users] does. It
 // may be used from several goroutines.
 type Groups struct {
+	Directory *directory.Directory // nil: of this machine
+
 	mu    sync.Mutex
 	known map[string]knownGroup
 	names map[uint32]groupName
@@ -58,7 +61,7 @@ func (g *Groups) gid(name string) (uint32, bool) {
 	if ok && now.Before(k.until) {
 		return k.gid, k.ok
 	}
-	k = lookupGroup(name, now)
+	k = g.lookup(name, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.known == nil || len(g.known) >= usersKept {
@@ -68,8 +71,10 @@ func (g *Groups) gid(name string) (uint32, bool) {
 	return k.gid, k.ok
 }
 
-func lookupGroup(name string, now time.Time) knownGroup {
-	found, err := directory.Machine.GroupByName(name)
+func (g *Groups) directory() *directory.Directory { return cmp.Or(g.Directory, directory.Machine) }
+
+func (g *Groups) lookup(name string, now time.Time) knownGroup {
+	found, err := g.directory().GroupByName(name)
 	if err != nil && !errors.Is(err, directory.ErrUnknown) {
 		return knownGroup{until: now.Add(usersFailed)}
 	}
@@ -85,7 +90,7 @@ func (g *Groups) Name(gid uint32) string {
 	if ok && now.Before(k.until) {
 		return k.name
 	}
-	k = lookupGroupName(gid, now)
+	k = g.lookupName(gid, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.names == nil || len(g.names) >= usersKept {
@@ -95,8 +100,8 @@ func (g *Groups) Name(gid uint32) string {
 	return k.name
 }
 
-func lookupGroupName(gid uint32, now time.Time) groupName {
-	found, err := directory.Machine.GroupByID(gid)
+func (g *Groups) lookupName(gid uint32, now time.Time) groupName {
+	found, err := g.directory().GroupByID(gid)
 	if err != nil && !errors.Is(err, directory.ErrUnknown) {
 		return groupName{until: now.Add(usersFailed)}
 	}

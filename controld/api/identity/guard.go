@@ -30,9 +30,9 @@ type Caller struct {
 	// User is the user that the request is made for. It is not set when a machine speaks for
 	// itself.
 	User model.Identity
-	// Group is the name of the user's primary group at the machine that vouches for the user; "": it did not
-	// say.
-	Group string
+	// Group is the user's primary group at the machine that vouches for the user. Of an API token it is that of
+	// the day when the token was made. The account of a submission goes by it.
+	Group Group
 	// Machine is set when a member of the cluster makes the request for itself.
 	Machine bool
 	// Role of the member that makes the request, or passes it on for a user: controller, node or
@@ -49,6 +49,12 @@ type Caller struct {
 	// Origin is where the request came from, as the controller says that passed it on; "" if none
 	// did.
 	Origin string
+}
+
+// Group is a Unix group.
+type Group struct {
+	GID  uint32
+	Name string // "": the machine did not say, or knows none
 }
 
 type callerKey struct{}
@@ -170,6 +176,7 @@ func (g *Guard) Caller(r *http.Request) (Caller, error) {
 	if c.User, err = users.Of(peer); err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
+	c.Group.GID = c.User.GID
 	return c, nil
 }
 
@@ -200,8 +207,8 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 		return Caller{}, fmt.Errorf("header %s: %w", headerUID, err)
 	}
 	c.User = model.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
-	c.Group = h.Get(headerGroup)
-	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) || !utf8.ValidString(c.Group) {
+	c.Group.Name = h.Get(headerGroup)
+	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) || !utf8.ValidString(c.Group.Name) {
 		return Caller{}, fmt.Errorf("headers %s, %s and %s: not UTF-8", headerUser, headerHome, headerGroup)
 	}
 	if s := h.Get(headerGID); s != "" {
@@ -209,6 +216,7 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 			return Caller{}, fmt.Errorf("header %s: %w", headerGID, err)
 		}
 	}
+	c.Group.GID = c.User.GID
 	if s := h.Get(headerJob); s != "" {
 		job, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || job < 1 {

@@ -144,7 +144,7 @@ func TestMembersVouchForTheirUsers(t *testing.T) {
 			t.Fatalf("%s: %d %s", role, code, body)
 		}
 		if c := last(); c.User.UID != 1234 || c.User.User != "ann" || !slices.Equal(c.User.GIDs, id.GIDs) || c.Machine ||
-			c.Group != "vision" ||
+			c.Group != (Group{GID: c.User.GID, Name: "vision"}) ||
 			c.Role != string(role) || c.From != "m1" {
 			t.Errorf("%s: caller is %+v", role, c)
 		}

@@ -28,7 +28,7 @@ func PassOn(h http.Header, c Caller) {
 		Vouch(h, c.User)
 	}
 	if !c.Machine {
-		VouchGroup(h, c.Group)
+		VouchGroup(h, c.Group.Name)
 	}
 	if c.Role != "" {
 		h.Set(headerMember, c.Role+"/"+c.From)

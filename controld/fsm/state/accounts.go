@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,8 +32,44 @@ func (s *State) AddAccount(a *cluster.CreatedAccount) {
 	s.v.accounts = slices.Insert(slices.Clone(s.v.accounts), i, a)
 }
 
-// checkAccounts says whether the created accounts are in order, once each, and not too many.
+// AccountOfGroup returns the account to which jobs of a Unix group are charged, "" if there was none yet.
+func (v *View) AccountOfGroup(gid uint32) string {
+	if i, ok := v.findGroup(gid); ok {
+		return v.groupAccounts[i].Account
+	}
+	return ""
+}
+
+// GroupAccounts returns how many groups have accounts.
+func (v *View) GroupAccounts() int { return len(v.groupAccounts) }
+
+func (v *View) findGroup(gid uint32) (int, bool) {
+	return slices.BinarySearchFunc(v.groupAccounts, gid,
+		func(g cluster.GroupAccount, gid uint32) int { return cmp.Compare(g.GID, gid) })
+}
+
+// SetGroupAccount gives a Unix group its account, in place of another one.
+func (s *State) SetGroupAccount(g cluster.GroupAccount) {
+	i, ok := s.v.findGroup(g.GID)
+	s.v.groupAccounts = slices.Clone(s.v.groupAccounts)
+	if ok {
+		s.v.groupAccounts[i] = g
+		return
+	}
+	s.v.groupAccounts = slices.Insert(s.v.groupAccounts, i, g)
+}
+
+// checkAccounts says whether the created accounts and those of groups are in order, once each, and not too
+// many.
 func (v *View) checkAccounts() error {
+	if len(v.groupAccounts) > cluster.MaxGroups {
+		return fmt.Errorf("%d groups have accounts, at most %d may", len(v.groupAccounts), cluster.MaxGroups)
+	}
+	for i, g := range v.groupAccounts {
+		if !jobspec.ValidName(g.Account) || i > 0 && v.groupAccounts[i-1].GID >= g.GID {
+			return fmt.Errorf("account %q of group %d is out of order, or has no name of an account", g.Account, g.GID)
+		}
+	}
 	if len(v.accounts) > cluster.MaxAccounts {
 		return fmt.Errorf("%d accounts were created, at most %d may be", len(v.accounts), cluster.MaxAccounts)
 	}

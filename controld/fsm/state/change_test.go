@@ -367,7 +367,15 @@ func TestAccountsAndTokensAreInOrder(t *testing.T) {
 			s.s.AddAPIToken(&trust.APIToken{ID: name, Digest: strings.Repeat("00", 32), Scope: "read",
 				User: model.Identity{User: "u"}})
 		}
+		for _, g := range []cluster.GroupAccount{{GID: 7, Account: "gid-7"}, {GID: 2, Account: "a"}, {GID: 9, Account: "n"},
+			{GID: 7, Account: "m"}} {
+			s.s.SetGroupAccount(g)
+		}
 	})
+	if got := fmt.Sprint(s.s.v.groupAccounts, before.GroupAccounts(), s.s.v.AccountOfGroup(7), s.s.v.AccountOfGroup(8)); got !=
+		"[{2 a} {7 m} {9 n}] 0 m " {
+		t.Errorf("accounts of groups: %s", got)
+	}
 	s.step(t, func() { s.s.DropTokens(func(t *trust.APIToken) bool { return t.ID == "m" }) })
 	for _, a := range s.s.v.CreatedAccounts() {
 		accounts = append(accounts, a.Name)

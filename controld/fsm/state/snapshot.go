@@ -48,6 +48,7 @@ type snapshotLine struct {
 	Steering    *steering.Steering      `json:"steering,omitempty"`
 	Versions    *versions.History       `json:"config_versions,omitempty"`
 	Account     *cluster.CreatedAccount `json:"account,omitempty"`
+	Group       *cluster.GroupAccount   `json:"group_account,omitempty"`
 	Token       *trust.APIToken         `json:"api_token,omitempty"`
 	Node        *model.Node             `json:"node,omitempty"`
 	Freed       model.Instant           `json:"freed,omitempty"` // of Node: see [View.FreedAt]
@@ -104,6 +105,11 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	}
 	for _, a := range v.accounts {
 		if !yield(snapshotLine{Account: a}) {
+			return
+		}
+	}
+	for _, g := range v.groupAccounts {
+		if !yield(snapshotLine{Group: &g}) {
 			return
 		}
 	}
@@ -208,6 +214,9 @@ func (s *State) load(r *snapshotLine) error {
 		return s.loadVersions(r.Versions)
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)
+		return nil
+	case r.Group != nil:
+		s.v.groupAccounts = append(s.v.groupAccounts, *r.Group)
 		return nil
 	case r.Token != nil:
 		s.v.tokens = append(s.v.tokens, r.Token)

@@ -44,16 +44,17 @@ type View struct {
 
 	statistics *estimate.Statistics // from what has happened; nil: nothing yet
 
-	jobs         table.Table[*model.Job]
-	nodes        []*model.Node // by name
-	reservations []*model.Reservation
-	keys         index.Keys
-	steering     *steering.Steering
-	versions     *versions.History         // of the configuration
-	accounts     []*cluster.CreatedAccount // by name; the list is replaced, never changed
-	tokens       []*trust.APIToken         // by id; likewise
-	usage        estimate.UsageTable
-	licenses     map[string]int // held by live attempts; replaced, never changed
+	jobs          table.Table[*model.Job]
+	nodes         []*model.Node // by name
+	reservations  []*model.Reservation
+	keys          index.Keys
+	steering      *steering.Steering
+	versions      *versions.History         // of the configuration
+	accounts      []*cluster.CreatedAccount // by name; the list is replaced, never changed
+	groupAccounts []cluster.GroupAccount    // by number; likewise
+	tokens        []*trust.APIToken         // by id; likewise
+	usage         estimate.UsageTable
+	licenses      map[string]int // held by live attempts; replaced, never changed
 
 	// The fields below are derived from those above and not in the snapshot.
 	live     table.Table[*model.Job] // with an attempt in progress

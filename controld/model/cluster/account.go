@@ -190,6 +190,7 @@ func (c *Config) checkSums(names []string, bad func(string, ...any)) {
 // Bounds of what is configured of accounts.
 const (
 	MaxAccounts = 10_000
+	MaxGroups   = 20_000 // Unix groups whose account is remembered
 	MaxWeight   = 1_000_000
 	maxDepth    = 8       // accounts above an account
 	MaxQuota    = 1 << 50 // of any resource: far beyond what a cluster can have

@@ -17,6 +17,12 @@ type CreatedAccount struct {
 	Created model.Stamp `json:"created"`
 }
 
+// GroupAccount says which account a Unix group has, on every controller. See [AccountOfGroup].
+type GroupAccount struct {
+	GID     uint32 `json:"gid"`
+	Account string `json:"account"`
+}
+
 // AccountOfGroup returns the name of the account of a Unix group. A group without a name, or with
 // one that no account can have, goes by its number.
 func AccountOfGroup(name string, gid uint32) string {

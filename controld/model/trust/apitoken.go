@@ -11,15 +11,18 @@ import (
 // APIToken is a token with which a pipeline acts for a user. The state has a digest of its secret
 // and never the secret.
 type APIToken struct {
-	ID      string         `json:"id"`
-	Name    string         `json:"name,omitempty"` // for users, such as the name of a pipeline
-	Digest  string         `json:"digest"`         // SHA-256 of the secret, in hexadecimal digits
-	User    model.Identity `json:"user"`           // that it acts for
-	By      string         `json:"by"`             // user that made it
-	Scope   TokenScope     `json:"scope"`
-	Created model.Stamp    `json:"created"`
-	Expires model.Stamp    `json:"expires"`
-	Revoked *model.Stamp   `json:"revoked,omitempty"` // nil: it is not
+	ID     string         `json:"id"`
+	Name   string         `json:"name,omitempty"` // for users, such as the name of a pipeline
+	Digest string         `json:"digest"`         // SHA-256 of the secret, in hexadecimal digits
+	User   model.Identity `json:"user"`           // that it acts for
+	// Group is the name of the user's primary group when the token was made, "" if no name was known.
+	// Submissions by the token are charged to the account of that group.
+	Group   string       `json:"group,omitempty"`
+	By      string       `json:"by"` // user that made it
+	Scope   TokenScope   `json:"scope"`
+	Created model.Stamp  `json:"created"`
+	Expires model.Stamp  `json:"expires"`
+	Revoked *model.Stamp `json:"revoked,omitempty"` // nil: it is not
 }
 
 // TokenScope says what a token is good for.

@@ -72,7 +72,8 @@ func (s *Service) bearer(r *http.Request) (identity.Caller, error) {
 	if err != nil {
 		return none, badToken(fmt.Sprintf("%s: %v", t, err))
 	}
-	return identity.Caller{User: user, Token: known.ID, Scope: string(known.Scope)}, nil
+	return identity.Caller{User: user, Group: identity.Group{GID: known.User.GID, Name: known.Group}, Token: known.ID,
+		Scope: string(known.Scope)}, nil
 }
 
 // checkToken refuses a token that the cluster does not know, known being nil then, or not any more.

@@ -81,8 +81,8 @@ func (x *Exchange) copyHeaders(h http.Header) {
 		h["Authorization"] = x.Request.Header.Values("Authorization") // its scope counts there too
 	default:
 		by := *x.Caller
-		if by.Group == "" && !by.Machine {
-			by.Group = x.s.Groups.Name(by.User.GID)
+		if by.Group.Name == "" && !by.Machine {
+			by.Group.Name = x.s.Groups.Name(by.User.GID)
 		}
 		identity.PassOn(h, by)
 	}

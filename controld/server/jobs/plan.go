@@ -35,7 +35,7 @@ func (h *Handlers) plan(x *exchange.Exchange, req *api.PlanRequest) (*api.PlanRe
 	}
 	defer end()
 	jobs := []*jobspec.Job{req.Job}
-	if _, err := submission.Accept(x.View, owner, h.payer(x.Caller, owner), jobs); err != nil {
+	if _, _, err := submission.Accept(x.View, owner, h.payer(x.Caller, owner), jobs); err != nil {
 		return nil, err
 	}
 	trial, id, err := h.trialSubmit(x, owner, jobs[0])

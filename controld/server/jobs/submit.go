@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -86,7 +87,7 @@ func (h *Handlers) checked(x *exchange.Exchange, c fsm.SubmitJobs) (fsm.Command,
 	x.View = h.Replica.View()
 	defer func() { x.About.Account = c.Jobs[0].Account }()
 	var err error
-	if c.NewAccount, err = submission.Accept(x.View, c.Owner, h.payer(x.Caller, c.Owner), c.Jobs); err != nil {
+	if c.NewAccount, c.Group, err = submission.Accept(x.View, c.Owner, h.payer(x.Caller, c.Owner), c.Jobs); err != nil {
 		return nil, err
 	}
 	c.Facts, err = x.Finder().Facts(x.Context(), c.Owner.User, c.Jobs)
@@ -98,10 +99,10 @@ func (h *Handlers) checked(x *exchange.Exchange, c fsm.SubmitJobs) (fsm.Command,
 // names its primary group, or else this one does.
 func (h *Handlers) payer(caller *identity.Caller, owner model.Identity) *submission.Payer {
 	group := caller.Group
-	if group == "" || caller.User.GID != owner.GID {
-		group = h.Groups.Name(owner.GID)
+	if caller.User.UID != owner.UID {
+		group = identity.Group{GID: owner.GID} // jobs of root belong to another user
 	}
-	return &submission.Payer{User: owner.User, Group: group, GID: owner.GID,
+	return &submission.Payer{User: owner.User, Group: cmp.Or(group.Name, h.Groups.Name(group.GID)), GID: group.GID,
 		Listed: func(names []string) bool { return h.Groups.Listed(owner, names) }}
 }
 

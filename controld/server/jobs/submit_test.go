@@ -2,17 +2,22 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/directory"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/exchange"
 	"github.com/rota-hpc/rota/controld/server/servertest"
+	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -88,5 +93,78 @@ func TestWhatASubmissionAnswers(t *testing.T) {
 	if env := j.FullSpec().ExportEnv; resp.RunAs != "daemon" || j.Owner.User != "daemon" || len(env) != 1 ||
 		env["LANG"] != "C" {
 		t.Errorf("jobs of root: %+v, of %s, with %v", resp, j.Owner.User, env)
+	}
+}
+
+// controllerWith is a controller beside the one of a site, on the same state, whose machine has its own groups.
+func (s *site) controllerWith(t *testing.T, groups string) *site {
+	t.Helper()
+	root := t.TempDir()
+	text := "passwd: files\ngroup: files\n"
+	if err := errors.Join(os.Mkdir(root+"/etc", 0o755), os.WriteFile(root+"/etc/group", []byte(groups), 0o644),
+		os.WriteFile(root+"/etc/nsswitch.conf", []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	h := &Handlers{Name: s.Handlers.Name, Replica: s.Leader, History: s.History, Samples: &telemetry.Samples{},
+		Users: s.Site.Users, Groups: &identity.Groups{Directory: directory.New(root)}}
+	return &site{s.Site, h}
+}
+
+// TestTheAccountDoesNotDependOnTheController: three controllers name a group differently or not at all, and
+// users come by a controller's socket, by a node, and by a token. The first name of the group decides.
+func TestTheAccountDoesNotDependOnTheController(t *testing.T) {
+	const gid = 5000
+	eva := model.Identity{UID: 5001, GID: gid, User: "eva"}
+	socket := func(name string) *identity.Caller {
+		return &identity.Caller{User: eva, Group: identity.Group{GID: gid, Name: name}}
+	}
+	node := func(name string) *identity.Caller {
+		c := socket(name)
+		c.Role, c.From = "node", "n1"
+		return c
+	}
+	token := func(name string, now uint32) *identity.Caller {
+		c := socket(name) // the group of the day when it was made
+		c.Token, c.Scope, c.User.GID = "x", "submit", now
+		return c
+	}
+	type step struct {
+		by     int // the controller that answers
+		caller *identity.Caller
+		want   string
+	}
+	for name, steps := range map[string][]step{
+		"sockets":                  {{0, socket(""), "vision"}, {1, socket(""), "vision"}, {2, socket(""), "vision"}},
+		"sockets, the other first": {{1, socket(""), "seeing"}, {0, socket(""), "seeing"}, {2, socket(""), "seeing"}},
+		"a name after the number":  {{2, socket(""), "gid-5000"}, {0, socket(""), "vision"}, {2, socket(""), "vision"}},
+		"nodes": {{1, node("vision"), "vision"}, {2, node("vision"), "vision"},
+			{1, node("other"), "vision"}},
+		"nodes that know no name": {{0, node("vision"), "vision"}, {1, node(""), "vision"}, {2, node(""), "vision"}},
+		"tokens": {{2, token("vision", gid), "vision"}, {1, token("vision", gid), "vision"},
+			{0, token("", gid), "vision"}},
+		"a user that changed its group": {{0, token("vision", gid), "vision"}, {1, token("vision", 6000), "vision"},
+			{2, token("vision", gid), "vision"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			controllers := []*site{s.controllerWith(t, "vision:x:5000:\n"),
+				s.controllerWith(t, "seeing:x:5000:\nfilm:x:6000:\n"), s.controllerWith(t, "")}
+			for i, step := range steps {
+				spec := &jobspec.Job{Name: "x", Hold: true, Groups: []jobspec.Group{{Name: "m", Count: 1, Tasks: []jobspec.Task{{
+					Name: "m", Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}
+				body, err := json.Marshal(spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := controllers[step.by]
+				resp, err := c.submit(c.Routed("POST", "/v1/jobs", step.caller, "", "", string(body)))
+				if err != nil {
+					t.Fatalf("step %d: %v", i, err)
+				}
+				if got := s.Handlers.Replica.View().Job(resp.IDs[0]).Account; got != step.want {
+					t.Errorf("step %d, by controller %d: account %s, want %s", i, step.by, got, step.want)
+				}
+			}
+		})
 	}
 }

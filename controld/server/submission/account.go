@@ -24,12 +24,19 @@ type Payer struct {
 	Listed func(names []string) bool
 }
 
-// own returns the account of the payer's primary group.
-func (p *Payer) own() string { return cluster.AccountOfGroup(p.Group, p.GID) }
+// own returns the account of the payer's primary group. Machines may name a group differently, or not know
+// it. So the first name by which a job is charged stays, whichever controller answers later.
+func (p *Payer) own(v *state.View) string {
+	known, named := v.AccountOfGroup(p.GID), cluster.AccountOfGroup(p.Group, p.GID)
+	if known == "" || known == cluster.AccountOfGroup("", p.GID) || !v.KnowsAccount(known) {
+		return named
+	}
+	return known
+}
 
 // usual returns the account that is charged for jobs that name none.
 func (p *Payer) usual(v *state.View) string {
-	return cmp.Or(v.Config().DefaultAccountOf(p.User), p.own())
+	return cmp.Or(v.Config().DefaultAccountOf(p.User), p.own(v))
 }
 
 // mayCharge reports whether the payer may charge an account other than its own.
@@ -39,16 +46,17 @@ func (p *Payer) mayCharge(v *state.View, account string) bool {
 
 // exists reports whether the payer's own account is there, or would be created.
 func (p *Payer) exists(v *state.View) bool {
-	return !v.Config().NoNewAccounts || v.KnowsAccount(p.own())
+	return !v.Config().NoNewAccounts || v.KnowsAccount(p.own(v))
 }
 
 // usable returns the accounts that the payer may charge, its usual one first, then its own.
 func (p *Payer) usable(v *state.View) []string {
+	own := p.own(v)
 	names := v.Config().AccountsOf(p.User, p.Listed)
 	first := []string{p.usual(v)}
 	if p.exists(v) {
-		first = append(first, p.own())
-	} else if first[0] == p.own() {
+		first = append(first, own)
+	} else if first[0] == own {
 		first = nil
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(first, name) })
@@ -56,25 +64,30 @@ func (p *Payer) usable(v *state.View) []string {
 }
 
 // charge fills in the payer's usual account, and refuses jobs for an account that the payer may not
-// charge. It returns the account that is to be created, "" for none.
-func (p *Payer) charge(v *state.View, jobs []*jobspec.Job) (create string, err error) {
-	own := p.own()
+// charge. It returns what [Accept] does.
+func (p *Payer) charge(
+	v *state.View, jobs []*jobspec.Job,
+) (create string, group *cluster.GroupAccount, err error) {
+	own := p.own(v)
 	for i, j := range jobs {
 		j.Account = cmp.Or(j.Account, p.usual(v))
 		switch {
 		case j.Account == own:
 			if !p.exists(v) {
-				return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, of the Unix group of user %s, does not exist, "+
-					"and this cluster creates none", own, p.User))
+				return "", nil, p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, of the Unix group of user %s, does not "+
+					"exist, and this cluster creates none", own, p.User))
 			}
 			if !v.KnowsAccount(own) {
 				create = own
 			}
+			if v.AccountOfGroup(p.GID) != own {
+				group = &cluster.GroupAccount{GID: p.GID, Account: own}
+			}
 		case !p.mayCharge(v, j.Account):
-			return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("user %s may not charge account %q", p.User, j.Account))
+			return "", nil, p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("user %s may not charge account %q", p.User, j.Account))
 		}
 	}
-	return create, nil
+	return create, group, nil
 }
 
 // maxNamed is how many accounts a refusal names.

@@ -70,13 +70,16 @@ func TestJobsAreChargedToAccountsOfTheirUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			jobs := chargedTo(c.account)
-			create, err := Accept(fsm.New(c.cfg).View(), model.Identity{User: c.payer.User}, c.payer, jobs)
+			create, group, err := Accept(fsm.New(c.cfg).View(), model.Identity{User: c.payer.User}, c.payer, jobs)
 			var p *api.Problem
 			switch {
 			case c.charged == "" && (!errors.As(err, &p) || p.Code != api.CodeDenied || !strings.HasPrefix(p.Hint, c.hint)):
 				t.Errorf("it is not refused, or with another hint: %v", err)
 			case c.charged != "" && (err != nil || jobs[0].Account != c.charged || create != c.create):
 				t.Errorf("charged to %q, creates %q: %v", jobs[0].Account, create, err)
+			case c.charged != "" && (c.account == "" || c.account == c.payer.Group) != (group != nil &&
+				*group == cluster.GroupAccount{GID: c.payer.GID, Account: c.charged}):
+				t.Errorf("the account of group %d becomes %+v", c.payer.GID, group)
 			}
 		})
 	}
@@ -108,7 +111,7 @@ func TestDefaultAccount(t *testing.T) {
 		{cfg, "eve", "other", "", "name one of: common, eve"},
 	} {
 		jobs := chargedTo(c.account)
-		_, err := Accept(fsm.New(c.cfg).View(), model.Identity{User: c.user}, payer(c.user), jobs)
+		_, _, err := Accept(fsm.New(c.cfg).View(), model.Identity{User: c.user}, payer(c.user), jobs)
 		var p *api.Problem
 		switch {
 		case c.charged == "" && (!errors.As(err, &p) || p.Hint != c.hints):
@@ -127,7 +130,7 @@ func TestTheRefusalDoesNotTellWhichAccountsExist(t *testing.T) {
 	v := fsm.New(cfg).View()
 	var texts []string
 	for _, account := range []string{"hidden", "absent"} {
-		_, err := Accept(v, model.Identity{}, payer("eve"), chargedTo(account))
+		_, _, err := Accept(v, model.Identity{}, payer("eve"), chargedTo(account))
 		texts = append(texts, strings.ReplaceAll(fmt.Sprint(err), account, "X"))
 	}
 	if texts[0] != texts[1] {
@@ -142,7 +145,7 @@ func TestALongRefusalIsCut(t *testing.T) {
 	for i := range 100 {
 		cfg.Accounts[fmt.Sprintf("a%03d", i)] = cluster.Account{Members: []string{"ann"}}
 	}
-	_, err := Accept(fsm.New(cfg).View(), model.Identity{}, payer("ann"), chargedTo("no"))
+	_, _, err := Accept(fsm.New(cfg).View(), model.Identity{}, payer("ann"), chargedTo("no"))
 	var p *api.Problem
 	if !errors.As(err, &p) || !strings.HasSuffix(p.Hint, "a018 and 81 more") {
 		t.Errorf("%+v", p)

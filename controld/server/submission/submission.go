@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/model/cluster"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -50,13 +51,16 @@ const maxProblems = 100
 
 // Accept fills in defaults and makes arrays of workers that start one by one. It refuses jobs that
 // break a rule, that no node could run, that request unsupported things, or whose account the payer
-// may not charge. It returns the account that is to be created, "" for none.
-func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.Job) (create string, err error) {
+// may not charge. It returns the account that is to be created, "" for none. It also returns the account of the
+// payer's group, nil if the state has it.
+func Accept(
+	v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.Job,
+) (create string, group *cluster.GroupAccount, err error) {
 	if err := check(jobs); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if create, err = payer.charge(v, jobs); err != nil {
-		return "", err
+	if create, group, err = payer.charge(v, jobs); err != nil {
+		return "", nil, err
 	}
 	known, found := map[model.Shape]fits{}, &findings{jobs: jobs}
 	for i := range jobs {
@@ -65,7 +69,7 @@ func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.J
 		found.impossible(v, jobs[i], known)
 		found.notHonoured(v, owner, jobs[i])
 	}
-	return create, found.problem()
+	return create, group, found.problem()
 }
 
 // findings are what keeps jobs from running in this cluster, so that all of it is said at once.

@@ -18,7 +18,7 @@ import (
 
 // createToken answers POST /v1/tokens.
 func (h *Handlers) createToken(x *exchange.Exchange, req *api.TokenRequest) (*api.CreatedToken, error) {
-	user, err := h.tokenUser(x, req.User)
+	user, group, err := h.tokenUser(x, req.User)
 	if err != nil {
 		return nil, err
 	}
@@ -38,32 +38,32 @@ func (h *Handlers) createToken(x *exchange.Exchange, req *api.TokenRequest) (*ap
 	x.About.Object = text.ID
 	t, err := exchange.ProposeFor[*trust.APIToken](x, fsm.CreateAPIToken{ID: text.ID, Name: req.Name,
 		Digest: text.Digest(),
-		User:   user, By: x.Caller.User.User, Scope: cmp.Or(req.Scope, trust.ScopeSubmit), LifeMS: int64(days) * trust.DayMS})
+		User:   user, Group: group, By: x.Caller.User.User, Scope: cmp.Or(req.Scope, trust.ScopeSubmit), LifeMS: int64(days) * trust.DayMS})
 	if err != nil {
 		return nil, err
 	}
 	return &api.CreatedToken{APIToken: h.presentToken(x, t), Token: text.Text()}, nil
 }
 
-// tokenUser returns the user that a new token acts for. A token of root is made by root alone: its
-// jobs could run as root.
-func (h *Handlers) tokenUser(x *exchange.Exchange, name string) (model.Identity, error) {
+// tokenUser returns the user that a new token acts for, and the name of its primary group. A token of root is
+// made by root alone: its jobs could run as root.
+func (h *Handlers) tokenUser(x *exchange.Exchange, name string) (id model.Identity, group string, err error) {
 	own := x.Caller.User
 	if name == "" || name == own.User {
-		return own, nil
+		return own, cmp.Or(x.Caller.Group.Name, h.Groups.Name(own.GID)), nil
 	}
 	if !x.May(access.PartTokens) {
-		return own, problem.Denied("only admins may make API tokens of other users")
+		return own, "", problem.Denied("only admins may make API tokens of other users")
 	}
-	id, err := h.Users.ByName(name)
+	id, err = h.Users.ByName(name)
 	switch {
 	case err != nil:
-		return own, &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalid,
+		return own, "", &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalid,
 			Detail: fmt.Sprintf("this controller's machine knows no user %q", name)}
 	case id.UID == 0:
-		return own, problem.Denied("API tokens of root are made by root alone")
+		return own, "", problem.Denied("API tokens of root are made by root alone")
 	}
-	return id, nil
+	return id, h.Groups.Name(id.GID), nil
 }
 
 // listTokens answers GET /v1/tokens, the last to be made first.

@@ -13,7 +13,7 @@ type site struct {
 }
 
 func siteOn(s *exchangetest.Site) *site {
-	h := &Handlers{Replica: s.Leader, Users: s.Users}
+	h := &Handlers{Replica: s.Leader, Users: s.Users, Groups: &s.Groups}
 	s.Routes = h.Routes
 	return &site{s, h}
 }

@@ -10,4 +10,5 @@ import (
 type Handlers struct {
 	Replica *replica.Replica
 	Users   *identity.Users
+	Groups  *identity.Groups
 }
