@@ -118,7 +118,7 @@ func (in *inspection) report(ctx context.Context) *report {
 		{"clock", []func(context.Context) []finding{in.synchronised, in.offsets}},
 		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers,
 			in.timeouts, in.generation, in.keptFolders}},
-		{"users", []func(context.Context) []finding{in.users}},
+		{"users", []func(context.Context) []finding{in.users, in.userDirectories}},
 	}
 	for _, group := range groups {
 		in.planned.Add(int64(len(group.checks)))

@@ -111,6 +111,12 @@ func (in *inspection) users(ctx context.Context) []finding {
 		names[a.UID] = append(names[a.UID], a.Name)
 		uids[a.Name] = a.UID
 	}
+	for _, uid := range slices.Sorted(maps.Keys(names)) {
+		if several := unique(names[uid]); len(several) > 1 && uid >= firstUser && uid < noUser {
+			found = append(found, one(warn, name, "give each user a number of its own", "number %d is all of %s here: each may "+
+				"change the jobs of the others", uid, strings.Join(several, ", "))...)
+		}
+	}
 	if len(in.cluster.jobs) == 0 {
 		return found
 	}

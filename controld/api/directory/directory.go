@@ -137,7 +137,7 @@ func (d *Directory) GroupsOf(u User) ([]uint32, error) {
 		line, err := d.line(question{"initgroups", u.Name})
 		switch {
 		case err == nil:
-			member = append(member, numbers(strings.TrimPrefix(line, u.Name))...)
+			member = append(member, groupsIn(u.Name, line)...)
 		case !errors.Is(err, ErrUnknown) && !errors.Is(err, errNoHelper):
 			return nil, fmt.Errorf("groups of user %q: %w", u.Name, err)
 		}
@@ -267,6 +267,9 @@ func askable(name string) bool {
 }
 
 func number(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+// groupsIn returns the groups of a line of getent initgroups, which begins with the user's name.
+func groupsIn(name, line string) []uint32 { return numbers(strings.TrimPrefix(line, name)) }
 
 // numbers returns the numbers of a text that white space parts.
 func numbers(text string) []uint32 {
