@@ -373,7 +373,7 @@ func TestAccountsAndTokensAreInOrder(t *testing.T) {
 		}
 	})
 	if got := fmt.Sprint(s.s.v.groupAccounts, before.GroupAccounts(), s.s.v.AccountOfGroup(7), s.s.v.AccountOfGroup(8)); got !=
-		"[{2 a} {7 m} {9 n}] 0 m " {
+		"[{2 a} {7 m} {9 n}] 0m" {
 		t.Errorf("accounts of groups: %s", got)
 	}
 	s.step(t, func() { s.s.DropTokens(func(t *trust.APIToken) bool { return t.ID == "m" }) })

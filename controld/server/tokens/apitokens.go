@@ -38,7 +38,8 @@ func (h *Handlers) createToken(x *exchange.Exchange, req *api.TokenRequest) (*ap
 	x.About.Object = text.ID
 	t, err := exchange.ProposeFor[*trust.APIToken](x, fsm.CreateAPIToken{ID: text.ID, Name: req.Name,
 		Digest: text.Digest(),
-		User:   user, Group: group, By: x.Caller.User.User, Scope: cmp.Or(req.Scope, trust.ScopeSubmit), LifeMS: int64(days) * trust.DayMS})
+		User:   user, Group: group, By: x.Caller.User.User, Scope: cmp.Or(req.Scope, trust.ScopeSubmit),
+		LifeMS: int64(days) * trust.DayMS})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/slurmtest"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
@@ -164,10 +165,13 @@ func TestSrunAsks(t *testing.T) {
 			!slices.Contains(got.Env, "RANK=3") {
 			t.Errorf("srun %s: environment %q", args, got.Env)
 		}
+		if got.Umask != input.Umask() {
+			t.Errorf("srun %s: umask %q, and this process has %q", args, got.Umask, input.Umask())
+		}
 		if len(got.Key) != 32 || !got.Acks || !got.Losses {
 			t.Errorf("srun %s: a lost connection would lose output, or start the step twice: %+v", args, got)
 		}
-		got.Env, got.Key, got.Acks, got.Losses = nil, "", false, false
+		got.Env, got.Key, got.Acks, got.Losses, got.Umask = nil, "", false, false, 0
 		if got.Workdir == here {
 			got.Workdir = ""
 		}
@@ -748,7 +752,7 @@ func TestSrunInComponents(t *testing.T) {
 		if got.Key == "" || !got.Acks {
 			t.Errorf("srun %s: key %q, acknowledges %v", args, got.Key, got.Acks)
 		}
-		got.Env, got.Workdir, got.Key, got.Acks, got.Losses = nil, "", "", false, false
+		got.Env, got.Workdir, got.Key, got.Acks, got.Losses, got.Umask = nil, "", "", false, false, 0
 		for i := range got.More {
 			if got.More[i].Env != nil || got.More[i].Workdir == "" {
 				t.Errorf("srun %s: environment %v, directory %q", args, got.More[i].Env, got.More[i].Workdir)
