@@ -404,12 +404,12 @@ func TestUsageOfGPUsOfSteps(t *testing.T) {
 			a.Spec = &jobspec.Job{Groups: []jobspec.Group{{Count: 1, Tasks: []jobspec.Task{{
 				Launch: &jobspec.Launch{Type: jobspec.LaunchSteps}}}}}}
 			w.cpu = func(container.ID) time.Duration { return time.Second }
-			w.usage = func(uuid string) gpu.Usage {
+			w.usage = func(uuid string) gpu.Use {
 				if uuid == "GPU-a" { // of whose processes the driver tells the memory alone
-					return gpu.Usage{Utilisation: 900, Memory: 9 << 30, Processes: []gpu.Process{
+					return gpu.Use{Utilisation: 900, Memory: 9 << 30, Processes: []gpu.Process{
 						{PID: 71, Memory: 2 << 30, Utilisation: gpu.Unknown}}}
 				}
-				return gpu.Usage{Utilisation: 950, Memory: 9 << 30, Processes: []gpu.Process{
+				return gpu.Use{Utilisation: 950, Memory: 9 << 30, Processes: []gpu.Process{
 					{PID: 71, Memory: 1 << 30, Utilisation: 300}, {PID: 72, Memory: 3 << 30, Utilisation: 600},
 					{PID: 73, Memory: 1 << 30, Utilisation: 600}}} // each over a time of its own
 			}

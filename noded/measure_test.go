@@ -92,8 +92,8 @@ func (w *world) reported() []model.WorkerReport {
 }
 
 // uses is a GPU that works for so many thousandths of the time, with so much memory.
-func uses(use, memory int64) func(string) gpu.Usage {
-	return func(string) gpu.Usage { return gpu.Usage{Utilisation: use, Memory: memory} }
+func uses(use, memory int64) func(string) gpu.Use {
+	return func(string) gpu.Use { return gpu.Use{Utilisation: use, Memory: memory} }
 }
 
 // TestProfileBySteps shows that a profile is reported once, as soon as it is known. The start-up
@@ -134,11 +134,11 @@ func TestProfileBySteps(t *testing.T) {
 // report.
 func TestProfileByRhythm(t *testing.T) {
 	const period = 0.8
-	rhythm := func(string) gpu.Usage {
+	rhythm := func(string) gpu.Use {
 		_, phase := math.Modf(float64(time.Now().UnixMilli()) / 1000 / period)
-		u := gpu.Usage{Utilisation: 900, Memory: 5 << 30}
+		u := gpu.Use{Utilisation: 900, Memory: 5 << 30}
 		if phase > 0.7 {
-			u = gpu.Usage{Utilisation: 100, Memory: 1 << 30}
+			u = gpu.Use{Utilisation: 100, Memory: 1 << 30}
 		}
 		return u
 	}
@@ -171,10 +171,10 @@ func TestProfileByRhythm(t *testing.T) {
 		}
 		w.change(func() {
 			w.owners = map[int]container.ID{71: wid(1), 72: wid(2)}
-			w.usage = func(string) gpu.Usage {
+			w.usage = func(string) gpu.Use {
 				u := rhythm("")
 				one := gpu.Process{PID: 71, Utilisation: u.Utilisation / 2, Memory: u.Memory}
-				return gpu.Usage{Utilisation: 950, Memory: 6 << 30,
+				return gpu.Use{Utilisation: 950, Memory: 6 << 30,
 					Processes: []gpu.Process{one, {PID: 72, Utilisation: 100, Memory: 1 << 20}}}
 			}
 			for _, id := range []container.ID{wid(1), wid(2)} {
@@ -203,13 +203,13 @@ func TestWhatIsNotKnown(t *testing.T) {
 			8*700 + 30*60},
 		"a GPU that is not used": {func(w *world, _ *assigned) { w.usage = uses(0, 0) }, nil, 31 * 60},
 		"its memory": {func(w *world, _ *assigned) {
-			w.usage = func(string) gpu.Usage { return gpu.Usage{Utilisation: 500, Memory: gpu.Unknown} }
+			w.usage = func(string) gpu.Use { return gpu.Use{Utilisation: 500, Memory: gpu.Unknown} }
 		}, steps, 8*700 + 30*60},
 		"its utilisation": {func(w *world, _ *assigned) {
-			w.usage = func(string) gpu.Usage { return gpu.Usage{Utilisation: gpu.Unknown, Memory: 5} }
+			w.usage = func(string) gpu.Use { return gpu.Use{Utilisation: gpu.Unknown, Memory: 5} }
 		}, steps, 8*700 + 30*60},
 		"a GPU that cannot be asked": {func(w *world, _ *assigned) {
-			w.usage = func(string) gpu.Usage { return gpu.Usage{Problem: "lost"} }
+			w.usage = func(string) gpu.Use { return gpu.Use{Problem: "lost"} }
 		}, steps, 31 * 60},
 		"a driver that hangs":    {func(w *world, _ *assigned) { w.hung = errors.New("it hangs") }, steps, 31 * 6},
 		"one that cannot pause":  {func(_ *world, a *assigned) { a.Spec.Preemption = nil }, steps, 31 * 60},
@@ -321,8 +321,8 @@ func TestUsage(t *testing.T) {
 		w.owners = map[int]container.ID{71: wid(1), 72: wid(2)}
 		w.change(func() {
 			w.cpu = func(container.ID) time.Duration { return 3 * time.Since(started) }
-			w.usage = func(string) gpu.Usage {
-				return gpu.Usage{Utilisation: busy(), Memory: 9 << 30, Processes: []gpu.Process{
+			w.usage = func(string) gpu.Use {
+				return gpu.Use{Utilisation: busy(), Memory: 9 << 30, Processes: []gpu.Process{
 					{PID: 71, Memory: busy() << 20, Utilisation: 100}, {PID: 72, Memory: 1 << 30, Utilisation: 600}}}
 			}
 		})

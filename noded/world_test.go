@@ -72,7 +72,7 @@ type world struct {
 	nodes       []model.Node         // as registered
 	held        chan struct{}        // the next registration waits for it
 
-	usage      func(uuid string) gpu.Usage // what a GPU does; nil: as onGPU says
+	usage      func(uuid string) gpu.Use // what a GPU does; nil: as onGPU says
 	usageCalls int
 	cpu        func(container.ID) time.Duration // processor time; nil: unknown
 	progressOf map[container.ID]string          // files that certain containers report to
@@ -864,14 +864,14 @@ func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 	return l.onGPU[uuid], nil
 }
 
-func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error) {
+func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Use, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.usageCalls++
 	if l.hung != nil {
 		return nil, l.hung
 	}
-	list := make([]gpu.Usage, len(uuids))
+	list := make([]gpu.Use, len(uuids))
 	for i, uuid := range uuids {
 		if l.usage != nil {
 			list[i] = l.usage(uuid)

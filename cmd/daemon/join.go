@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/controld/member"
 )
 
-// Place is where a daemon keeps its data, and its name: what init and join have to know.
-type Place struct {
+// Identity is where a daemon keeps its data, and its name: what init and join have to know.
+type Identity struct {
 	Name    string
 	DataDir string
 }
@@ -22,7 +22,7 @@ type Place struct {
 // JoinCommand returns the command join of a daemon. Place returns the settings that its flags and
 // its configuration file give; role is that of the machine that joins.
 func JoinCommand(program string, own []cli.Flag, out io.Writer, role func(*cli.Context) pki.Role,
-	place func(*cli.Context) (Place, error),
+	place func(*cli.Context) (Identity, error),
 ) *cli.Command {
 	return &cli.Command{
 		Name: "join", Usage: "make this machine a member of a cluster", ArgsUsage: "ADDR --token TOKEN",

@@ -59,8 +59,8 @@ func placeFlags() []cli.Flag {
 }
 
 // placeOf returns what the flags and the configuration file say.
-func placeOf(c *cli.Context) (daemon.Place, error) {
-	at := daemon.Place{Name: c.String("name"), DataDir: c.String("data-dir")}
+func placeOf(c *cli.Context) (daemon.Identity, error) {
+	at := daemon.Identity{Name: c.String("name"), DataDir: c.String("data-dir")}
 	if path := c.String("config"); path != "" {
 		f, err := config.Read(path)
 		if err != nil {

@@ -66,17 +66,17 @@ func roleOf(c *cli.Context) pki.Role {
 }
 
 // placeOf returns what the flags of join and the configuration file say.
-func placeOf(c *cli.Context) (daemon.Place, error) {
+func placeOf(c *cli.Context) (daemon.Identity, error) {
 	if path := c.String("config"); path != "" {
 		f, err := config.Read(path)
 		if err != nil {
-			return daemon.Place{}, fmt.Errorf("--config: %w", err)
+			return daemon.Identity{}, fmt.Errorf("--config: %w", err)
 		}
 		if err := daemon.SetFlags(c, &config.File{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
-			return daemon.Place{}, err
+			return daemon.Identity{}, err
 		}
 	}
-	return daemon.Place{Name: c.String("name"), DataDir: c.String("data-dir")}, nil
+	return daemon.Identity{Name: c.String("name"), DataDir: c.String("data-dir")}, nil
 }
 
 // answerReloads logs, for each SIGHUP, that the node daemon has no settings that it can re-read.

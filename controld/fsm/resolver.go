@@ -227,12 +227,12 @@ func (r *resolver) gone(id model.JobID, parent *model.Job) bool {
 
 // progress returns how far a job has come, as far as state and facts know it. Jobs of this
 // submission have not begun.
-func (r *resolver) progress(id model.JobID) lifecycle.Progress {
+func (r *resolver) progress(id model.JobID) lifecycle.ParentProgress {
 	if f, ok := r.facts[id]; ok && r.m.v.Job(id) == nil {
-		return lifecycle.Progress{Started: true, Ended: true, Well: f.Ended == model.Completed}
+		return lifecycle.ParentProgress{Started: true, Ended: true, Well: f.Ended == model.Completed}
 	}
 	if id > r.m.v.LastJob() {
-		return lifecycle.Progress{}
+		return lifecycle.ParentProgress{}
 	}
 	return r.m.v.Progress(id)
 }

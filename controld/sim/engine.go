@@ -221,7 +221,7 @@ func (e *engine) drive() error {
 // report calls Setup.Progress, and reports whether Setup.Stopped ends the run.
 func (e *engine) report() bool {
 	if e.setup.Progress != nil {
-		e.setup.Progress(Progress{At: e.ms(e.now), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
+		e.setup.Progress(RunProgress{At: e.ms(e.now), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
 	}
 	return e.setup.Stopped != nil && e.setup.Stopped()
 }

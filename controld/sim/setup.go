@@ -49,17 +49,17 @@ type Setup struct {
 	Check bool // verify every invariant of the state every thousand commands and at the end
 	Spans bool // keep the data of plots: [Result].Story
 
-	Clock    func() int64   // ns of a monotonic clock, to time decisions; nil: they are not timed
-	Stopped  func() bool    // called now and then; true ends the run, whose result covers the simulated time so far
-	Progress func(Progress) // called now and then
-	Decided  func(Decision) // called with every [Step], in order; must not change places
+	Clock    func() int64      // ns of a monotonic clock, to time decisions; nil: they are not timed
+	Stopped  func() bool       // called now and then; true ends the run, whose result covers the simulated time so far
+	Progress func(RunProgress) // called now and then
+	Decided  func(Decision)    // called with every [Step], in order; must not change places
 
 	decided     func(at model.Instant, p *fsm.CommitPlan) // called with every plan that is not empty; for tests
 	maxPreempts int                                       // of one job, after which a run ends; 0: maxPreempted
 }
 
-// Progress is how far a run has come.
-type Progress struct {
+// RunProgress is how far a run has come.
+type RunProgress struct {
 	At       int64 // ms of the trace's time
 	Arrived  int
 	Finished int

@@ -12,14 +12,14 @@ import (
 // ready.
 type Samples struct {
 	mu     sync.Mutex
-	last   map[model.JobID]Progress
+	last   map[model.JobID]AttemptProgress
 	series map[model.JobID]map[string]*series // by metric
 	count  int                                // number of series
 	dropAt int                                // number of series at which those of ended jobs are dropped
 }
 
-// Progress is the progress of one attempt of a job.
-type Progress struct {
+// AttemptProgress is the progress of one attempt of a job.
+type AttemptProgress struct {
 	Attempt int
 	Step    int64
 	Saved   int64              // step of the newest checkpoint
@@ -41,7 +41,7 @@ func (s *Samples) Clear() {
 
 // forget is Clear with mu held.
 func (s *Samples) forget() {
-	s.last, s.series, s.count, s.dropAt = map[model.JobID]Progress{}, map[model.JobID]map[string]*series{}, 0, 0
+	s.last, s.series, s.count, s.dropAt = map[model.JobID]AttemptProgress{}, map[model.JobID]map[string]*series{}, 0, 0
 }
 
 // drop drops the samples and the series of ended jobs. The caller holds mu.
@@ -58,7 +58,7 @@ func (s *Samples) drop(ended func(model.JobID) bool) {
 // Put records the progress that a worker reports. Of all workers of an attempt, the newest step
 // counts. watched is the most important metric, "" if the job names none. Jobs that have ended may
 // be forgotten.
-func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(model.JobID) bool) {
+func (s *Samples) Put(id model.JobID, p AttemptProgress, watched string, ended func(model.JobID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.last) >= maxSamples {
@@ -90,7 +90,7 @@ func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(mod
 
 // Of returns a job's progress; zero if unknown. An attempt has a problem while it is behind the
 // saved step of an earlier attempt.
-func (s *Samples) Of(id model.JobID) Progress {
+func (s *Samples) Of(id model.JobID) AttemptProgress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.last[id]

@@ -78,7 +78,7 @@ func (s *series) all() []Point {
 
 // addPoints adds a job's report of a step. The watched metric always has a series; of the others,
 // the first ones have. The caller holds mu.
-func (s *Samples) addPoints(id model.JobID, p *Progress, watched string, ended func(model.JobID) bool) {
+func (s *Samples) addPoints(id model.JobID, p *AttemptProgress, watched string, ended func(model.JobID) bool) {
 	of := s.series[id]
 	if of == nil {
 		if s.count >= max(s.dropAt, allPoints/maxPoints) {

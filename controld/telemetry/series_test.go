@@ -10,7 +10,7 @@ import (
 )
 
 func report(s *Samples, id model.JobID, attempt int, step int64, metrics map[string]float64) {
-	s.Put(id, Progress{Attempt: attempt, Step: step, Metrics: metrics}, "loss",
+	s.Put(id, AttemptProgress{Attempt: attempt, Step: step, Metrics: metrics}, "loss",
 		func(id model.JobID) bool { return id >= endedFrom })
 }
 

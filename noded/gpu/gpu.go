@@ -44,17 +44,17 @@ type Source interface {
 	// Processes returns the ids of the processes on this machine that use a GPU.
 	Processes(ctx context.Context, uuid string) ([]int, error)
 	// Usage returns the present use of certain GPUs, in the order asked for. A GPU that cannot be
-	// asked has [Usage.Problem] and does not keep the others from answering.
-	Usage(ctx context.Context, uuids ...string) ([]Usage, error)
+	// asked has [Use.Problem] and does not keep the others from answering.
+	Usage(ctx context.Context, uuids ...string) ([]Use, error)
 	// Close ends the programs that the source runs.
 	Close() error
 }
 
-// Unknown is a quantity of [Usage] that the driver does not report.
+// Unknown is a quantity of [Use] that the driver does not report.
 const Unknown = -1
 
-// Usage is the present use of a GPU.
-type Usage struct {
+// Use is the present use of a GPU.
+type Use struct {
 	// Utilisation is the part of the driver's last sampling period in which something ran on the
 	// GPU, in thousandths. The period is a sixth of a second to a second. [Unknown] if the driver
 	// does not say.

@@ -218,7 +218,7 @@ func TestSim(t *testing.T) {
 		t.Fatalf("got %+v", d)
 	}
 	u, err := gpu.Sim{Node: "n1", N: 2}.Usage(t.Context(), d.UUID)
-	if err != nil || !reflect.DeepEqual(u, []gpu.Usage{{}}) {
+	if err != nil || !reflect.DeepEqual(u, []gpu.Use{{}}) {
 		t.Fatalf("got %+v, %v", u, err)
 	}
 }

@@ -29,7 +29,7 @@ type response struct {
 	Error     string     `json:"error,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
 	Processes []int      `json:"processes,omitempty"`
-	Usage     []Usage    `json:"usage,omitempty"`
+	Usage     []Use      `json:"usage,omitempty"`
 }
 
 // HelperConfig says how the child is run.
@@ -98,7 +98,7 @@ func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
 }
 
 // Usage implements [Source].
-func (h *Helper) Usage(ctx context.Context, uuids ...string) ([]Usage, error) {
+func (h *Helper) Usage(ctx context.Context, uuids ...string) ([]Use, error) {
 	r, err := h.call(ctx, request{Call: "usage", UUIDs: uuids})
 	if err == nil && len(r.Usage) != len(uuids) {
 		err = fmt.Errorf("NVML helper told the usage of %d GPUs, and was asked for that of %d", len(r.Usage), len(uuids))

@@ -59,12 +59,12 @@ func (s Sim) Processes(ctx context.Context, uuid string) ([]int, error) {
 }
 
 // Usage implements [Source].
-func (s Sim) Usage(_ context.Context, uuids ...string) ([]Usage, error) {
+func (s Sim) Usage(_ context.Context, uuids ...string) ([]Use, error) {
 	declared, err := readDeclarations(s.Declared)
 	if err != nil {
 		return nil, fmt.Errorf("read what jobs use of simulated GPUs: %w", err)
 	}
-	list := make([]Usage, len(uuids))
+	list := make([]Use, len(uuids))
 	for i, uuid := range uuids {
 		u := &list[i]
 		if !s.has(uuid) {

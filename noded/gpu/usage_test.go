@@ -146,7 +146,7 @@ func TestUsage(t *testing.T) {
 			}
 			check := func(uuid string, utilisation int64, want ...gpu.Process) {
 				t.Helper()
-				u := gpu.Usage{Utilisation: utilisation, Processes: want}
+				u := gpu.Use{Utilisation: utilisation, Processes: want}
 				if c.noUtilisation {
 					u.Utilisation = gpu.Unknown
 				}
@@ -190,7 +190,7 @@ func TestUsage(t *testing.T) {
 }
 
 // same compares where no processes may be nil or empty.
-func same(a, b gpu.Usage) bool {
+func same(a, b gpu.Use) bool {
 	if len(a.Processes) == 0 && len(b.Processes) == 0 {
 		a.Processes, b.Processes = nil, nil
 	}

@@ -98,7 +98,7 @@ func (m *Meter) sampleGPUs(ctx context.Context) time.Duration {
 }
 
 // askDriver samples the GPUs of some workers. The result is by UUID, and empty after an error.
-func (m *Meter) askDriver(ctx context.Context, targets []target) (map[string]*gpu.Usage, error) {
+func (m *Meter) askDriver(ctx context.Context, targets []target) (map[string]*gpu.Use, error) {
 	var uuids []string
 	for _, t := range targets {
 		for _, uuid := range t.uuids {
@@ -111,7 +111,7 @@ func (m *Meter) askDriver(ctx context.Context, targets []target) (map[string]*gp
 	if err == nil && len(usage) != len(uuids) {
 		err = fmt.Errorf("%d GPUs were asked for, and %d answered", len(uuids), len(usage))
 	}
-	byUUID := map[string]*gpu.Usage{}
+	byUUID := map[string]*gpu.Use{}
 	if err == nil {
 		for i, uuid := range uuids {
 			byUUID[uuid] = &usage[i]
@@ -173,7 +173,7 @@ func (m *measuring) sampledFast(known *journal.Measures, now time.Time) bool {
 
 // addUsage adds a sample of the GPUs to the totals of the workers, to their measurements and to the
 // steps beside them.
-func (m *Meter) addUsage(all []reconcile.Worker, targets []target, usage map[string]*gpu.Usage, now time.Time) {
+func (m *Meter) addUsage(all []reconcile.Worker, targets []target, usage map[string]*gpu.Use, now time.Time) {
 	owners, inventory := m.ownersOf(usage, now), m.GPUs.All()
 	workers, unlock := m.lock()
 	defer unlock()
@@ -204,7 +204,7 @@ func (m *Meter) addUsage(all []reconcile.Worker, targets []target, usage map[str
 
 // addStepUsage adds a sample of the GPUs to the steps beside a worker. alone says that no other
 // worker is on these GPUs.
-func (m *Meter) addStepUsage(worker container.ID, usage map[string]*gpu.Usage, owners map[int]container.ID,
+func (m *Meter) addStepUsage(worker container.ID, usage map[string]*gpu.Use, owners map[int]container.ID,
 	inventory []model.GPU, alone bool, now time.Time,
 ) {
 	parts := m.Steps.OnGPUs(worker)
@@ -262,7 +262,7 @@ const ownersFor = time.Second
 
 // ownersOf returns the containers of the processes on the GPUs, without processes outside of
 // containers.
-func (m *Meter) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]container.ID {
+func (m *Meter) ownersOf(usage map[string]*gpu.Use, now time.Time) map[int]container.ID {
 	o := &m.owners
 	if now.Sub(o.since) >= ownersFor {
 		o.of, o.since = map[int]container.ID{}, now
@@ -286,7 +286,7 @@ func (m *Meter) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]con
 // processes. Then a holder without a process uses no memory: memory in use is left over from a
 // process that has just ended.
 func useOf(
-	its func(container.ID) bool, u *gpu.Usage, owners map[int]container.ID, alone, told bool,
+	its func(container.ID) bool, u *gpu.Use, owners map[int]container.ID, alone, told bool,
 ) (use, memory int64) {
 	if u.Problem != "" {
 		return gpu.Unknown, gpu.Unknown

@@ -12,7 +12,7 @@ import (
 func TestMemoryOfNoProcess(t *testing.T) {
 	its := func(container.ID) bool { return true }
 	for told, want := range map[bool]int64{true: 0, false: 600 << 20} {
-		u := &gpu.Usage{Utilisation: 10, Memory: 600 << 20}
+		u := &gpu.Use{Utilisation: 10, Memory: 600 << 20}
 		if use, memory := useOf(its, u, nil, true, told); use != 10 || memory != want {
 			t.Errorf("processes are listed %v: %d, %d", told, use, memory)
 		}

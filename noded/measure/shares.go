@@ -41,7 +41,7 @@ func memoryOfShare(d *api.Alloc, inventory []model.GPU) jobspec.Bytes {
 // the sample; it is empty if err is set. A worker that uses more is told, and killed if that goes
 // on. It returns err, or a problem with the GPU of such a worker, and whether the sample has all of
 // their GPUs.
-func (m *Meter) checkGPUMemory(all []reconcile.Worker, usage map[string]*gpu.Usage, err error) (
+func (m *Meter) checkGPUMemory(all []reconcile.Worker, usage map[string]*gpu.Use, err error) (
 	problem error, whole bool,
 ) {
 	problem, whole = err, true

@@ -41,7 +41,7 @@ func addExtern(u *model.Usage, extern container.Spent) {
 }
 
 // sampled is the summary of a worker's samples.
-func sampled(t profile.Usage) model.Usage {
+func sampled(t profile.Sums) model.Usage {
 	return model.Usage{CPUMS: t.CPU, SystemMS: t.System, PeakCores: t.PeakCores, GPU: t.Utilisation,
 		PeakGPU: t.PeakUtilisation, GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
 }

@@ -92,8 +92,8 @@ func (t *Totals) AddCPU(now, cpu, system int64) {
 // Pause says that the worker pauses: the time until the next sample says nothing about it.
 func (t *Totals) Pause() { t.utilisation.last, t.memory.last, t.cpuAt = 0, 0, 0 }
 
-// Usage are the sums by now: 0 is what is not known or was not used.
-type Usage struct {
+// Sums are the sums by now: 0 is what is not known or was not used.
+type Sums struct {
 	CPU       int64 // ms of processor time
 	System    int64 // ms, the part of it that the system had
 	PeakCores int64 // thousandths of a core
@@ -103,8 +103,8 @@ type Usage struct {
 }
 
 // Usage returns the sums by now.
-func (t *Totals) Usage() Usage {
-	return Usage{CPU: t.cpu, System: t.system, PeakCores: t.peakCores, Utilisation: t.utilisation.mean(),
+func (t *Totals) Usage() Sums {
+	return Sums{CPU: t.cpu, System: t.system, PeakCores: t.peakCores, Utilisation: t.utilisation.mean(),
 		PeakUtilisation: t.utilisation.peak, Memory: t.memory.mean(), PeakMemory: t.memory.peak}
 }
 

@@ -40,7 +40,7 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	}
 	s.setup.Check = c.Bool("check")
 	if c.Bool("progress") {
-		s.setup.Progress = func(sim.Progress) {}
+		s.setup.Progress = func(sim.RunProgress) {}
 	}
 	for _, read := range []func(*cli.Context) error{s.readFormat, s.readNodes, s.readPolicies, s.readSeeds} {
 		if err := read(c); err != nil {

@@ -289,9 +289,9 @@ func (s *simulation) setupFor(ctx context.Context, name string, p sim.Policy, se
 }
 
 // progressPrinter returns a function that prints the progress of a run, at most once a second.
-func (s *simulation) progressPrinter(name, policy string) func(sim.Progress) {
+func (s *simulation) progressPrinter(name, policy string) func(sim.RunProgress) {
 	var last time.Time
-	return func(p sim.Progress) {
+	return func(p sim.RunProgress) {
 		if now := time.Now(); now.Sub(last) >= time.Second {
 			last = now
 			of := ""

@@ -135,7 +135,7 @@ func sayUsage(v *UsageTable) string {
 }
 
 // compareDecay weighs hours one by one.
-func compareDecay(t *testing.T, r *rand.Rand, u *Usage, now model.Instant, busy bool, since model.Instant) {
+func compareDecay(t *testing.T, r *rand.Rand, u *PastUse, now model.Instant, busy bool, since model.Instant) {
 	t.Helper()
 	half := []int64{0, 5 * HourMS, 100 * HourMS}[r.IntN(3)]
 	d := NewDecay(now, half)
@@ -179,8 +179,8 @@ func compareDecay(t *testing.T, r *rand.Rand, u *Usage, now model.Instant, busy 
 // TestUsageIsLoadedOnce refuses what a snapshot may not have.
 func TestUsageIsLoadedOnce(t *testing.T) {
 	ann := model.Association{Account: "a", User: "ann"}
-	hours := func(h ...HourUse) *Usage { return &Usage{Association: ann, Hours: h} }
-	for name, u := range map[string]*Usage{
+	hours := func(h ...HourUse) *PastUse { return &PastUse{Association: ann, Hours: h} }
+	for name, u := range map[string]*PastUse{
 		"out of order": hours(HourUse{Hour: 2}, HourUse{Hour: 1}), "twice": hours(HourUse{Hour: 2}, HourUse{Hour: 2}),
 		"negative cores": hours(HourUse{Cores: -1}), "negative memory": hours(HourUse{Memory: -1}),
 		"negative GPUs": hours(HourUse{GPUs: -1}), "negative time": hours(HourUse{Active: -1}),
@@ -203,7 +203,7 @@ func TestUsageIsLoadedOnce(t *testing.T) {
 	if err := table.Load(hours(HourUse{Hour: 1}), 10); !errors.Is(err, model.ErrSnapshot) {
 		t.Errorf("loaded twice: %v", err)
 	}
-	other := &Usage{Association: model.Association{Account: "a", User: "bob"}, Hours: []HourUse{{Hour: 200}}}
+	other := &PastUse{Association: model.Association{Account: "a", User: "bob"}, Hours: []HourUse{{Hour: 200}}}
 	if err := table.Load(other, 10); err != nil {
 		t.Error(err)
 	}
@@ -760,10 +760,10 @@ func TestActiveJobsAreChecked(t *testing.T) {
 	ann := model.Association{Account: "a", User: "ann"}
 	job := &model.Job{Account: "a", Owner: model.Identity{User: "ann"}, State: model.Pending,
 		Spec: &jobspec.Job{Groups: []jobspec.Group{{}}}}
-	for name, damage := range map[string]func(*Usage){
-		"too many active jobs": func(u *Usage) { u.Active++ },
-		"active without a job": func(u *Usage) { u.Active = 0 },
-		"hours out of order":   func(u *Usage) { u.Hours = []HourUse{{Hour: 2}, {Hour: 1}} },
+	for name, damage := range map[string]func(*PastUse){
+		"too many active jobs": func(u *PastUse) { u.Active++ },
+		"active without a job": func(u *PastUse) { u.Active = 0 },
+		"hours out of order":   func(u *PastUse) { u.Hours = []HourUse{{Hour: 2}, {Hour: 1}} },
 	} {
 		var table UsageTable
 		table.UpdateActive(nil, job, Moment{At: 5, Epoch: 1})

@@ -9,12 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Usage is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers
-// that have ended; what others hold is seen in the state. A Usage never changes once a view has it.
+// PastUse is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers
+// that have ended; what others hold is seen in the state. A PastUse never changes once a view has it.
 //
 // With no User it is about an account, and only says when it was active: that cannot be added up
 // from its users.
-type Usage struct {
+type PastUse struct {
 	model.Association
 	Since model.Instant `json:"since,omitempty"` // when it became active; 0: it is not
 	Hours []HourUse     `json:"hours,omitempty"` // ascending
@@ -33,7 +33,7 @@ type HourUse struct {
 }
 
 // Hour returns what is noted of an hour.
-func (u *Usage) Hour(hour int64) *HourUse {
+func (u *PastUse) Hour(hour int64) *HourUse {
 	i, ok := slices.BinarySearchFunc(u.Hours, hour, func(h HourUse, hour int64) int { return cmp.Compare(h.Hour, hour) })
 	if !ok {
 		u.Hours = slices.Insert(u.Hours, i, HourUse{Hour: hour})
@@ -42,7 +42,7 @@ func (u *Usage) Hour(hour int64) *HourUse {
 }
 
 // Check returns an error if hours are out of order or amounts impossible.
-func (u *Usage) Check() error {
+func (u *PastUse) Check() error {
 	for i, h := range u.Hours {
 		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 &&
 			u.Hours[i-1].Hour >= h.Hour {
@@ -65,7 +65,7 @@ type Decay struct {
 const weightOne = 1 << 30
 
 // Empty reports whether a leaf has used nothing in the hours that are known.
-func (u *Usage) Empty() bool {
+func (u *PastUse) Empty() bool {
 	return !slices.ContainsFunc(u.Hours, func(h HourUse) bool { return h.Cores != 0 || h.Memory != 0 || h.GPUs != 0 })
 }
 
@@ -115,7 +115,7 @@ func discount(n, weight uint64) uint64 {
 }
 
 // PastUsage returns what a leaf has used: amounts times weighted seconds, memory in MiB.
-func (d *Decay) PastUsage(u *Usage) (cores, memory, gpus int64) {
+func (d *Decay) PastUsage(u *PastUse) (cores, memory, gpus int64) {
 	for _, h := range u.Hours {
 		age := int64(d.now)/HourMS - h.Hour
 		if age < 0 || age >= UsedHours {
@@ -130,7 +130,7 @@ func (d *Decay) PastUsage(u *Usage) (cores, memory, gpus int64) {
 }
 
 // ActiveTime returns for how many weighted seconds a leaf or an account has been active.
-func (d *Decay) ActiveTime(u *Usage) int64 {
+func (d *Decay) ActiveTime(u *PastUse) int64 {
 	ms := int64(0)
 	for _, h := range u.Hours {
 		if age := int64(d.now)/HourMS - h.Hour; age >= 0 && age < UsedHours {

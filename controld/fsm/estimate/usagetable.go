@@ -14,7 +14,7 @@ import (
 // UsageTable is what each leaf and each account has used, by a slot for each. The zero value is
 // empty.
 type UsageTable struct {
-	leaves table.Table[*Usage]
+	leaves table.Table[*PastUse]
 	slots  map[model.Association]int64 // of leaves; a view has none
 	next   int64                       // slot
 }
@@ -39,10 +39,10 @@ func (t *UsageTable) Fork() UsageTable {
 }
 
 // Values yields the usage of each leaf, in no particular order.
-func (t *UsageTable) Values() iter.Seq[*Usage] { return t.leaves.Values() }
+func (t *UsageTable) Values() iter.Seq[*PastUse] { return t.leaves.Values() }
 
 // Of returns the usage of a leaf, nil if nothing is known of it.
-func (t *UsageTable) Of(leaf model.Association) *Usage {
+func (t *UsageTable) Of(leaf model.Association) *PastUse {
 	at, known := t.slots[leaf]
 	if !known {
 		return nil
@@ -79,12 +79,12 @@ func (t *UsageTable) enter(of model.Association, since model.Instant, m Moment, 
 }
 
 // own returns the usage of a leaf ready to be written.
-func (t *UsageTable) own(at int64, of model.Association, epoch uint64) *Usage {
+func (t *UsageTable) own(at int64, of model.Association, epoch uint64) *PastUse {
 	old, _ := t.leaves.Get(at)
 	if old != nil && old.Epoch == epoch {
 		return old
 	}
-	next := &Usage{Association: of}
+	next := &PastUse{Association: of}
 	if old != nil {
 		*next = *old
 		next.Hours = append(make([]HourUse, 0, len(old.Hours)+1), old.Hours...)
@@ -159,7 +159,7 @@ func (t *UsageTable) forget(now model.Instant) {
 }
 
 // Load stores what a leaf has used, from a snapshot.
-func (t *UsageTable) Load(u *Usage, now model.Instant) error {
+func (t *UsageTable) Load(u *PastUse, now model.Instant) error {
 	if err := u.Check(); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
@@ -203,15 +203,15 @@ func (t *UsageTable) Check(jobs iter.Seq[*model.Job], note func(error)) {
 
 // Sorted returns the usage that a snapshot has, by account and user. Slots, and leaves of which
 // nothing is known, depend on what this replica has seen.
-func (t *UsageTable) Sorted(now model.Instant) []*Usage {
-	var list []*Usage
+func (t *UsageTable) Sorted(now model.Instant) []*PastUse {
+	var list []*PastUse
 	oldest := int64(now)/HourMS - UsedHours
 	for u := range t.leaves.Values() {
 		if n := len(u.Hours); u.Since != 0 || n > 0 && u.Hours[n-1].Hour >= oldest {
 			list = append(list, u)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Usage) int {
+	slices.SortFunc(list, func(a, b *PastUse) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.User, b.User))
 	})
 	return list

@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model/ranges"
 )
 
-// Progress is how far a job that others depend on has come.
-type Progress struct{ Started, Ended, Well bool }
+// ParentProgress is how far a job that others depend on has come.
+type ParentProgress struct{ Started, Ended, Well bool }
 
 // Dependency is what has become of one dependency of a job.
 type Dependency struct {
@@ -34,7 +34,7 @@ func decided(is, well bool) verdict {
 	return no
 }
 
-func verdictOn(kind string, p Progress) verdict {
+func verdictOn(kind string, p ParentProgress) verdict {
 	switch kind {
 	case model.NeedAfter:
 		return decided(p.Started, true)
@@ -47,7 +47,7 @@ func verdictOn(kind string, p Progress) verdict {
 }
 
 // DependencyOn looks at the jobs of a dependency, by how far each has come.
-func DependencyOn(n *model.OpenDependency, progress func(model.JobID) Progress) Dependency {
+func DependencyOn(n *model.OpenDependency, progress func(model.JobID) ParentProgress) Dependency {
 	var d Dependency
 	for _, id := range n.Jobs {
 		switch verdictOn(n.Type, progress(id)) {

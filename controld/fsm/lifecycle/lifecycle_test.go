@@ -440,7 +440,7 @@ func TestFailuresThatAreIgnored(t *testing.T) {
 
 // TestDependencies holds each type of dependency to what has become of one job, and of two.
 func TestDependencies(t *testing.T) {
-	states := map[model.JobID]Progress{
+	states := map[model.JobID]ParentProgress{
 		1: {}, 2: {Started: true}, 3: {Started: true, Ended: true, Well: true}, 4: {Started: true, Ended: true},
 	}
 	const waits, runs, well, failed = 1, 2, 3, 4
@@ -461,7 +461,7 @@ func TestDependencies(t *testing.T) {
 			for b := model.JobID(waits); b <= failed; b++ {
 				for _, any := range []bool{false, true} {
 					n := &model.OpenDependency{Type: kind, Jobs: []model.JobID{a, b}, Any: any}
-					got := DependencyOn(n, func(id model.JobID) Progress { return states[id] })
+					got := DependencyOn(n, func(id model.JobID) ParentProgress { return states[id] })
 					metA, neverA := met(kind, a)
 					metB, neverB := met(kind, b)
 					var want Dependency

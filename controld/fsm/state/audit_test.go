@@ -224,7 +224,7 @@ func (s *scene) holding(node string) *holding {
 	return s.s.ownHolding(i)
 }
 
-func (s *scene) usage(of model.Association) *estimate.Usage {
+func (s *scene) usage(of model.Association) *estimate.PastUse {
 	return s.s.v.usage.Of(of)
 }
 

@@ -15,19 +15,19 @@ func (s *State) DependentsOf(target model.JobID) []model.JobID { return s.v.depe
 
 // Progress returns how far a job has come, or a child of a parent job, which may not have been made
 // yet.
-func (v *View) Progress(id model.JobID) lifecycle.Progress {
+func (v *View) Progress(id model.JobID) lifecycle.ParentProgress {
 	if j := v.Job(id); j != nil {
 		ended := j.State.Final()
-		return lifecycle.Progress{Started: ended || j.Started.At != 0, Ended: ended, Well: j.State == model.Completed}
+		return lifecycle.ParentProgress{Started: ended || j.Started.At != 0, Ended: ended, Well: j.State == model.Completed}
 	}
 	r, n := v.ParentOf(id)
 	switch {
 	case r == nil:
-		return lifecycle.Progress{Started: true, Ended: true}
+		return lifecycle.ParentProgress{Started: true, Ended: true}
 	case r.Children.Waiting.Has(n):
-		return lifecycle.Progress{}
+		return lifecycle.ParentProgress{}
 	}
-	return lifecycle.Progress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) &&
+	return lifecycle.ParentProgress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) &&
 		!r.Children.Unsuccessful.Has(n)}
 }
 

@@ -56,7 +56,7 @@ type snapshotLine struct {
 	Job         *model.StoredJob        `json:"job,omitempty"`
 	Scripts     []string                `json:"scripts,omitempty"` // of Job: digest of every task's, "" for one without
 	Reservation *model.Reservation      `json:"reservation,omitempty"`
-	Usage       *estimate.Usage         `json:"usage,omitempty"`
+	Usage       *estimate.PastUse       `json:"usage,omitempty"`
 	Key         *index.Key              `json:"key,omitempty"`
 	End         *int64                  `json:"end,omitempty"`
 }

@@ -28,7 +28,7 @@ func charged(t *testing.T, spans [][2]model.Instant) *State {
 	return s
 }
 
-func onlyUsage(t *testing.T, s *State) *estimate.Usage {
+func onlyUsage(t *testing.T, s *State) *estimate.PastUse {
 	t.Helper()
 	all := s.v.usage.Sorted(s.v.at)
 	if len(all) != 1 || all[0].Association != (model.Association{Account: "team", User: "ann"}) {

@@ -359,7 +359,7 @@ func (v *View) anyLive() bool {
 }
 
 // Usages yields what each leaf has used, in no particular order.
-func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.Values() }
+func (v *View) Usages() iter.Seq[*estimate.PastUse] { return v.usage.Values() }
 
 // Statistics returns what the cluster has learnt, nil if that is nothing yet. The caller must not
 // change it.

@@ -69,7 +69,7 @@ func NewAccounts(o *queue.Order) *Accounts {
 
 // past is the source of a user's past usage, or of the time that an account was active.
 type past struct {
-	usage   *estimate.Usage
+	usage   *estimate.PastUse
 	counter *estimate.UsageCounter // for what has not ended
 }
 

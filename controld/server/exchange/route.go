@@ -12,20 +12,20 @@ import (
 	"github.com/rota-hpc/rota/controld/server/openapi"
 )
 
-// Place says which controllers answer a route.
-type Place int
+// Answerer says which controllers answer a route.
+type Answerer int
 
-// Places.
+// The controllers that answer.
 const (
-	Here     Place = iota // by every controller, from its replica
-	OnLeader              // by the leader; followers pass requests on
+	Here     Answerer = iota // by every controller, from its replica
+	OnLeader                 // by the leader; followers pass requests on
 )
 
 // Route is one operation of the API: its documentation, and what serves it.
 type Route struct {
 	openapi.Operation
 	Rule  access.Rule // which callers may use it
-	Place Place
+	Place Answerer
 	Past  bool // asks the history too
 	// Token is the scope that an API token needs for it; "": see TokenScope
 	Token trust.TokenScope

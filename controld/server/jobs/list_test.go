@@ -279,7 +279,7 @@ func TestTheSeriesOfAJob(t *testing.T) {
 	live := func(model.JobID) bool { return false }
 	for _, id := range []model.JobID{watchedOne, plain} {
 		for step, loss := range map[int64]float64{1: 3.5, 2: 2.25} {
-			s.Samples.Put(id, telemetry.Progress{Attempt: 1, Step: step, Metrics: map[string]float64{"loss": loss,
+			s.Samples.Put(id, telemetry.AttemptProgress{Attempt: 1, Step: step, Metrics: map[string]float64{"loss": loss,
 				"acc": 10 - loss}}, "loss", live)
 		}
 	}

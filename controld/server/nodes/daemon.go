@@ -264,7 +264,7 @@ func (h *Handlers) report(x *exchange.Exchange, req *api.ReportRequest) (*api.Re
 	for i := range req.Samples {
 		s := &req.Samples[i]
 		if j := x.View.Job(s.Job); j != nil && j.Attempt == s.Attempt {
-			h.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics,
+			h.Samples.Put(s.Job, telemetry.AttemptProgress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics,
 				Problem: s.Problem},
 				j.Spec.MainProgress().Metric, ended)
 			h.Arrays.Report(j, s)

@@ -61,7 +61,7 @@ func (w *stretched) resize(r fsm.ResizeJob) {
 func (w *stretched) says(want string) api.Job {
 	w.t.Helper()
 	v := w.s.View()
-	out := Job(v, v.Job(w.id), model.Reason{}, telemetry.Progress{}, 1000)
+	out := Job(v, v.Job(w.id), model.Reason{}, telemetry.AttemptProgress{}, 1000)
 	if out.Elastic == nil || out.Elastic.Text != want || out.Elastic.Min != 1 || out.Elastic.Max != 4 {
 		w.t.Errorf("%+v, want %q", out.Elastic, want)
 	}

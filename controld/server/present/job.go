@@ -29,7 +29,7 @@ const milli = 1000
 
 // Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
 // nil for a job of the history.
-func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
+func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.AttemptProgress, now model.UnixMS) api.Job {
 	all, at := capacity(j), instantOf(v, now)
 	state := j.ShownState(at)
 	out := api.Job{

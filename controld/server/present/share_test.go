@@ -18,7 +18,7 @@ func TestPartsOfGPUsAreShown(t *testing.T) {
 	}{{500, 1, 1, 500}, {500, 2, 1, 0}, {500, 3, 2, 1500}, {1000, 2, 2, 0}, {0, 2, 0, 0}} {
 		j := &model.Job{Spec: &jobspec.Job{Groups: make([]jobspec.Group, 1)}, Workers: int(c.workers),
 			Request: model.Request{Active: model.Vector{GPUs: c.each}}}
-		if got := Job(nil, j, model.Reason{}, telemetry.Progress{}, 0); got.GPUs != c.gpus ||
+		if got := Job(nil, j, model.Reason{}, telemetry.AttemptProgress{}, 0); got.GPUs != c.gpus ||
 			got.GPUThousandths != c.thousandths {
 			t.Errorf("%d workers with %d: %d GPUs, %d thousandths", c.workers, c.each, got.GPUs, got.GPUThousandths)
 		}

@@ -29,7 +29,7 @@ func TestResizedWhileItRuns(t *testing.T) {
 	}
 	shows := func(charged int64, text string) {
 		t.Helper()
-		j := Job(w.s.View(), w.s.View().Job(id), model.Reason{}, telemetry.Progress{}, w.wall())
+		j := Job(w.s.View(), w.s.View().Job(id), model.Reason{}, telemetry.AttemptProgress{}, w.wall())
 		if j.GPUSeconds != charged || j.Elastic.Text != text {
 			t.Errorf("charged %d GPU seconds, want %d; it says %q, want %q", j.GPUSeconds, charged, j.Elastic.Text, text)
 		}

@@ -65,7 +65,7 @@ func (w *turning) suspend(id, next model.JobID) {
 func (w *turning) job(id model.JobID) api.Job {
 	v := w.s.View()
 	j := v.Job(id)
-	return Job(v, j, j.Reason, telemetry.Progress{}, w.wall())
+	return Job(v, j, j.Reason, telemetry.AttemptProgress{}, w.wall())
 }
 
 // TestTimeStandsStillWhileSuspended: a job of two GPUs runs for 60 s, is suspended for 100 s and
@@ -111,7 +111,7 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 		t.Errorf("after its end: %+v", j)
 	}
 	j := w.s.View().Job(id)
-	if past := Job(nil, j, j.Reason, telemetry.Progress{}, j.Ended.Wall); past.Elapsed != 100 || past.GPUSeconds != 200 ||
+	if past := Job(nil, j, j.Reason, telemetry.AttemptProgress{}, j.Ended.Wall); past.Elapsed != 100 || past.GPUSeconds != 200 ||
 		past.SuspendedGPUSeconds != 200 || past.Attempts[0].SuspendedSeconds != 100 {
 		t.Errorf("in the history: %+v", past)
 	}
@@ -250,7 +250,7 @@ func TestWhatWasTried(t *testing.T) {
 	j.Attempts = []model.Attempt{j.Attempts[0]}
 	pack := model.Trial{What: model.TrialPack, With: 9, Expected: 1400, Measured: 870, Undone: true}
 	j.Attempts[0].Trials = []model.Trial{pack, {What: model.TrialMigrate, Expected: 1120}}
-	got := Job(w.s.View(), &j, j.Reason, telemetry.Progress{}, w.wall()).Attempts[0].Trials
+	got := Job(w.s.View(), &j, j.Reason, telemetry.AttemptProgress{}, w.wall()).Attempts[0].Trials
 	want := []api.Trial{{What: model.TrialPack, With: 9, ExpectedGain: 1400, MeasuredGain: 870, Undone: true},
 		{What: model.TrialMigrate, ExpectedGain: 1120}}
 	if !reflect.DeepEqual(got, want) {

@@ -30,11 +30,11 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 }
 
 // Usage implements [Source].
-func (n *driver) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error) {
+func (n *driver) Usage(_ context.Context, uuids ...string) ([]gpu.Use, error) {
 	if err := n.openDriver(); err != nil {
 		return nil, err
 	}
-	list := make([]gpu.Usage, len(uuids))
+	list := make([]gpu.Use, len(uuids))
 	for k, uuid := range uuids {
 		list[k] = n.usage(uuid)
 	}
@@ -51,11 +51,11 @@ func (n *driver) openDriver() error {
 }
 
 // usage returns the present use of one GPU.
-func (n *driver) usage(uuid string) gpu.Usage {
-	u := gpu.Usage{Utilisation: gpu.Unknown, Memory: gpu.Unknown}
+func (n *driver) usage(uuid string) gpu.Use {
+	u := gpu.Use{Utilisation: gpu.Unknown, Memory: gpu.Unknown}
 	h, list, err := n.processes(uuid)
 	if err != nil {
-		return gpu.Usage{Problem: err.Error()}
+		return gpu.Use{Problem: err.Error()}
 	}
 	u.Processes = list
 	if memory, r := h.GetMemoryInfo(); r == nvml.SUCCESS {

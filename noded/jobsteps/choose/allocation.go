@@ -36,7 +36,7 @@ func allocation(g *jobspec.Group, nodes []string, has []model.Vector, usual mode
 		if i < len(has) {
 			v = has[i]
 		}
-		job.Places = append(job.Places, Place{Node: n, Cores: int(max(v.Cores, 1)), Memory: v.Memory, GPUs: wholeGPUs(v)})
+		job.Places = append(job.Places, NodePart{Node: n, Cores: int(max(v.Cores, 1)), Memory: v.Memory, GPUs: wholeGPUs(v)})
 	}
 	if l := task.Launch; l != nil && l.NprocGPU {
 		job.TasksPerNode = max(wholeGPUs(usual), 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Place is what a job has on one of its nodes, for its steps.
-type Place struct {
+// NodePart is what a job has on one of its nodes, for its steps.
+type NodePart struct {
 	Node   string
 	Cores  int
 	Memory jobspec.Bytes
@@ -21,8 +21,8 @@ type Place struct {
 
 // Allocation is what a job has for its steps, or one group of several that start together.
 type Allocation struct {
-	First        int     // number of the first place among those of the job
-	Places       []Place // of every worker, in their order; none if the group runs no steps
+	First        int        // number of the first place among those of the job
+	Places       []NodePart // of every worker, in their order; none if the group runs no steps
 	TasksPerNode int
 	CoresPerTask int
 }
@@ -153,12 +153,12 @@ func (a *Allocation) own(held []Share) []Share {
 
 // room is what is free of a place.
 type room struct {
-	Place
+	NodePart
 	cores, gpus []int
 	memory      jobspec.Bytes
 }
 
-func newRoom(p Place) room {
+func newRoom(p NodePart) room {
 	return room{p, count(p.Cores), count(p.GPUs), p.Memory}
 }
 

@@ -26,10 +26,10 @@ func text(shares []Share) string {
 // TestChoice notices a step that gets other nodes, tasks, cores or GPUs than Slurm gives it, that
 // waits for what is free, or that is refused although it only has to wait.
 func TestChoice(t *testing.T) {
-	two := Allocation{TasksPerNode: 2, CoresPerTask: 2, Places: []Place{
+	two := Allocation{TasksPerNode: 2, CoresPerTask: 2, Places: []NodePart{
 		{"a", 4, 8 * jobspec.GiB, 2}, {"b", 4, 8 * jobspec.GiB, 2}}}
-	one := Allocation{TasksPerNode: 4, CoresPerTask: 1, Places: []Place{{"a", 4, 8 * jobspec.GiB, 4}}}
-	uneven := Allocation{TasksPerNode: 1, Places: []Place{{"a", 2, 0, 0}, {"b", 2, 0, 0}, {"c", 4, 0, 0}}}
+	one := Allocation{TasksPerNode: 4, CoresPerTask: 1, Places: []NodePart{{"a", 4, 8 * jobspec.GiB, 4}}}
+	uneven := Allocation{TasksPerNode: 1, Places: []NodePart{{"a", 2, 0, 0}, {"b", 2, 0, 0}, {"c", 4, 0, 0}}}
 	busy := []Share{{Place: 0, Cores: []int{0, 1}, GPUs: []int{0}, Memory: 6 * jobspec.GiB}}
 	for name, c := range map[string]struct {
 		job  Allocation
@@ -114,9 +114,9 @@ func TestChoice(t *testing.T) {
 // has, whose tasks are numbered twice, or that begins in one group while it has to wait in another.
 func TestChoiceInGroups(t *testing.T) {
 	groups := []Allocation{
-		{TasksPerNode: 1, CoresPerTask: 2, Places: []Place{{"a", 2, 8 * jobspec.GiB, 0}}},
+		{TasksPerNode: 1, CoresPerTask: 2, Places: []NodePart{{"a", 2, 8 * jobspec.GiB, 0}}},
 		{First: 1}, // whose launch type is another one
-		{First: 3, TasksPerNode: 2, CoresPerTask: 1, Places: []Place{{"a", 2, jobspec.GiB, 1}, {"b", 2, jobspec.GiB, 1}}},
+		{First: 3, TasksPerNode: 2, CoresPerTask: 1, Places: []NodePart{{"a", 2, jobspec.GiB, 1}, {"b", 2, jobspec.GiB, 1}}},
 	}
 	held := []Share{{Place: 4, Cores: []int{0, 1}, GPUs: []int{0}}}
 	for name, c := range map[string]struct {
@@ -167,7 +167,7 @@ func TestChoiceInGroups(t *testing.T) {
 // TestSharesOfStepsAreTheirOwn notices two steps side by side that have the same core, GPU or
 // memory, and a task that a step has twice or not at all.
 func TestSharesOfStepsAreTheirOwn(t *testing.T) {
-	job := Allocation{TasksPerNode: 2, CoresPerTask: 1, Places: []Place{{"a", 6, 6, 3}, {"b", 4, 4, 0}, {"c", 5, 5, 2}}}
+	job := Allocation{TasksPerNode: 2, CoresPerTask: 1, Places: []NodePart{{"a", 6, 6, 3}, {"b", 4, 4, 0}, {"c", 5, 5, 2}}}
 	for nodes := range 4 {
 		for tasks := range 9 {
 			for gpus := -1; gpus < 4; gpus++ {
