@@ -106,7 +106,7 @@ func (a *Archive) takeLock() error {
 // readVersion refuses a directory of a newer version. Unlike checkVersion, it changes nothing.
 func readVersion(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, versionFile)); errors.Is(err, fs.ErrNotExist) {
-		return corrupt(filepath.Join(dir, versionFile), errors.New("missing beside a log"))
+		return corrupt(filepath.Join(dir, versionFile), errors.New("missing, although a log exists"))
 	}
 	return checkVersion(dir)
 }
@@ -154,7 +154,7 @@ func readMetas(dir string) ([]*snapshotMeta, error) {
 		}
 		m := &snapshotMeta{}
 		if err := json.Unmarshal(text, m); err != nil || m.ID != filepath.Base(filepath.Dir(path)) {
-			return nil, fmt.Errorf("%s: %w: it does not describe the snapshot beside it", path, ErrCorrupt)
+			return nil, fmt.Errorf("%s: %w: it does not describe the snapshot in the same directory", path, ErrCorrupt)
 		}
 		metas = append(metas, m)
 	}
@@ -178,8 +178,8 @@ func (a *Archive) agree() error {
 			return err
 		}
 		if l.Term != m.Term {
-			return fmt.Errorf("%s: %w: snapshot %s ends with entry %d of term %d, and the log has term %d there: they are of "+
-				"different clusters or of copies taken apart", a.dir, ErrCorrupt, m.ID, m.Index, m.Term, l.Term)
+			return fmt.Errorf("%s: %w: snapshot %s ends with entry %d of term %d, but the log has term %d there: they come "+
+				"from different clusters, or were copied at different times", a.dir, ErrCorrupt, m.ID, m.Index, m.Term, l.Term)
 		}
 	}
 	return nil
@@ -199,11 +199,11 @@ func (a *Archive) Earliest() (Start, error) {
 		}
 	}
 	if len(a.snapshots) == 0 {
-		return Start{}, fmt.Errorf("%s: %w: the log begins with entry %d, and there is no snapshot of what was before",
+		return Start{}, fmt.Errorf("%s: %w: the log begins with entry %d, and no snapshot has the entries before it",
 			a.dir, ErrCorrupt, a.first)
 	}
-	return Start{}, fmt.Errorf("%s: %w: the last snapshot ends with entry %d and the log begins with entry %d: what is "+
-		"between is missing", a.dir, ErrCorrupt, a.snapshots[len(a.snapshots)-1].Index, a.first)
+	return Start{}, fmt.Errorf("%s: %w: the last snapshot ends with entry %d and the log begins with entry %d: the "+
+		"entries between are missing", a.dir, ErrCorrupt, a.snapshots[len(a.snapshots)-1].Index, a.first)
 }
 
 // Later returns the snapshots after s, in order.
@@ -231,7 +231,7 @@ func (a *Archive) Read(s Start, read func(io.Reader) error) error {
 	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
 	sum.Write(b)
 	if m := a.snapshots[at]; int64(len(b)) != m.Size || !bytes.Equal(sum.Sum(nil), m.CRC) {
-		return fmt.Errorf("%s: %w: %d bytes of %d, or another checksum", path, ErrCorrupt, len(b), m.Size)
+		return fmt.Errorf("%s: %w: it has %d bytes instead of %d, or a wrong checksum", path, ErrCorrupt, len(b), m.Size)
 	}
 	r := bytes.NewReader(b)
 	if _, err := readHeader(r); err != nil {
@@ -283,7 +283,7 @@ func (a *Archive) entry(i uint64) (*raft.Log, error) {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		case l.Index != i:
-			return fmt.Errorf("%w: entry %d is in its place", ErrCorrupt, l.Index)
+			return fmt.Errorf("%w: entry %d is stored in its place", ErrCorrupt, l.Index)
 		}
 		return nil
 	})

@@ -162,7 +162,7 @@ func TestWhichArchiveIsRefused(t *testing.T) {
 	}{
 		"no log":                {filepath.Join(dir, logFile), nil, "no log"},
 		"a log cut short":       {filepath.Join(dir, logFile), func(b []byte) []byte { return b[:len(b)/2] }, "cut short"},
-		"no version":            {filepath.Join(dir, versionFile), nil, "missing beside a log"},
+		"no version":            {filepath.Join(dir, versionFile), nil, "missing, although a log exists"},
 		"a newer version":       {filepath.Join(dir, versionFile), newer, "newer"},
 		"an impossible version": {filepath.Join(dir, versionFile), none, "is not a version"},
 		"a snapshot of another name": {meta, func(b []byte) []byte {
@@ -170,12 +170,12 @@ func TestWhichArchiveIsRefused(t *testing.T) {
 		}, "does not describe"},
 		"a snapshot of another term": {meta, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), `"Term":`, `"Term":9`, 1))
-		}, "taken apart"},
-		"a snapshot cut short": {state, func(b []byte) []byte { return b[:len(b)-1] }, "another checksum"},
+		}, "were copied at different times"},
+		"a snapshot cut short": {state, func(b []byte) []byte { return b[:len(b)-1] }, "a wrong checksum"},
 		"a snapshot with another byte": {state, func(b []byte) []byte {
 			b[len(b)-1] ^= 1
 			return b
-		}, "another checksum"},
+		}, "a wrong checksum"},
 	} {
 		before, err := os.ReadFile(c.path)
 		if err != nil {

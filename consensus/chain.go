@@ -51,7 +51,7 @@ func (g *guard) sameEntries(logs []*raft.Log) (*raft.Log, bool) {
 // differs stops this member because the leader's log has other entries before l.
 func (n *Node) differs(l *raft.Log) {
 	leader, _ := n.Leader()
-	n.refuse(&LogError{Dir: n.cfg.Dir, Kind: ErrDiverged, Text: fmt.Sprintf("entry %d of term %d from the leader %s does "+
-		"not belong behind the entries here, although the entries before it have the same terms there", l.Index, l.Term,
+	n.refuse(&LogError{Dir: n.cfg.Dir, Kind: ErrDiverged, Text: fmt.Sprintf("entry %d of term %d from leader %s "+
+		"contradicts the log here: the terms of the earlier entries agree, but their contents do not", l.Index, l.Term,
 		leader.Name)})
 }

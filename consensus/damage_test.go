@@ -109,7 +109,7 @@ func TestEntriesThatAreMissingOrMisplaced(t *testing.T) {
 		fifth = bytes.Clone(b.Get(key(5)))
 		return b.Put(key(5), b.Get(key(4)))
 	})
-	if _, err := read(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "entry 4 is in its place") ||
+	if _, err := read(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "entry 4 is stored in its place") ||
 		!strings.Contains(err.Error(), "entry 5 of ") {
 		t.Errorf("an entry in the place of another: %v", err)
 	}

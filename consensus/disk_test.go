@@ -102,7 +102,7 @@ func TestOpenRefuses(t *testing.T) {
 		write(t, filepath.Join(dir, "version"), `{"for`)
 		refused(t, dir, consensus.ErrCorrupt)
 	})
-	t.Run("version missing beside a log", func(t *testing.T) {
+	t.Run("version missing, although a log exists", func(t *testing.T) {
 		dir := filled(t)
 		if err := os.Remove(filepath.Join(dir, "version")); err != nil {
 			t.Fatal(err)

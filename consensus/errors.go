@@ -20,11 +20,11 @@ var (
 
 	// ErrRolledBack, ErrDiverged and ErrOtherMember are the kinds of a [LogError].
 	ErrRolledBack  = errors.New("its disk was rolled back")
-	ErrDiverged    = errors.New("it is beyond the leader's log")
-	ErrOtherMember = errors.New("it is another member's")
+	ErrDiverged    = errors.New("it has committed entries that the leader's log lacks")
+	ErrOtherMember = errors.New("it belongs to another member")
 
 	// ErrNameTaken refuses to add a member whose name belongs to another log.
-	ErrNameTaken = errors.New("a member with this name has another log")
+	ErrNameTaken = errors.New("a member with this name already has a different log")
 
 	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member
 	// may lead now.
@@ -42,7 +42,7 @@ func (e *NotLeaderError) Error() string {
 	if e.Leader.Name == "" {
 		return "not the leader, and none is known at present"
 	}
-	return fmt.Sprintf("not the leader; that is %s at %s", e.Leader.Name, e.Leader.Addr)
+	return fmt.Sprintf("not the leader; the leader is %s at %s", e.Leader.Name, e.Leader.Addr)
 }
 
 // UncertainError says that a proposal was given to the log and may or may not be applied. A caller
@@ -70,7 +70,7 @@ type FatalError struct {
 
 // Error implements error.
 func (e *FatalError) Error() string {
-	return fmt.Sprintf("%s in %s: %v (nothing acknowledged is lost; free space or repair the disk, then start again)",
+	return fmt.Sprintf("%s in %s: %v (no acknowledged write is lost; free space or repair the disk, then start again)",
 		e.Op, e.Dir, e.Err)
 }
 
@@ -96,10 +96,11 @@ func (e *LogError) Unwrap() error { return e.Kind }
 
 // logAdvice says what to do about an error of each kind.
 var logAdvice = map[error]string{
-	ErrRolledBack: "acknowledged votes and entries are missing, so it takes no part. Move this directory away and start " +
-		"again; the leader then sends everything. If there is no other controller, docs/operating.md says what to do",
-	ErrDiverged: "nothing was changed here: another controller's disk was rolled back, and what it had acknowledged " +
-		"is here only. Keep a copy of this directory, and read in docs/operating.md what to do",
+	ErrRolledBack: "acknowledged votes and entries are missing here, so this controller must not use its log. Move this " +
+		"directory away and start again; the leader then sends the whole log. If there is no other controller, see " +
+		"docs/operating.md",
+	ErrDiverged: "nothing was changed here. The disk of another controller was rolled back, and entries that it had " +
+		"acknowledged exist only here. Keep a copy of this directory, and follow docs/operating.md",
 	ErrOtherMember: "nothing was changed here. If the disk is a copy, move this directory away and start again: the " +
-		"leader then sends everything. If the controller has a new name, give it its old one",
+		"leader then sends the whole log. If the controller was renamed, start it with its old name",
 }

@@ -326,7 +326,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 		}
 	}
 	for of, name := range map[string]bool{"n1": true, "": false} {
-		if text := (&NotLeaderError{Leader: Member{Name: of, Addr: "a"}}).Error(); strings.Contains(text, "that is") != name {
+		if text := (&NotLeaderError{Leader: Member{Name: of, Addr: "a"}}).Error(); strings.Contains(text, "the leader is") != name {
 			t.Errorf("the leader %q: %s", of, text)
 		}
 	}
@@ -374,7 +374,7 @@ func TestOtherTimeoutsAreSaidOnce(t *testing.T) {
 		n.otherTiming("n2#b", timing)
 	}
 	n.otherTiming("n3#c", "fast")
-	if got := strings.Count(text.String(), "other timeouts"); got != 3 {
+	if got := strings.Count(text.String(), "different timeouts"); got != 3 {
 		t.Errorf("warned %d times:\n%s", got, text.String())
 	}
 }
@@ -517,7 +517,7 @@ func TestAddressesThatPeersDial(t *testing.T) {
 		}
 	}
 	s := &stream{conns: map[*conn]struct{}{}}
-	if _, err := s.Dial("n1", time.Second); err == nil || !strings.Contains(err.Error(), "names no member") {
+	if _, err := s.Dial("n1", time.Second); err == nil || !strings.Contains(err.Error(), "does not name a member") {
 		t.Errorf("a target without an address: %v", err)
 	}
 	x, y := net.Pipe()

@@ -174,7 +174,7 @@ func readHello(c net.Conn) (hello, error) {
 		return h, err
 	}
 	if r.Buffered() > 0 {
-		return h, errors.New("a peer sends more than its hello")
+		return h, errors.New("a peer sent data after its hello")
 	}
 	if err := json.Unmarshal(line, &h); err != nil {
 		return h, fmt.Errorf("hello of a peer: %w", err)
@@ -189,8 +189,8 @@ type otherLogError struct{ want, got raft.ServerID }
 func (e *otherLogError) Error() string {
 	want, got := memberOf(e.want, ""), memberOf(e.got, "")
 	if want.Name != got.Name {
-		return fmt.Sprintf("member %s answers at the address of %s", got.Name, want.Name)
+		return fmt.Sprintf("member %s answered at the address of member %s", got.Name, want.Name)
 	}
-	return fmt.Sprintf("member %s has lost its log: it answers with log %s, and the cluster knows log %s", want.Name,
+	return fmt.Sprintf("member %s has lost its log: it has log %s, but the cluster knows it by log %s", want.Name,
 		got.Log, want.Log)
 }

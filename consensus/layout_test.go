@@ -244,7 +244,7 @@ func TestBoundsOfAHello(t *testing.T) {
 		want string // of the error
 	}{
 		"a line": {line(100), ""}, "the longest": {line(2048), ""}, "too long": {line(2049), "buffer full"},
-		"more than a line": {line(100) + "x", "more than its hello"}, "no JSON": {"x\n", "hello of a peer"},
+		"more than a line": {line(100) + "x", "sent data after its hello"}, "no JSON": {"x\n", "hello of a peer"},
 		"no end": {"{}", "EOF"},
 	} {
 		x, y := net.Pipe()
@@ -277,8 +277,8 @@ func TestBoundsOfAHello(t *testing.T) {
 		t.Error("a bound that cannot be set is no error")
 	}
 	for text, e := range map[string]*otherLogError{
-		"member n2 has lost its log: it answers with log c, and the cluster knows log b": {"n2#b", "n2#c"},
-		"member n3 answers at the address of n2":                                         {"n2#b", "n3#c"},
+		"member n2 has lost its log: it has log c, but the cluster knows it by log b": {"n2#b", "n2#c"},
+		"member n3 answered at the address of member n2":                              {"n2#b", "n3#c"},
 	} {
 		if e.Error() != text {
 			t.Errorf("%q, want %q", e.Error(), text)

@@ -257,7 +257,7 @@ func readHeader(r io.Reader) (snapshotHeader, error) {
 	}
 	size := binary.LittleEndian.Uint32(frame[4:])
 	if binary.LittleEndian.Uint32(frame[:]) != skippableFrame || size > maxHeaderSize {
-		return h, fmt.Errorf("unknown beginning %x: %w", frame, ErrCorrupt)
+		return h, fmt.Errorf("unknown format %x: %w", frame, ErrCorrupt)
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(r, text); err != nil {

@@ -46,7 +46,7 @@ func (n *Node) AddLearner(ctx context.Context, m Member) error {
 
 func (n *Node) add(ctx context.Context, m Member, add func() raft.Future) error {
 	if m.Log == "" {
-		return fmt.Errorf("add member %s: its log is not known", m.Name)
+		return fmt.Errorf("add member %s: its log is unknown", m.Name)
 	}
 	for _, other := range slices.Concat(n.Members(), n.Learners()) {
 		if other.Name == m.Name && other.Log != m.Log {
@@ -78,7 +78,7 @@ func (n *Node) behind(peer raft.ServerID, seen mark.Mark) error {
 	if own.Covers(seen) {
 		return nil
 	}
-	e := &LogError{Dir: n.cfg.Dir, Kind: ErrRolledBack, Text: fmt.Sprintf("%s has seen it at %s, and it is at %s",
+	e := &LogError{Dir: n.cfg.Dir, Kind: ErrRolledBack, Text: fmt.Sprintf("%s has seen it at %s, but now it is at %s",
 		memberOf(peer, "").Name, seen, own)}
 	n.refuse(e)
 	return e
@@ -87,8 +87,9 @@ func (n *Node) behind(peer raft.ServerID, seen mark.Mark) error {
 // beyond stops this member because the leader wants to replace committed entries.
 func (n *Node) beyond(first uint64) {
 	leader, _ := n.Leader()
-	n.refuse(&LogError{Dir: n.cfg.Dir, Kind: ErrDiverged, Text: fmt.Sprintf("entries up to %d are committed, and "+
-		"the leader %s of term %d has others from entry %d on", max(n.Applied(), n.dir.promises.lastCommit()), leader.Name,
+	n.refuse(&LogError{Dir: n.cfg.Dir, Kind: ErrDiverged, Text: fmt.Sprintf("entries up to %d are committed here, but "+
+		"leader %s of term %d has different ones from entry %d on", max(n.Applied(), n.dir.promises.lastCommit()),
+		leader.Name,
 		n.Term(), first)})
 }
 
@@ -121,7 +122,7 @@ func (n *Node) refuse(e *LogError) {
 		return
 	}
 	if err := markRefused(e); err != nil {
-		n.log.Error("the next start will not know that this log must not be used", "file",
+		n.log.Error("cannot record that this log must not be used: the next start would use it", "file",
 			filepath.Join(e.Dir, refusedFile), "error", err)
 	}
 	n.stop(e)
@@ -131,7 +132,7 @@ func (n *Node) refuse(e *LogError) {
 // leaderships.
 func (n *Node) otherTiming(peer raft.ServerID, timing string) {
 	if was, _ := n.timings.Swap(peer, timing); was != timing {
-		n.log.Warn("another controller has other timeouts: set the same on all of them", "controller",
+		n.log.Warn("another controller has different timeouts: set the same timeouts on all controllers", "controller",
 			memberOf(peer, "").Name, "there", timing, "here", n.cfg.timing())
 	}
 }

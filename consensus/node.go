@@ -274,7 +274,7 @@ func (n *Node) snapshotFuture() raft.Future {
 	c := n.raft.ReloadableConfig()
 	c.TrailingLogs = trailing(n.machine.meanSize(), n.cfg.SnapshotEvery)
 	if err := n.raft.ReloadConfig(c); err != nil {
-		n.log.Warn("log length cannot be set", "error", err)
+		n.log.Warn("cannot set the length of the log", "error", err)
 	}
 	return n.raft.Snapshot()
 }
@@ -457,7 +457,7 @@ func (n *Node) Shutdown() error {
 	n.drain()
 	if n.IsLeader() && len(n.Members()) > 1 && n.fatalError() == nil {
 		if err := n.wait(context.Background(), n.raft.LeadershipTransfer()); err != nil {
-			n.log.Warn("leadership could not be handed on", "error", err)
+			n.log.Warn("cannot hand leadership to another controller", "error", err)
 		}
 	}
 	return n.release()

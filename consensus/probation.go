@@ -24,7 +24,8 @@ func (n *Node) onProbation() bool { return !n.trusted.Load() }
 // endProbation waits until this member may vote.
 func (n *Node) endProbation() {
 	if n.onProbation() {
-		n.log.Info("no votes until the other controllers say how far they have seen this one's log, or for some seconds",
+		n.log.Info("this controller does not vote until the others have told it how much of its log they have seen, or "+
+			"some seconds have passed",
 			"at_most", n.cfg.Probation)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Probation)

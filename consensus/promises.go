@@ -192,7 +192,7 @@ func checkRefused(dir string) error {
 	if kind := refusalKinds[r.Kind]; err == nil && kind != nil {
 		return &LogError{Dir: dir, Kind: kind, Text: r.Text}
 	}
-	return corrupt(path, fmt.Errorf("it does not say why the log is refused: %q %w", b, err))
+	return corrupt(path, fmt.Errorf("it has no reason for refusing the log: %q %w", b, err))
 }
 
 // markRefused makes later starts of the member fail with e too.
@@ -206,5 +206,5 @@ func markRefused(e *LogError) error {
 			return durable.Write(filepath.Join(e.Dir, refusedFile), append(text, '\n'))
 		}
 	}
-	return fmt.Errorf("no kind of refusal: %w", e.Kind)
+	return fmt.Errorf("unknown kind of refusal: %w", e.Kind)
 }

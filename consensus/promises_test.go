@@ -239,7 +239,7 @@ func TestHello(t *testing.T) {
 		t.Error("n2 is known by its new log, and lost still")
 	}
 	if _, called := shake(t, "n3#c", a, b); !errors.As(called, &other) ||
-		!strings.Contains(other.Error(), "answers at the address of") {
+		!strings.Contains(other.Error(), "answered at the address of") {
 		t.Errorf("another member answers: %v", called)
 	}
 	if _, lost := a.known.otherLog(Member{Name: "n3", Log: "c"}); lost {

@@ -255,7 +255,7 @@ func (n *Node) drain() {
 		}
 	}
 	if _, err := n.Barrier(ctx); err != nil {
-		n.log.Warn("proposals in flight were not waited for", "error", err)
+		n.log.Warn("cannot wait for the proposals in flight", "error", err)
 	}
 }
 

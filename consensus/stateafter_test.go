@@ -105,7 +105,7 @@ func TestProbation(t *testing.T) {
 	}{
 		"none": {nil, most, true, "unheard=2"}, "one": {[]raft.ServerID{"n1#log"}, most, true, "unheard=1"},
 		"both":               {[]raft.ServerID{"n1#log", "n3#log"}, time.Hour, true, "unheard=0"},
-		"none, and it stops": {nil, time.Hour, false, "no votes until"},
+		"none, and it stops": {nil, time.Hour, false, "this controller does not vote until"},
 	} {
 		var mu sync.Mutex
 		var text bytes.Buffer
@@ -131,7 +131,7 @@ func TestProbation(t *testing.T) {
 		mu.Lock()
 		said := text.String()
 		mu.Unlock()
-		if n.onProbation() == c.votes || !strings.Contains(said, "no votes until") || !strings.Contains(said, c.said) ||
+		if n.onProbation() == c.votes || !strings.Contains(said, "this controller does not vote until") || !strings.Contains(said, c.said) ||
 			strings.Contains(said, "this controller votes") != c.votes {
 			t.Errorf("it has met %s, and says\n%s", name, said)
 		}

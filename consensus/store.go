@@ -98,7 +98,8 @@ func (d *directory) claim(name string) error {
 		return err
 	})
 	if err == nil && owner != name {
-		err = &LogError{Dir: d.path, Kind: ErrOtherMember, Text: fmt.Sprintf("it is the log of %s, and this member is %s",
+		err = &LogError{Dir: d.path, Kind: ErrOtherMember, Text: fmt.Sprintf("it is the log of member %s, but this is "+
+			"member %s",
 			owner, name)}
 	}
 	return err
@@ -130,7 +131,8 @@ func (d *directory) checkRecord(record string) error {
 	if forgotten == nil {
 		return nil
 	}
-	e := &LogError{Dir: d.path, Kind: ErrRolledBack, Text: fmt.Sprintf("%s says that it was at %s, and it is at %s",
+	e := &LogError{Dir: d.path, Kind: ErrRolledBack, Text: fmt.Sprintf("according to %s the log was at %s, but now it "+
+		"is at %s",
 		record, forgotten, d.promises.now())}
 	return errors.Join(e, markRefused(e))
 }
@@ -279,8 +281,8 @@ func openBolt(path string, options *bbolt.Options) (store *raftboltdb.BoltStore,
 
 // corrupt explains how to recover from a damaged file.
 func corrupt(path string, err error) error {
-	return fmt.Errorf("%s: %w: %w (with other members alive, move the directory away, remove this member and add "+
-		"it again; else restore a copy)", path, ErrCorrupt, err)
+	return fmt.Errorf("%s: %w: %w (if other members are alive, move the directory away, remove this member and add it "+
+		"again; otherwise restore a copy)", path, ErrCorrupt, err)
 }
 
 // snapshots is the library's snapshot store with durable names, because the log is shortened once a

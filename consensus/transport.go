@@ -275,7 +275,7 @@ func advertised(configured string, actual net.Addr) (address, error) {
 		return "", fmt.Errorf("raft address %q: %w", configured, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("raft address %s cannot be dialled by other members: name this machine's own address",
+		return "", fmt.Errorf("other members cannot dial the raft address %s: use an address of this machine",
 			configured)
 	}
 	if port == "0" {
@@ -325,7 +325,7 @@ func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	defer cancel()
 	id, addr, ok := strings.Cut(string(target), "/")
 	if !ok {
-		return nil, fmt.Errorf("%s names no member", target)
+		return nil, fmt.Errorf("%s does not name a member", target)
 	}
 	begun := time.Now()
 	c, err := s.dial(ctx, memberOf(raft.ServerID(id), raft.ServerAddress(addr)))

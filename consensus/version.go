@@ -36,7 +36,7 @@ func checkVersion(dir string) error {
 		return corrupt(path, fmt.Errorf("%q is not a version", bytes.TrimSpace(text)))
 	}
 	if v.Format > format {
-		return fmt.Errorf("state directory %s: %w: it has format %d and this daemon knows up to %d (install the "+
+		return fmt.Errorf("state directory %s: %w: it has format %d, but this daemon reads formats up to %d (install the "+
 			"newer version again)", dir, ErrNewer, v.Format, format)
 	}
 	return nil
@@ -47,7 +47,7 @@ func checkVersion(dir string) error {
 func markVersion(dir string) error {
 	path := filepath.Join(dir, versionFile)
 	if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
-		return corrupt(path, errors.New("missing beside a log"))
+		return corrupt(path, errors.New("missing, although a log exists"))
 	}
 	text, err := json.Marshal(version{Format: format})
 	if err != nil {

@@ -36,7 +36,7 @@ func (d *daemon) followAuthority(ctx context.Context) error {
 			continue
 		}
 		if err := d.succeed(ctx, a); err != nil {
-			d.log.Warn("this controller does not follow the replacement of the authority; it will be tried again",
+			d.log.Warn("cannot take part in the replacement of the authority; trying again",
 				"phase", string(a.Phase), "error", err)
 			select {
 			case <-ctx.Done():
@@ -79,7 +79,7 @@ func (d *daemon) succeed(ctx context.Context, a *trust.AuthorityChange) error {
 
 // fetchAuthorityKey asks the other controllers for the key of the new authority.
 func (d *daemon) fetchAuthorityKey(ctx context.Context, succession string) error {
-	errs := []error{errors.New("no other controller has handed out the key of the new authority")}
+	errs := []error{errors.New("no other controller has sent the key of the new authority")}
 	for _, p := range d.peers.All() {
 		key, err := d.peers.AuthorityKey(ctx, p, pki.NameOfNext(succession))
 		if err == nil && key != "" {
@@ -147,7 +147,7 @@ func (d *daemon) hasAuthority(ctx context.Context, m consensus.Member, a *trust.
 		}
 	}
 	if s.AuthorityKey != a.Number || a.Phase == trust.AuthorityIssues && s.Issuer != pki.NameOfNext(a.Succession) {
-		return fmt.Errorf("controller %s has not got that far", m.Name)
+		return fmt.Errorf("controller %s has not finished this phase", m.Name)
 	}
 	return nil
 }

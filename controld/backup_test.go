@@ -113,7 +113,7 @@ func TestABackupIsRestored(t *testing.T) {
 	flipped[len(flipped)/2] ^= 0x40
 	for what, f := range map[string]struct{ file, pass, says string }{
 		"wrong passphrase": {full, "a dozen ducklings drown", backup.ErrPassphrase.Error()},
-		"no keys":          {bare, passphrase, "has no keys of the cluster"},
+		"no keys":          {bare, passphrase, "does not contain the keys of the cluster"},
 		"cut off":          {damaged("cut", whole[:len(whole)*3/4]), passphrase, backup.ErrNotABackup.Error()},
 		"flipped":          {damaged("flipped", flipped), passphrase, backup.ErrNotABackup.Error()},
 		"foreign": {damaged("foreign", []byte(strings.Repeat("hello", 1000))), passphrase,

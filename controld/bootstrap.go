@@ -37,8 +37,8 @@ func (d *daemon) watchCluster(ctx context.Context) error {
 		return nil // the daemon stops
 	}
 	if id := d.replica.View().Trust().Cluster; id != d.credential.Member.Cluster {
-		return fmt.Errorf("the log in %s is of cluster %s and the certificate of cluster %s: start with the data directory "+
-			"that belongs to the certificate", d.cfg.DataDir, id, d.credential.Member.Cluster)
+		return fmt.Errorf("the log in %s belongs to cluster %s, but the certificate to cluster %s: start with the data "+
+			"directory that belongs to the certificate", d.cfg.DataDir, id, d.credential.Member.Cluster)
 	}
 	return nil
 }

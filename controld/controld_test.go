@@ -272,7 +272,7 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 		t.Errorf("a job that has ended: %s", p.Detail)
 	}
 	_, err := owner.Control(t.Context(), "3", model.VerbRequeue, "")
-	if p := wantProblem(t, err, api.CodeWrongState); p.Detail != "job 3 waits already" {
+	if p := wantProblem(t, err, api.CodeWrongState); p.Detail != "job 3 is already pending" {
 		t.Errorf("requeueing a job that waits: %s", p.Detail)
 	}
 	_, err = owner.Control(t.Context(), "3", model.VerbRelease, "")

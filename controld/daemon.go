@@ -177,7 +177,7 @@ func (d *daemon) openHistory() (err error) {
 		return fmt.Errorf("open history: %w", err)
 	}
 	d.records.OnBadRow = func(row int64, err error) {
-		d.log.Error("a row of the history cannot be read; answers leave it out", "row", row, "error", err)
+		d.log.Error("cannot read a row of the history; answers leave it out", "row", row, "error", err)
 	}
 	d.recordGaps = make(chan struct{}, 1)
 	d.fetching.Store(true)
@@ -332,7 +332,7 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	err := g.Wait()
 	if err := auditLog.Store(context.Background()); err != nil { // requests that ended while it stopped
-		d.log.Error("the last requests are not in the audit log", "error", err)
+		d.log.Error("cannot write the last requests to the audit log", "error", err)
 	}
 	if cause := context.Cause(stopped); cause != nil &&
 		(errors.Is(err, stopped.Err()) || errors.Is(err, cause) || errors.Is(err, context.Canceled)) {
@@ -353,7 +353,7 @@ func (d *daemon) close() error {
 	var errs []error
 	if d.gossip != nil {
 		if err := d.gossip.Leave(time.Second); err != nil { // the others notice by themselves
-			d.log.Debug("no other machine was told that this controller goes", "error", err)
+			d.log.Debug("cannot tell other machines that this controller stops", "error", err)
 		}
 		errs = append(errs, d.gossip.Shutdown())
 	}
@@ -378,12 +378,12 @@ func (d *daemon) reload(ctx context.Context) error {
 		case <-d.cfg.ReloadOn:
 		}
 		if d.cfg.Reload == nil {
-			d.log.Info("nothing to re-read: no configuration file was given")
+			d.log.Info("SIGHUP has no effect: no configuration file was given")
 			continue
 		}
 		cfg, err := d.cfg.Reload()
 		if err != nil {
-			d.log.Error("configuration not re-read; the old one stays", "error", err)
+			d.log.Error("cannot re-read the configuration; the old one stays in force", "error", err)
 			continue
 		}
 		d.leader.Want(cfg)

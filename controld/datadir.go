@@ -52,8 +52,8 @@ func closeToOthers(path string, info fs.FileInfo, top bool, log *slog.Logger) er
 	}
 	own := os.Geteuid()
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != own {
-		return fmt.Errorf("data directory: %s belongs to uid %d, and this daemon runs as uid %d: run chown -R %d %s, "+
-			"if you trust what is there", path, stat.Uid, own, own, path)
+		return fmt.Errorf("data directory: %s belongs to uid %d, and this daemon runs as uid %d: run chown -R %d %s, if "+
+			"you trust its contents", path, stat.Uid, own, own, path)
 	}
 	mode := info.Mode().Perm()
 	switch {
@@ -61,7 +61,7 @@ func closeToOthers(path string, info fs.FileInfo, top bool, log *slog.Logger) er
 		return nil
 	case mode&0o022 != 0:
 		return fmt.Errorf("data directory: other accounts may write to %s (mode %04o): run chmod -R go= %s, if you trust "+
-			"what is there", path, mode, path)
+			"its contents", path, mode, path)
 	}
 	if err := os.Chmod(path, mode&0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
@@ -70,7 +70,8 @@ func closeToOthers(path string, info fs.FileInfo, top bool, log *slog.Logger) er
 	if top {
 		level = slog.LevelWarn
 	}
-	log.Log(context.Background(), level, "other accounts could read this: they cannot any more", "path", path, "mode",
+	log.Log(context.Background(), level, "other accounts could read this file: its mode was corrected", "path", path,
+		"mode",
 		fmt.Sprintf("%04o", mode))
 	return nil
 }

@@ -90,7 +90,7 @@ func TestNamesThatLookLikeNumbers(t *testing.T) {
 	c := s.client(user(1000))
 	for _, name := range []string{"3d-unet", "2024.train", "7_b"} {
 		if _, err := c.Submit(t.Context(), "", after("afterok", name)); err == nil {
-			t.Fatalf("%s: there is no such job", name)
+			t.Fatalf("%s: unknown job", name)
 		} else {
 			wantProblem(t, err, api.CodeNotFound)
 		}

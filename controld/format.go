@@ -26,9 +26,9 @@ func checkDataFormat(dir string) error {
 		found = "of an earlier program"
 	}
 	if _, err := os.Stat(filepath.Join(dir, "raft")); err == nil {
-		return fmt.Errorf("data directory %s has format %s, and this program reads and writes format %s. "+
-			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
-			"directory, then move the directory away and start again with an empty one", dir, found, state.DataFormat)
+		return fmt.Errorf("data directory %s has format %s, but this program needs format %s. Before release v0.1.0 "+
+			"formats are not converted: let the jobs end under the program that wrote the directory, then move the directory "+
+			"away and start again with an empty one", dir, found, state.DataFormat)
 	}
 	// A log on disk whose format was lost in a power cut would never be read again.
 	if err := durable.Write(file, []byte(state.DataFormat+"\n")); err != nil {

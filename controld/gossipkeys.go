@@ -30,9 +30,9 @@ func (d *daemon) followGossipKeys(ctx context.Context) error {
 			err = d.gossip.SetKeys(keys)
 		}
 		if err != nil {
-			d.log.Error("this controller does not use the keys of the gossip that the log names", "error", err)
+			d.log.Error("cannot use the gossip keys that the log names", "error", err)
 			continue
 		}
-		d.log.Info("keys of the gossip", "in use", seen.Keys[0].Number, "phase", string(seen.Phase))
+		d.log.Info("gossip keys", "in use", seen.Keys[0].Number, "phase", string(seen.Phase))
 	}
 }

@@ -13,16 +13,18 @@ func recordMetrics(s *history.Store) []prometheus.Collector {
 			func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
-		gauge("rota_history_last", "Number up to which this controller has stored every ended job, but for gaps.", s.Last),
+		gauge("rota_history_last", "Number of the last ended job up to which this controller has stored all, apart from "+
+			"gaps.", s.Last),
 		gauge("rota_history_missing", "Ended jobs that are missing from the history of this controller.", s.Absent),
-		gauge("rota_history_aside", "Ended jobs that the log does not know, because it went back to before they ended.",
+		gauge("rota_history_aside", "Ended jobs in the history that the log lacks, because the log was set back to an "+
+			"earlier time.",
 			s.SetAside),
 		gauge("rota_history_kept_since_seconds", "Unix time before which ended jobs are not kept; 0: all are kept.",
 			func() int64 { return int64(s.KeptSince()) / 1000 }),
-		gauge("rota_history_check", "What the last check of the whole history found: 0 none yet, 1 sound, 2 damaged.",
+		gauge("rota_history_check", "Result of the last check of the whole history: 0 no check yet, 1 sound, 2 damaged.",
 			func() int64 { return int64(s.CheckState()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rota_history_bad_rows_total",
-			Help: "Rows of the history that answers left out, because they cannot be read."},
+			Help: "Unreadable rows of the history, which answers leave out."},
 			func() float64 { return float64(s.BadRows()) }),
 	}
 }

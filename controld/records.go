@@ -63,7 +63,7 @@ func (d *daemon) storeRecords(ctx context.Context, caughtUp <-chan struct{}) err
 			d.fetching.Store(false)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Error("finished jobs not stored yet; they stay in the state until they are", "error", err)
+			d.log.Error("cannot store finished jobs in the history yet; until then they stay in the state", "error", err)
 			wait = recordRetry
 		}
 		if !pause(ctx, wait) {
@@ -85,8 +85,8 @@ func (d *daemon) reconcileRecords(ctx context.Context, v *state.View) error {
 		return err
 	}
 	if moved += d.records.SetAside() - before; moved > 0 {
-		d.log.Warn("the history has ended jobs that the log does not know: the log is older than the history, because it "+
-			"was restored or rolled back. They stay in rota hist, behind all others; their ids may be given again",
+		d.log.Warn("the history has ended jobs that the log lacks: the log is older than the history, because it was "+
+			"restored or rolled back. These jobs stay in rota hist, after all others; new jobs may get the same ids",
 			"jobs", moved, "last_number_of_log", v.LastSeq())
 	}
 	return nil
@@ -100,7 +100,7 @@ func (d *daemon) recordNew(ctx context.Context, v *state.View) error {
 		if err := d.records.NoteGaps(ctx, v.Trimmed()); err != nil {
 			return err
 		}
-		d.log.Info("finished jobs left the state before they were stored here; other controllers are asked for them",
+		d.log.Info("finished jobs left the state before they were stored here; fetching them from other controllers",
 			"after_number", last, "up_to", v.Trimmed(), "missing", d.records.Absent())
 		select {
 		case d.recordGaps <- struct{}{}:
@@ -153,8 +153,9 @@ func (d *daemon) fillRecords(ctx context.Context) error {
 		if left := d.records.Absent(); left > 0 && ctx.Err() == nil {
 			if now := fmt.Sprint(left, asked); now != said {
 				said = now
-				d.log.Warn("ended jobs are missing from the history of this controller, because its file was moved away, or is "+
-					"older than the log; rota hist does not show them here. Jobs that end from now on are stored as usual",
+				d.log.Warn("ended jobs are missing from the history of this controller, because its file was moved away or is "+
+					"older than the log. rota hist on this controller does not show them. Jobs that end from now on are stored as "+
+					"usual",
 					"missing", left, "other_controllers", strings.Join(asked, "; "))
 			}
 		}
@@ -205,7 +206,7 @@ func (d *daemon) pruneOlder(ctx context.Context, keep time.Duration, now model.U
 	before := now - model.UnixMS(keep.Milliseconds())
 	removed, err := d.pruneBefore(ctx, before)
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("history not pruned; it is tried again", "error", err)
+		d.log.Error("cannot prune the history; trying again", "error", err)
 	}
 	if removed > 0 {
 		d.log.Info("history pruned", "jobs", removed, "ended_before", time.UnixMilli(int64(before)).UTC())
@@ -232,7 +233,7 @@ func (d *daemon) checkRecords(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			d.log.Error("the history is damaged; this controller goes on, and answers about ended jobs may lack some",
+			d.log.Error("the history is damaged; this controller keeps running, but its answers may lack some ended jobs",
 				"error", err)
 		default:
 			d.log.Debug("history checked", "seconds", time.Since(begin).Seconds())

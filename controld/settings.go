@@ -155,5 +155,5 @@ func ownAddress() (string, error) {
 			return n.IP.String(), nil
 		}
 	}
-	return "", errors.New("this machine has no address but loopback: set --advertise HOST")
+	return "", errors.New("this machine has only loopback addresses: set --advertise HOST")
 }

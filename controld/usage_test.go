@@ -55,7 +55,7 @@ func TestUsageOfARunningJob(t *testing.T) {
 	}
 	answer.SystemMS = 2000
 	if u, _, err := c.UsageBy(t.Context(), "1", 1); err != nil || u.Missing != 1 || u.Usage != nil ||
-		u.Error != "worker 0 on node n1: its answer cannot be true" {
+		u.Error != "worker 0 on node n1: its answer is impossible" {
 		t.Errorf("of nonsense: %+v, %v", u, err)
 	}
 	answer.Memory = 0

@@ -24,7 +24,7 @@ func (d *daemon) status() string {
 func answers(ctx context.Context, api http.Handler) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/v1/healthz", http.NoBody)
 	if err != nil {
-		return fmt.Errorf("ask the own API: %w", err)
+		return fmt.Errorf("call this controller's own API: %w", err)
 	}
 	answer := statusOnly{header: http.Header{}, code: http.StatusOK}
 	done := make(chan struct{})

@@ -230,7 +230,7 @@ func ParseSlurmArray(text string) (*Array, error) {
 	}
 	if a.MaxParallel = number(limit); !isDigits(limit) || a.MaxParallel > MaxElements {
 		return nil, &IndicesError{CodeIndices, "%" + limit, len(indices) + 1, "is no limit",
-			fmt.Sprintf("write a number up to %d behind %%", MaxElements)}
+			fmt.Sprintf("write a number up to %d after %%", MaxElements)}
 	}
 	return a, nil
 }
@@ -264,7 +264,7 @@ func parseAnyOrder(text string) (Indices, error) {
 			return nil, err
 		}
 		if len(numbers)+run.Len() > MaxElements {
-			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements),
+			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("stands for more than %d elements", MaxElements),
 				"split it into several jobs"}
 		}
 		for i := range run.Len() {

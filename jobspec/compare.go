@@ -23,7 +23,7 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 	}
 	if kind != "text" && kind != "label" {
 		return nil, badCondition(CodeOperator, "write = != < <= > or >=",
-			"%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind)
+			"%s cannot be used with %s, which is a %s", c.Operator, c.Attribute, kind)
 	}
 	switch c.Operator {
 	case "regexp":
@@ -62,7 +62,7 @@ func (c Constraint) ordered(kind string) (func(fact) bool, error) {
 	switch kind {
 	case "text":
 		return nil, badCondition(CodeOperator, "write = != in not_in regexp or glob",
-			"%s does not go with %s, which is text", c.Operator, c.Attribute)
+			"%s cannot be used with %s, which is text", c.Operator, c.Attribute)
 	case "label":
 		return c.orderedLabel(order)
 	}
@@ -112,13 +112,13 @@ func (c Constraint) number(kind, text string) (int64, error) {
 	if kind == "size" {
 		n, err := ParseSize(text)
 		if err != nil {
-			return 0, badCondition(CodeConstraint, "", "%s is a size, and %v", c.Attribute, err)
+			return 0, badCondition(CodeConstraint, "", "%s is a size, but %v", c.Attribute, err)
 		}
 		return int64(n), nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, badCondition(CodeConstraint, "", "%s is a whole number, and %q is none", c.Attribute, text)
+		return 0, badCondition(CodeConstraint, "", "%s is a whole number, but %q is not", c.Attribute, text)
 	}
 	return n, nil
 }
@@ -128,7 +128,7 @@ func (c Constraint) number(kind, text string) (int64, error) {
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {
-		return nil, badCondition(CodeConstraint, `write value = "h100*"`, "glob compares with a pattern, and it is empty")
+		return nil, badCondition(CodeConstraint, `write value = "h100*"`, "glob needs a pattern, but the value is empty")
 	}
 	re := globPattern(pattern)
 	return func(f fact) bool {

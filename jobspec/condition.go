@@ -178,7 +178,7 @@ func (c Constraint) operands() []string {
 // checkOperands refuses unknown operators, and values that do not fit the operator.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
-		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q",
+		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "unknown operator %q",
 			c.Operator)
 	}
 	list := c.Operator == "in" || c.Operator == "not_in"
@@ -188,9 +188,9 @@ func (c Constraint) checkOperands() error {
 	}
 	switch {
 	case length > maxOperand:
-		return badCondition(CodeConstraint, "", "its values have %d bytes, at most %d are allowed", length, maxOperand)
+		return badCondition(CodeConstraint, "", "its values have %d bytes; at most %d are allowed", length, maxOperand)
 	case list && (len(c.Values) == 0 || c.Value != ""):
-		return badCondition(CodeConstraint, "write values = [...] and no value", "%s compares with a list", c.Operator)
+		return badCondition(CodeConstraint, "write values = [...] instead of value", "%s compares with a list", c.Operator)
 	case !list && len(c.Values) > 0:
 		return badCondition(CodeConstraint, "write value, or use in or not_in", "%s compares with one value", c.Operator)
 	case c.Operator == "is_set" && c.Value != "":

@@ -68,7 +68,7 @@ func ParseIndices(text string) (Indices, error) {
 	total, column := 0, 1
 	if len(text) > maxIndicesText {
 		return nil, &IndicesError{CodeElements, text[:16] + "...", 1,
-			fmt.Sprintf("goes on for %d characters; at most %d are read", len(text), maxIndicesText), "use ranges, or a file"}
+			fmt.Sprintf("has %d characters; at most %d are read", len(text), maxIndicesText), "use ranges, or a file"}
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		run, err := parseRun(part, column)
@@ -79,7 +79,7 @@ func ParseIndices(text string) (Indices, error) {
 			return nil, disorder(out, run, part, column)
 		}
 		if total += run.Len(); total > MaxElements {
-			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements),
+			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("stands for more than %d elements", MaxElements),
 				"split it into several jobs"}
 		}
 		out = append(out, run)
@@ -117,9 +117,9 @@ func parseRun(part string, column int) (Run, error) {
 	}
 	if !isDigits(first) || !isDigits(last) || !isDigits(step) || stepped && !ranged {
 		if strings.Contains(part, "%") {
-			return bad(CodeIndices, "has a % behind it", "write max_parallel = ... for the number of elements at once")
+			return bad(CodeIndices, "has a % after it", "write max_parallel = ... for the number of elements at once")
 		}
-		return bad(CodeIndices, "is no index and no range", indicesHint)
+		return bad(CodeIndices, "is neither an index nor a range", indicesHint)
 	}
 	run := Run{number(first), number(last), number(step)}
 	switch {

@@ -15,7 +15,7 @@ type Keep struct {
 
 // ParseKeep reads "top 25%" or "top 4".
 func ParseKeep(text string) (Keep, error) {
-	bad := fmt.Errorf("%q says neither a share nor a number", text)
+	bad := fmt.Errorf("%q is neither a share nor a number", text)
 	word, amount, found := strings.Cut(text, " ")
 	if !found || word != "top" {
 		return Keep{}, bad

@@ -16,7 +16,7 @@ func CheckText(text string, most int) error {
 	case strings.IndexByte(text, 0) >= 0:
 		return Problem{Code: CodeText, Text: "the text has a NUL byte"}
 	case !utf8.ValidString(text):
-		return Problem{Code: CodeText, Hint: "write it in UTF-8, or let a script find it",
+		return Problem{Code: CodeText, Hint: "write it in UTF-8, or let a script find the file",
 			Text: fmt.Sprintf("the text is not in UTF-8: %q", text[:min(len(text), 60)])}
 	}
 	return nil

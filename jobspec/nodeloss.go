@@ -22,7 +22,7 @@ func ParseNodeLoss(text string) (NodeLoss, error) {
 			return NodeLoss(l), nil
 		}
 	}
-	return 0, fmt.Errorf(`%q is not what a job does when its node is lost: write "requeue" or "wait"`, text)
+	return 0, fmt.Errorf(`unknown action for a lost node, %q: write "requeue" or "wait"`, text)
 }
 
 // String returns the word that stands for l in files, "" for the zero value.

@@ -26,7 +26,7 @@ func CompileProgress(pattern string) (*ProgressPattern, error) {
 	}
 	p := &ProgressPattern{re: re, names: re.SubexpNames()}
 	if re.SubexpIndex("step") < 0 {
-		return nil, Problem{Code: CodeProgress, Text: fmt.Sprintf("the pattern %q has no group that is named step", pattern),
+		return nil, Problem{Code: CodeProgress, Text: fmt.Sprintf("the pattern %q has no group named step", pattern),
 			Hint: `write (?P<step>\d+) where the step is printed, and (?P<loss>\S+) for a metric`}
 	}
 	return p, nil

@@ -205,7 +205,7 @@ func ParseShare(text string) (int, error) {
 		return 0, badQuantity(text, "is more than one GPU", "a share is a part of one GPU, 0.001 to 1; for more write a "+
 			"whole number of GPUs")
 	case n <= 0:
-		return 0, badQuantity(text, "is no part of a GPU", "write 0.001 to 1")
+		return 0, badQuantity(text, "is not a part of a GPU", "write 0.001 to 1")
 	case math.Abs(thousandths-n*WholeGPU) > 1e-6:
 		return 0, badQuantity(text, "is finer than a thousandth of a GPU", "round it to 0.001")
 	default:
@@ -222,7 +222,7 @@ func (r *Resources) SetGPUs(text string) error {
 		return nil
 	}
 	if _, err := strconv.ParseFloat(text, 64); err != nil {
-		return badQuantity(text, "is no number of GPUs", "write a whole number, or a part of a GPU such as 0.5")
+		return badQuantity(text, "is not a number of GPUs", "write a whole number, or a part of a GPU such as 0.5")
 	}
 	share, err := ParseShare(text)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"1.5": "more than one GPU", "2": "more than one GPU",
-		"0": "no part of a GPU", "-0.5": "no part of a GPU", "0.3333": "finer than a thousandth",
+		"0": "not a part of a GPU", "-0.5": "not a part of a GPU", "0.3333": "finer than a thousandth",
 		"1e-9": "finer than a thousandth",
 		"half": "not a part", "": "not a part", "NaN": "not a part", "Inf": "more than one", "0.5x": "not a part"} {
 		if got, err := jobspec.ParseShare(text); err == nil || !strings.Contains(err.Error(), want) {

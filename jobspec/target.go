@@ -25,7 +25,7 @@ func ParseTarget(text string) (Target, error) {
 	case !digits:
 		return Target{}, fmt.Errorf("%q is neither the id nor the name of a job", text)
 	case len(job) > 18 || job[0] == '0' || len(index) > 10 || isElement && number(index) > MaxIndex:
-		return Target{}, fmt.Errorf("%q is no id that a job can have", text)
+		return Target{}, fmt.Errorf("%q cannot be the id of a job", text)
 	}
 	var id int64
 	for _, d := range job {

@@ -146,11 +146,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	if a.Foreign != "" {
-		a.follow.KeepAll("its containers are of cluster " + a.Foreign +
-			", which it has left: they run until their leases end")
+		a.follow.KeepAll("its containers belong to cluster " + a.Foreign +
+			", which this node has left: they run until their leases end")
 	}
 	if err := a.workers.FirstInspection(ctx, func(err error, again time.Duration) {
-		a.follow.LogRetry(ctx, "cannot list containers; it will be tried again", err, again)
+		a.follow.LogRetry(ctx, "cannot list containers; trying again", err, again)
 	}); err != nil {
 		return err
 	}
@@ -200,6 +200,6 @@ func (a *Agent) Alive(ctx context.Context) error {
 	case <-free:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("what follows the controllers stays locked: %w", context.Cause(ctx))
+		return fmt.Errorf("the part that follows the controllers stays locked: %w", context.Cause(ctx))
 	}
 }

@@ -315,7 +315,7 @@ func TestAFullTargetLeavesTheSource(t *testing.T) {
 		settle(time.Minute)
 		r := b.result(x)
 		if r == nil || r.State != model.WorkerFailed || r.Began ||
-			!strings.Contains(r.Message, "no room on the disk of node b") ||
+			!strings.Contains(r.Message, "the disk of node b is full") ||
 			b.container(attempt(2)).creates != 0 {
 			t.Fatalf("got %+v, %d containers", r, b.container(attempt(2)).creates)
 		}
@@ -362,7 +362,7 @@ func TestASilentSourceFailsTheLaunch(t *testing.T) {
 		x := b.give(attempt(2), &api.CheckpointSource{Attempt: 1, Node: "a"})
 		settle(3 * time.Minute)
 		if r := b.result(x); r == nil || r.State != model.WorkerFailed || r.Began ||
-			!strings.Contains(r.Message, "from node a: it was tried for 2m0s") {
+			!strings.Contains(r.Message, "from node a: given up after 2m0s") {
 			t.Errorf("got %+v", r)
 		}
 	})

@@ -91,7 +91,8 @@ func closeToOthers(path string, log *slog.Logger, level slog.Level) error {
 	if err := os.Chmod(path, mode&0o700); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	log.Log(context.Background(), level, "other accounts could read this: they cannot any more", "path", path, "mode",
+	log.Log(context.Background(), level, "other accounts could read this file: its mode was corrected", "path", path,
+		"mode",
 		fmt.Sprintf("%04o", mode))
 	return nil
 }
@@ -108,13 +109,13 @@ func permissionsOf(path string) (fs.FileMode, error) {
 	}
 	own := os.Geteuid()
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != own {
-		return 0, fmt.Errorf("--data-dir: %s belongs to uid %d, and this daemon runs as uid %d: run chown -R %d %s, if "+
-			"you trust what is there", path, stat.Uid, own, own, path)
+		return 0, fmt.Errorf("--data-dir: %s belongs to uid %d, and this daemon runs as uid %d: run chown -R %d %s, if you "+
+			"trust its contents", path, stat.Uid, own, own, path)
 	}
 	mode := info.Mode().Perm()
 	if mode&0o022 != 0 {
-		return 0, fmt.Errorf("--data-dir: other accounts may write to %s (mode %04o): run chmod go-w %s, if you trust "+
-			"what is there", path, mode, path)
+		return 0, fmt.Errorf("--data-dir: other accounts may write to %s (mode %04o): run chmod go-w %s, if you trust its "+
+			"contents", path, mode, path)
 	}
 	return mode, nil
 }

@@ -77,7 +77,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	}
 	places := &place.Places{Bundles: d.bundles, Runtime: d.shims}
 	if err := places.Sweep(ctx, d.logs.Containers, d.journal); err != nil {
-		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
+		d.cfg.Logger.Warn("cannot remove the remains of ended containers", "err", err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 // commands returns the path of the command rota that jobs have, "" if it is not there.
 func (d *daemon) commands() string {
 	if err := requirements.Program("--rota", d.cfg.RotaPath); err != nil {
-		d.cfg.Logger.Warn("jobs have no commands of Rota and Slurm", "err", err)
+		d.cfg.Logger.Warn("jobs will not have the commands of Rota and Slurm", "err", err)
 		return ""
 	}
 	return d.cfg.RotaPath

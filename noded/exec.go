@@ -57,11 +57,11 @@ func (d *daemon) streamFromShim(w http.ResponseWriter, r *http.Request, body any
 	}
 	if !ok || err != nil || !api.AsksForStream(r) {
 		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid,
-			"write JOB.ATTEMPT.WORKER in the path, what is to run in the body, and ask for a stream")
+			"write JOB.ATTEMPT.WORKER in the path and the command in the body, and ask for a stream")
 		return
 	}
 	if !d.agent.workers.Live(id) {
-		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
+		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "no part of it runs on this node")
 		return
 	}
 	behind, err := d.shims.OpenIO(r.Context(), id, of())
@@ -75,7 +75,7 @@ func (d *daemon) streamFromShim(w http.ResponseWriter, r *http.Request, body any
 	front, err := api.AcceptStream(r.Context(), w, r)
 	if err != nil {
 		_ = behind.Close() // nothing has begun
-		d.cfg.Logger.Debug("a stream was not accepted", "container", id, "err", err)
+		d.cfg.Logger.Debug("cannot accept a stream", "container", id, "err", err)
 		return
 	}
 	stream.Join(front, behind)

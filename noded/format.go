@@ -39,8 +39,8 @@ func checkFormat(dir string) error {
 			dir, bytes.TrimSpace(text), formatFile)
 	}
 	if v.Format > DataFormat {
-		return fmt.Errorf("--data-dir %s: %w: it has format %d, and this version reads formats up to %d: "+
-			"install the newer version again",
+		return fmt.Errorf("--data-dir %s: %w: it has format %d, but this version reads formats up to %d: install the newer "+
+			"version again",
 			dir, ErrNewer, v.Format, DataFormat)
 	}
 	if v.Format < DataFormat {

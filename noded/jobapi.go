@@ -116,7 +116,7 @@ func (a *jobAPI) Open(id container.ID) error {
 	for _, l := range listeners {
 		go func() {
 			if err := srv.Serve(serve.Job(l)); !errors.Is(err, http.ErrServerClosed) {
-				a.log.Warn("the socket of a job for requests is closed", "container", id, "err", err)
+				a.log.Warn("closing the socket of a job for requests", "container", id, "err", err)
 			}
 		}()
 	}
@@ -133,8 +133,8 @@ func atMost(most, job int64, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		api.WriteProblem(w, http.StatusTooManyRequests, api.CodeLimit, fmt.Sprintf("%d commands of job %d on this "+
-			"node are at work, the most that a job may have. Wait until one has ended, or start more tasks with one srun",
+		api.WriteProblem(w, http.StatusTooManyRequests, api.CodeLimit, fmt.Sprintf("job %[2]d already has %[1]d commands "+
+			"at work on this node, the maximum for a job. Wait until one ends, or start more tasks with one srun",
 			most, job))
 	})
 }
@@ -170,8 +170,8 @@ func (a *jobAPI) caller(r *http.Request, users *identity.Users) (controllers.Cal
 		return controllers.Caller{}, err
 	}
 	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of.OfWorker() != at.id.OfWorker() {
-		return controllers.Caller{}, fmt.Errorf("this socket is for processes of job %d on this node only: "+
-			"process %d of uid %d is none",
+		return controllers.Caller{}, fmt.Errorf("this socket is only for processes of job %d on this node, and process %d "+
+			"of uid %d does not belong to it",
 			at.id.Job, peer.PID, peer.UID)
 	}
 	id, err := users.Of(peer)

@@ -114,7 +114,7 @@ func TestAJobSpeaksForItself(t *testing.T) {
 		t.Errorf("its own socket: %d %s, want %s", status, text, want)
 	}
 	if status, text := w.ask(other.String(), "{}"); status != http.StatusUnauthorized ||
-		!strings.Contains(text, "processes of job 7 on this node only") {
+		!strings.Contains(text, "only for processes of job 7 on this node") {
 		t.Errorf("the socket of another container: %d %s", status, text)
 	}
 	if status, text := w.ask(own.String(), strings.Repeat("x", jobBodyMax+1)); status != http.StatusBadRequest {
@@ -213,7 +213,7 @@ func TestStepsAreAskedForAtTheJobsSocket(t *testing.T) {
 	w.url = "/v1/steps/0/signal"
 	for _, at := range []string{own.String(), own.OfStep(3).String()} {
 		if status, text := w.ask(at, `{"signal":"SIGTERM"}`); status != http.StatusNotFound ||
-			!strings.Contains(text, "job 7 has no step 0 that runs") {
+			!strings.Contains(text, "job 7 has no running step 0") {
 			t.Errorf("at the socket of %s: %d %s", at, status, text)
 		}
 	}
@@ -252,7 +252,7 @@ func TestOneRequestTooMany(t *testing.T) {
 		<-come
 	}
 	code, said := ask()
-	if code != http.StatusTooManyRequests || !strings.Contains(said, "2 commands of job 7 on this node") ||
+	if code != http.StatusTooManyRequests || !strings.Contains(said, "job 7 already has 2 commands at work on this node") ||
 		!strings.Contains(said, api.CodeLimit) {
 		t.Errorf("%d %s", code, said)
 	}

@@ -68,7 +68,7 @@ func (a *Agent) endHolder(ctx context.Context, id container.ID) {
 		if err == nil {
 			return
 		}
-		a.Log.Warn("cannot end a job whose srun is gone; it is tried again", "job", id.Job, "alloc", id.String(), "err", err)
+		a.Log.Warn("cannot end a job whose srun is gone; trying again", "job", id.Job, "alloc", id.String(), "err", err)
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
@@ -91,6 +91,6 @@ func (a *Agent) stepsConfirmed(sent []model.StepReport) {
 		return
 	}
 	if err := a.Journal.Append(records...); err != nil {
-		a.Log.Warn("cannot write to the journal which steps the controllers know; they are reported again", "err", err)
+		a.Log.Warn("cannot record in the journal which steps the controllers know; reporting these steps again", "err", err)
 	}
 }

@@ -38,9 +38,9 @@ func findCriu(ctx context.Context, c Config) container.Criu {
 	}
 	path, version, err := requirements.FindCriu(ctx, c.CriuProgram)
 	if err != nil {
-		c.Logger.Warn("no container can be saved here, and jobs that ask for that run elsewhere", "error", err)
+		c.Logger.Warn("this node cannot save containers; jobs that ask for it run on other nodes", "error", err)
 		return container.Criu{}
 	}
-	c.Logger.Info("containers are saved by CRIU", "program", path, "version", version)
+	c.Logger.Info("containers are saved with CRIU", "program", path, "version", version)
 	return container.Criu{Path: path, Version: version}
 }

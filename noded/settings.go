@@ -133,47 +133,57 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Login && c.Socket == "" {
-		bad("--socket is empty: a login node has nothing but a socket for its users")
+		bad("--socket is empty: a login node needs a socket for its users")
 	}
 	if strings.HasPrefix(filepath.Clean(c.Socket), filepath.Clean(c.DataDir)+"/") {
-		bad("--socket %s lies in --data-dir, which no user can enter: choose another place, such as %s", c.Socket,
+		bad("--socket %s is in --data-dir, which users cannot enter: choose another place, such as %s", c.Socket,
 			DefaultConfig().Socket)
 	}
+	c.checkResources(bad)
+	c.checkContainers(bad)
+	return errors.Join(errs...)
+}
+
+// checkResources reports wrong settings of the hardware, and wrong limits on jobs.
+func (c Config) checkResources(bad func(format string, args ...any)) {
 	// The hardware, counted or simulated.
 	if c.Cores < 0 || c.Memory < 0 || c.GPUs < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory, --gpus and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
 	if c.MPS && c.SimGPUs > 0 {
-		bad("--mps with --sim-gpus: simulated GPUs have no MPS; leave one of them out")
+		bad("--mps with --sim-gpus: simulated GPUs have no MPS; leave out one of them")
 	}
 	if c.MPS && c.Login {
-		bad("--mps with --login: a login node runs no jobs; leave --mps out")
+		bad("--mps with --login: a login node runs no jobs; leave out --mps")
 	}
 	// Bounds on jobs.
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
-		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")
+		bad("--max-memlock and --max-nofile must not be negative; leave them out for no limit")
 	}
 	if c.MaxPids < 0 || c.MaxPids > 0 && c.MaxPids < minPids {
-		bad("--max-pids %d: write at least %d, or leave it out for 4096 and 512 for each core", c.MaxPids, minPids)
+		bad("--max-pids %d: write at least %d, or leave it out for 4096 plus 512 for each core", c.MaxPids, minPids)
 	}
 	if r := c.MaxOutputRate; r < 0 || r > 0 && r < minOutputRate {
-		bad("--max-output-rate %v: write at least %v, or 0B for no bound", r, minOutputRate)
+		bad("--max-output-rate %v: write at least %v, or 0B for no limit", r, minOutputRate)
 	}
 	if c.MaxLogs < 0 || c.MaxLogs > 0 && c.MaxLogs < minLogs {
-		bad("--max-logs %v: write at least %v, or 0B for no bound", c.MaxLogs, minLogs)
+		bad("--max-logs %v: write at least %v, or 0B for no limit", c.MaxLogs, minLogs)
 	}
-	// The containers: cgroups, saved images, paths and ports.
+}
+
+// checkContainers reports wrong settings of containers: cgroups, saved images, paths and ports.
+func (c Config) checkContainers(bad func(format string, args ...any)) {
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)
 	}
 	if _, own := c.Labels[jobspec.CriuLabel]; own {
-		bad("--label %s=: a node has this label by itself when it saves containers: write --criu", jobspec.CriuLabel)
+		bad("--label %s=: a node that saves containers gets this label automatically: write --criu", jobspec.CriuLabel)
 	}
 	if c.Criu && c.Login {
-		bad("--criu with --login: a login node runs no jobs; leave --criu out")
+		bad("--criu with --login: a login node runs no jobs; leave out --criu")
 	}
 	if c.CriuProgram != "" && !c.Criu {
-		bad("--criu-program without --criu: containers are saved with --criu only; leave one out, or write both")
+		bad("--criu-program without --criu: containers are saved only with --criu; write both, or leave out --criu-program")
 	}
 	if c.CriuProgram != "" && !filepath.IsAbs(c.CriuProgram) {
 		bad("--criu-program %q: write an absolute path", c.CriuProgram)
@@ -186,7 +196,6 @@ func (c Config) Validate() error {
 	if _, _, err := parsePorts(c.Ports); err != nil {
 		bad("--ports: %w", err)
 	}
-	return errors.Join(errs...)
 }
 
 // parsePorts reads LOW-HIGH.

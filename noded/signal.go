@@ -35,7 +35,7 @@ func (a *Agent) passSignal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !a.workers.Live(id) {
-		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
+		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "no part of it runs on this node")
 		return
 	}
 	s := container.Signal{Number: number, To: req.To, Plain: true}

@@ -90,7 +90,8 @@ func NewLogger(format string, w io.Writer) (*slog.Logger, error) {
 // WarnOfPreRelease logs that this daemon's data has no future, if it is older than the first release.
 func WarnOfPreRelease(log *slog.Logger) {
 	if api.PreRelease() {
-		log.Warn("this is a pre-release: Rota "+api.Release+" will not read its data, so use it for trials", "version",
+		log.Warn("this is a pre-release: Rota "+api.Release+" will not read the data of this one, so use it for trials "+
+			"only", "version",
 			api.Build())
 	}
 }

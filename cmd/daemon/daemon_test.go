@@ -43,7 +43,7 @@ func TestNewLogger(t *testing.T) {
 func TestPreReleasesSaySo(t *testing.T) {
 	var out strings.Builder
 	WarnOfPreRelease(slog.New(slog.NewTextHandler(&out, nil)))
-	said := strings.Contains(out.String(), "Rota 0.1.0 will not read its data")
+	said := strings.Contains(out.String(), "Rota 0.1.0 will not read the data of this one")
 	if lines := strings.Count(out.String(), "\n"); said != api.PreRelease() || lines > 1 {
 		t.Errorf("it says %q", out.String())
 	}

@@ -41,7 +41,7 @@ func NewNotifier(log *slog.Logger) *Notifier {
 	_ = os.Unsetenv("NOTIFY_SOCKET") // it fails for malformed names only
 	var err error
 	if n.watchdog, err = systemd.SdWatchdogEnabled(true); err != nil {
-		n.log.Warn("the service manager's watchdog is not answered", "error", err)
+		n.log.Warn("cannot answer the service manager's watchdog", "error", err)
 	}
 	return n
 }
@@ -103,7 +103,7 @@ func (n *Notifier) check(ctx context.Context, alive func(context.Context) error,
 	if err := within(ctx, wait, alive); err == nil {
 		n.send(systemd.SdNotifyWatchdog)
 	} else if ctx.Err() == nil {
-		n.log.Error("the daemon hangs: the service manager's watchdog gets no sign of life", "error", err)
+		n.log.Error("the daemon hangs, so the service manager's watchdog is not told that it is alive", "error", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (n *Notifier) send(message string) bool {
 	defer n.mu.Unlock()
 	err := n.write(message)
 	if err != nil && !n.unheard {
-		n.log.Warn("the service manager cannot be told of a change", "message", message, "error", err)
+		n.log.Warn("cannot tell the service manager of a change", "message", message, "error", err)
 	}
 	n.unheard = err != nil
 	return err == nil

@@ -62,7 +62,7 @@ func OwnFlags(c *cli.Context) error {
 			continue
 		}
 		if set := outer.LocalFlagNames(); len(set) > 0 {
-			return fmt.Errorf("--%s does not belong before %s: write %s %s --%s ...", set[0], c.Command.Name, c.App.Name,
+			return fmt.Errorf("--%s must come after %s: write %s %s --%s ...", set[0], c.Command.Name, c.App.Name,
 				c.Command.Name, set[0])
 		}
 	}

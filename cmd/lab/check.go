@@ -51,7 +51,7 @@ func (c *Cluster) Check(ctx context.Context) (state string, problems []string, e
 			return "", problems, context.Cause(ctx)
 		}
 	}
-	problem("the controllers do not come to one index")
+	problem("the controllers do not reach the same index")
 	return "", problems, nil
 }
 

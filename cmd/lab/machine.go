@@ -75,7 +75,7 @@ func mirrorOfHost() (mirror, suite string, err error) {
 			return at, name, nil
 		}
 	}
-	return "", "", errors.New("apt of this machine knows no mirror of Debian")
+	return "", "", errors.New("apt on this machine has no mirror of Debian")
 }
 
 // OpenRoom boots a machine for each name, from copies of the system in base. Close must be called

@@ -71,11 +71,11 @@ func flags() []cli.Flag {
 		text("advertise", "", "`HOST` that others use when an ADDR above is 0.0.0.0 (default: the first of this "+
 			"machine)"),
 		text("socket", def.Socket, "`PATH` of the unix socket for local users, \"\" for none"),
-		&cli.StringSliceFlag{Name: "join", Usage: "gossip `ADDR` of any daemon in the cluster, besides those known since " +
-			"it joined"},
+		&cli.StringSliceFlag{Name: "join", Usage: "gossip `ADDR` of any daemon in the cluster, in addition to those that " +
+			"it remembers"},
 		&cli.StringFlag{Name: "loopback-http", Hidden: true,
 			Usage: "`ADDR` of plain HTTP for the users of this machine, for rota dev"},
-		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "let root submit jobs that run as root"},
+		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "allow root to submit jobs that run as root"},
 		text("root-jobs-as", "", "run the jobs that root submits as user `NAME`"),
 	}
 }

@@ -132,7 +132,7 @@ func TestFlagsBelongToTheirCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for _, args := range [][]string{{"--data-dir", dir, "init"}, {"--data-dir", dir, "join", "127.0.0.1:1"}} {
 		out, ok := command(t, args...)
-		if ok || !strings.Contains(out, "--data-dir does not belong before "+args[2]+": write rota-controld "+args[2]) {
+		if ok || !strings.Contains(out, "--data-dir must come after "+args[2]+": write rota-controld "+args[2]) {
 			t.Errorf("%v says %s", args, out)
 		}
 	}

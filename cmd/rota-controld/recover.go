@@ -20,11 +20,14 @@ import (
 func recoverCommand(out io.Writer) *cli.Command {
 	flags := append(placeFlags(), aboveFlag())
 	return &cli.Command{Name: "recover",
-		Usage: "make this controller a cluster of one, after a majority was lost for good",
-		Description: "Run it with the daemon stopped, on one survivor only: the one that was up last. It begins another " +
-			"generation of the cluster. Nodes\nfollow it once their old leader is silent, and running jobs go on. The " +
-			"controllers of the generation before can lead no node any\nmore; they join again with an empty data " +
-			"directory. If two survivors are recovered, the nodes follow the one that a majority of\nthem meets first.",
+		Usage: "make this controller a cluster of one, after a majority of the controllers is lost for good",
+		Description: "Stop the daemon, and run this on one survivor only: the controller that was up last. It begins a new " +
+			"generation of the cluster.\n" +
+			"Nodes follow it once their old leader is silent, and running jobs continue. Controllers of the old generation " +
+			"can no longer lead\n" +
+			"nodes; they must join again with an empty data directory. If two survivors are recovered, the nodes follow the " +
+			"one that a\n" +
+			"majority of them reaches first.",
 		Flags: flags, Before: daemon.OwnFlags, Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return fmt.Errorf("unexpected argument %q: recover takes flags only", c.Args().First())
@@ -38,14 +41,15 @@ func recoverCommand(out io.Writer) *cli.Command {
 			line.Stop()
 			if r != nil {
 				tellRecovered(out, o, r)
-				fmt.Fprintf(out, "the log before is kept in %s\n", r.Aside)
+				fmt.Fprintf(out, "the old log is kept in %s\n", r.Aside)
 			}
 			return err
 		}}
 }
 
 func aboveFlag() cli.Flag {
-	return &cli.Int64Flag{Name: "above", Usage: "begin a generation beyond `NUMBER`, if nodes follow that one"}
+	return &cli.Int64Flag{Name: "above", Usage: "begin a generation above `NUMBER`, if nodes already follow generation " +
+		"NUMBER"}
 }
 
 // recoveryOptions are what recover and restore have in common. Only root, or the account that the
@@ -69,7 +73,7 @@ func recoveryOptions(c *cli.Context, out io.Writer) (recovery.Options, error) {
 // tellRecovered says what a cluster of one has, and what comes next.
 func tellRecovered(out io.Writer, o recovery.Options, r *recovery.Result) {
 	fmt.Fprintf(out, "cluster %s is a cluster of one now: controller %s, generation %s\n", r.Cluster, o.Name, r.Generation)
-	fmt.Fprintf(out, "its state is of %s: %d nodes, %d jobs with a live attempt, %d waiting, last job %d\n",
+	fmt.Fprintf(out, "its state is from %s: %d nodes, %d jobs with a live attempt, %d pending, last job %d\n",
 		r.Saved.UTC().Format(time.RFC3339), r.Nodes, r.Live, r.Waiting, r.LastJob)
 	fmt.Fprintf(out, "start rota-controld now; nothing new starts until %d of %d nodes follow it "+
 		"(rota cluster shows them)\n",

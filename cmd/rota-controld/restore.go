@@ -21,9 +21,9 @@ import (
 func restoreCommand(out io.Writer) *cli.Command {
 	flags := append(placeFlags(), aboveFlag(),
 		&cli.StringFlag{Name: "passphrase-file", Usage: "read the passphrase of the keys from `FILE` (default: ask)"})
-	return &cli.Command{Name: "restore", Usage: "make a cluster of one controller of a backup", ArgsUsage: "FILE",
-		Description: "The data directory must be empty, or have tls/ of a controller of the same cluster alone. It begins " +
-			"another generation of the\ncluster, see rota-controld recover. The backup is checked as a whole before anything " +
+	return &cli.Command{Name: "restore", Usage: "make a cluster of one controller from a backup", ArgsUsage: "FILE",
+		Description: "The data directory must be empty, or contain only tls/ of a controller of the same cluster. The " +
+			"restored cluster has a new\ngeneration, see rota-controld recover. The whole backup is checked before anything " +
 			"is written.",
 		Flags: flags, Before: daemon.OwnFlags, Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
@@ -80,7 +80,7 @@ func restoreFrom(ctx context.Context, f *os.File, o recovery.Restoration) (*reco
 
 func readPassphrase() (string, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", errors.New("the backup has keys: give their passphrase at a terminal, or with --passphrase-file FILE")
+		return "", errors.New("the backup contains keys: enter their passphrase at a terminal, or use --passphrase-file FILE")
 	}
 	fmt.Fprint(os.Stderr, "Passphrase of the keys: ")
 	b, err := term.ReadPassword(int(os.Stdin.Fd()))

@@ -16,9 +16,9 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// execute has this process, which was started beside the first one, become what a person wants to run:
-// with the variables, the secrets and the working directory of the first rank. It returns a shell's
-// exit code if that cannot be.
+// execute turns this process, which was started beside the first one, into the requested command.
+// The command has the variables, secrets and working directory of the first rank. It returns a
+// shell's exit code if that cannot be.
 func execute(planPath, text string) int {
 	fail := func(code int, format string, args ...any) int {
 		fmt.Fprintf(os.Stderr, "rota: "+format+"\n", args...)
@@ -26,7 +26,7 @@ func execute(planPath, text string) int {
 	}
 	var e launch.Exec
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		return fail(125, "what is to be run is damaged: %v", err)
+		return fail(125, "the description of the process to run is damaged: %v", err)
 	}
 	markBeside("/proc/self/oom_score_adj") // before secrets are read: then the file is root's
 	plan, err := read(planPath)

@@ -248,11 +248,11 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
 	for _, c := range []struct{ text, dir, want string }{
-		{"#!/bin/sh\n", filepath.Join(dir, "none"), "the working directory " + dir +
-			"/none cannot be entered on this node: no such file or directory"},
+		{"#!/bin/sh\n", filepath.Join(dir, "none"), "cannot enter the working directory " + dir +
+			"/none on this node: no such file or directory"},
 		{"#!/usr/bin/none -u\n", dir, `script: its interpreter "/usr/bin/none": no such file or directory`},
-		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its ` +
-			`lines end with CR LF, as on Windows`},
+		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; the ` +
+			`lines of the script end with CR LF, as on Windows`},
 		{"no script", dir, "script: exec format error"},
 	} {
 		if err := os.WriteFile(script, []byte(c.text), 0o755); err != nil {
@@ -887,8 +887,8 @@ func TestWhereAJobBegins(t *testing.T) {
 		said := stderrOf(t, func() { settle(&c.plan) })
 		want := ""
 		if c.saysAbout != "" {
-			want = "rota-init: " + c.saysAbout + " cannot be entered on this node: no such file or directory; the job runs in " +
-				c.dir + "\n"
+			want = "rota-init: cannot enter the working directory " + c.saysAbout +
+				" on this node: no such file or directory; the job runs in " + c.dir + " instead\n"
 		}
 		if c.plan.Dir != c.dir || strings.Join(c.plan.Env, " ") != c.env || said != want {
 			t.Errorf("it begins in %s with %v, and says %q", c.plan.Dir, c.plan.Env, said)

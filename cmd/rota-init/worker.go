@@ -92,7 +92,8 @@ func (w *worker) run() launch.Result {
 	return w.result
 }
 
-// settle has the ranks begin in directories that are there. What the job itself names stays.
+// settle has the ranks begin in directories that are there. Directories that the job itself names
+// stay.
 func settle(plan *launch.Plan) {
 	home := "/tmp"
 	if plan.Home != "" {
@@ -106,7 +107,8 @@ func settle(plan *launch.Plan) {
 		return
 	}
 	if refused := unix.Access(plan.Dir, unix.X_OK); refused != nil {
-		fmt.Fprintf(os.Stderr, "rota-init: %s cannot be entered on this node: %s; the job runs in %s\n", plan.Dir,
+		fmt.Fprintf(os.Stderr, "rota-init: cannot enter the working directory %s on this node: %s; the job runs in %s "+
+			"instead\n", plan.Dir,
 			reasonOf(refused), home)
 		plan.Dir = home
 	}
@@ -225,12 +227,12 @@ func (w *worker) start(plan *launch.Rank, files rankFiles, terminal *launch.Term
 // interpreter, and the working directory.
 func startFailure(name, path, dir string, err error) string {
 	if refused := unix.Access(dir, unix.X_OK); refused != nil {
-		return fmt.Sprintf("the working directory %s cannot be entered on this node: %s", dir, reasonOf(refused))
+		return fmt.Sprintf("cannot enter the working directory %s on this node: %s", dir, reasonOf(refused))
 	}
 	if interpreter := interpreterOf(path); errors.Is(err, os.ErrNotExist) && interpreter != "" {
 		hint := ""
 		if strings.HasSuffix(interpreter, "\r") {
-			hint = "; its lines end with CR LF, as on Windows"
+			hint = "; the lines of the script end with CR LF, as on Windows"
 		}
 		return fmt.Sprintf("%s: its interpreter %q: no such file or directory%s", name, interpreter, hint)
 	}

@@ -354,7 +354,7 @@ grep NoNewPrivs /proc/self/status; cat; echo err >&2; exit 3`}, Env: []string{"E
 	}{
 		{container.Exec{Args: []string{"no-such-command"}}, 127, 0, "rota: no-such-command: command not found in PATH"},
 		{container.Exec{Args: []string{"/etc/passwd"}}, 126, 0, "permission denied"},
-		{container.Exec{Args: []string{"true"}, Dir: "/none"}, 126, 0, "/none cannot be entered"},
+		{container.Exec{Args: []string{"true"}, Dir: "/none"}, 126, 0, "cannot enter the working directory /none"},
 		{container.Exec{Args: []string{"sh", "-c", "kill -SEGV $$"}}, 0, int(unix.SIGSEGV), ""},
 		{container.Exec{Args: []string{"pwd"}, Dir: "/usr"}, 0, 0, "/usr\n"},
 		{container.Exec{Args: []string{"sh", "-c", "stty size; tty; exit 4"},
@@ -427,7 +427,7 @@ func TestWhereNoProcessIsStarted(t *testing.T) {
 	_, err = io.WriteString(c, "o\x00\x00\x00\x00\x00\x00\x00\x00")
 	check(t, err)
 	odd := &talk{t: t, conn: stream.New(c), got: map[uint32]string{}}
-	if end := odd.all(); !strings.Contains(end.Why, "asks for nothing") {
+	if end := odd.all(); !strings.Contains(end.Why, "is not a request") {
 		t.Errorf("%+v", end)
 	}
 	info, err := os.Stat(filepath.Join(n.shims.Path(one), "io.sock"))
@@ -451,7 +451,7 @@ func TestAWorkerIsHungUpWithoutAReader(t *testing.T) {
 	w.until("ready")
 	w.conn.Close()
 	if s := n.await(two); s.Exit == nil || s.Exit.Signal != int(unix.SIGHUP) ||
-		s.Exit.Why != "its terminal was closed: nothing was attached to it for 1s" {
+		s.Exit.Why != "its terminal was closed: nothing had been attached to it for 1s" {
 		t.Errorf("lost: %+v", s)
 	}
 }

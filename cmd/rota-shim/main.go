@@ -14,8 +14,8 @@ import (
 func init() { shim.Reexec() }
 
 const usage = `rota-shim supervises the containers of one worker of a Rota job. It keeps their output, stops them when
-their lease ends, and writes a record of how they ended. It goes on while the node daemon is restarted. rota-noded
-starts it with a socket on descriptor 3, over which it gets its orders. It takes no arguments and is not meant to be
+their lease ends, and writes a record of how they ended. It keeps running while the node daemon restarts. rota-noded
+starts it with a socket on descriptor 3 for its orders. It takes no arguments and is not meant to be
 started by hand.
 `
 

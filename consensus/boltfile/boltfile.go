@@ -46,7 +46,7 @@ func Check(path string) error {
 	}
 	m, ok := newestMeta(f)
 	if !ok {
-		return DamageError("neither of its two headers is whole")
+		return DamageError("both of its headers are damaged")
 	}
 	if need := int64(m.pages * m.pageSize); info.Size() < need {
 		return DamageError(fmt.Sprintf("cut short: %d bytes of %d", info.Size(), need))

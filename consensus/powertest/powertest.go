@@ -94,7 +94,7 @@ func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 	listener, err := receiveListener(ours)
 	if err != nil {
 		text, _ := io.ReadAll(out)
-		return nil, fmt.Errorf("the process sends no file for its syncs: %w: %s", err, text)
+		return nil, fmt.Errorf("the process did not send the file for its syncs: %w: %s", err, text)
 	}
 	defer func() { _ = unix.Close(listener) }()
 	watched := make(chan error, 1)

@@ -54,8 +54,8 @@ func (t BearerToken) Digest() string {
 var (
 	ErrTokenSpace = errors.New("the API token has white space in it, perhaps a line break from copying: paste it as " +
 		"one word, as rota token create printed it")
-	ErrTokenText = errors.New("this is not an API token: paste the whole word that rota token create printed, " +
-		"which begins with rota-api")
+	ErrTokenText = errors.New("this is not an API token: paste the whole word that rota token create printed; it begins " +
+		"with rota-api")
 )
 
 // ParseBearerToken parses a token. It ignores surrounding white space. The error is [ErrTokenSpace]

@@ -27,7 +27,7 @@ func FollowAuthority(ctx context.Context, c *pki.Credential, addrs func() []stri
 	defer tick.Stop()
 	for {
 		if err := followAuthority(ctx, c, addrs(), o); err != nil && ctx.Err() == nil {
-			log.Warn("no answer about the authority that issues certificates; it will be tried again", "error", err)
+			log.Warn("cannot ask the controllers which authority issues certificates; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

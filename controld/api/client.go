@@ -205,7 +205,7 @@ func DialWith(addr string, opts Options) (*Client, error) {
 		c.endpoints = append(c.endpoints, e)
 	}
 	if len(c.endpoints) == 0 {
-		return nil, fmt.Errorf("address %q names no controller: write http://host:7070 or unix:PATH", addr)
+		return nil, fmt.Errorf("address %q does not name a controller: write http://host:7070 or unix:PATH", addr)
 	}
 	return c, nil
 }
@@ -254,14 +254,14 @@ func (e *endpoint) parse(opts Options) error {
 		return fmt.Errorf("address %q: %w", e.addr, err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Port() == "" {
-		return fmt.Errorf("address %q is not a controller's: write unix:PATH or https://host:7070", e.addr)
+		return fmt.Errorf("address %q is not the address of a controller: write unix:PATH or https://host:7070", e.addr)
 	}
 	if u.Scheme == "https" && !secure {
-		return fmt.Errorf("address %s needs a token by which to know the cluster (--token or ROTA_TOKEN), or use the "+
-			"socket of a daemon of this machine: unix:%s", e.addr, DefaultSocket)
+		return fmt.Errorf("address %s needs an API token, which also identifies the cluster (--token or ROTA_TOKEN); or "+
+			"use the socket of a daemon on this machine: unix:%s", e.addr, DefaultSocket)
 	}
 	if u.Scheme == "http" && opts.Token != nil && !loopback(u.Hostname()) {
-		return fmt.Errorf("address %s has no TLS, and the API token would be readable on the way: write https://%s", e.addr,
+		return fmt.Errorf("address %s has no TLS, so the API token could be read on the network: write https://%s", e.addr,
 			u.Host)
 	}
 	e.base = u.Scheme + "://" + u.Host
@@ -431,8 +431,8 @@ func (c *Client) checkCluster(h http.Header, addr string) error {
 		return nil
 	}
 	if first := *c.cluster.Load(); first != id {
-		return fmt.Errorf("the controller at %s is of cluster %s, and the others are of cluster %s: the address list names "+
-			"two clusters", addr, id, first)
+		return fmt.Errorf("the controller at %s belongs to cluster %s, the others to cluster %s: the list of addresses "+
+			"mixes two clusters", addr, id, first)
 	}
 	return nil
 }
@@ -552,7 +552,7 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 			return Answer{}, q.answerLost(&UnreachableError{Addrs: c.Addrs(), Err: err})
 		}
 		if err := json.Unmarshal(b, out); err != nil {
-			return Answer{}, q.answerLost(fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err))
+			return Answer{}, q.answerLost(fmt.Errorf("%s %s: cannot read the answer: %w", q.method, q.path, err))
 		}
 		return answerOf(resp.Header), nil
 	}

@@ -399,7 +399,7 @@ func TestTwoClustersInOneList(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := submit(client, t.Context())
-		for _, says := range []string{"c2:1 is of cluster two", "the others are of cluster one"} {
+		for _, says := range []string{"c2:1 belongs to cluster two", "the others to cluster one"} {
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%q is missing in: %v", says, err)
 			}
@@ -543,20 +543,20 @@ func TestWhatAnAddressBecomes(t *testing.T) {
 		{"h:7070", secure, "https://h:7070/v1/nodes"},
 		{"https://h:7070", secure, "https://h:7070/v1/nodes"},
 		{"http://h:7070", secure, "http://h:7070/v1/nodes"},
-		{"https://h:7070", Options{}, "address https://h:7070 needs a token by which to know the cluster"},
+		{"https://h:7070", Options{}, "address https://h:7070 needs an API token, which also identifies the cluster"},
 		{"localhost:1", Options{Token: &token}, "http://localhost:1/v1/nodes"},
 		{"127.1.2.3:1", Options{Token: &token}, "http://127.1.2.3:1/v1/nodes"},
 		{"[::1]:1", Options{Token: &token}, "http://[::1]:1/v1/nodes"},
 		{"unix:/run/s", Options{Token: &token}, "http://rota/v1/nodes"},
 		{"10.0.0.1:1", Options{Token: &token}, "write https://10.0.0.1:1"},
 		{"localhost.example:1", Options{Token: &token}, "write https://localhost.example:1"},
-		{"ftp://h:1", Options{}, `"ftp://h:1" is not a controller's`},
-		{"http://h", Options{}, `"http://h" is not a controller's`},
-		{"http:///x:1", Options{}, `"http:///x:1" is not a controller's`},
+		{"ftp://h:1", Options{}, `"ftp://h:1" is not the address of a controller`},
+		{"http://h", Options{}, `"http://h" is not the address of a controller`},
+		{"http:///x:1", Options{}, `"http:///x:1" is not the address of a controller`},
 		{"http://h:x", Options{}, `address "http://h:x"`},
 		{"unix:", Options{}, `"unix:" has no path`},
 		{"unix://", Options{}, `"unix://" has no path`},
-		{" , ", Options{}, "names no controller"},
+		{" , ", Options{}, "does not name a controller"},
 	} {
 		got := ""
 		c.options.Wrap = func(http.RoundTripper) http.RoundTripper {

@@ -138,7 +138,8 @@ func Join(ctx context.Context, addr string, token pki.Token, role pki.Role, name
 	grant, err := post[pki.Grant](ctx, c, call{path: "/v1/join", repeat: true}, JoinRequest{Secret: token.Secret(),
 		Role: string(role), Name: name, Request: string(req.PEM)})
 	if errors.Is(err, pki.ErrOtherCluster) {
-		return nil, fmt.Errorf("%w (%s): compare the token with the cluster that the controller is of", pki.ErrOtherCluster,
+		return nil, fmt.Errorf("%w (%s): check that the token was made in the cluster of this controller",
+			pki.ErrOtherCluster,
 			addr)
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ func TestAMachineJoins(t *testing.T) {
 	begin(0)
 	theirs := pkitest.New(t).First().NewToken()
 	if _, err := Join(t.Context(), addr, theirs, pki.Node, "gpu1", dir); !errors.Is(err, pki.ErrOtherCluster) ||
-		!strings.Contains(err.Error(), "("+addr+"): compare the token") || requests() > 0 {
+		!strings.Contains(err.Error(), "("+addr+"): check that the token") || requests() > 0 {
 		t.Errorf("a token of another cluster: %v after %d requests", err, requests())
 	}
 	if _, err := pki.Load(dir); err == nil {

@@ -172,7 +172,7 @@ type StepSignal struct {
 }
 
 // StepTimedOut is why a step has ended that ran for as long as it may.
-const StepTimedOut = "its time limit is over"
+const StepTimedOut = "its time limit was reached"
 
 // StepList lists the steps of a job that wait or run.
 type StepList struct {

@@ -52,7 +52,7 @@ func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func
 			return answer, nil
 		}
 		if err := readJob(bytes.TrimSuffix(line, []byte(",")), &job); err != nil {
-			return answer, fmt.Errorf("GET /v1/jobs: the answer cannot be read: %w", err)
+			return answer, fmt.Errorf("GET /v1/jobs: cannot read the answer: %w", err)
 		}
 		if err := visit(&job); err != nil {
 			return answer, err

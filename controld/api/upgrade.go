@@ -31,7 +31,7 @@ func (c *Client) Stream(ctx context.Context, path string, request any) (*stream.
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
 		resp.Body.Close()
-		return nil, fmt.Errorf("POST %s: the server answered %s, and not with a stream", path, resp.Status)
+		return nil, fmt.Errorf("POST %s: the server answered %s instead of opening a stream", path, resp.Status)
 	}
 	s := stream.New(conn)
 	s.KeepAlive(ctx)

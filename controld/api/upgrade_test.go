@@ -241,7 +241,7 @@ func TestRequestsThatGetNoStream(t *testing.T) {
 		WriteProblem(w, http.StatusForbidden, CodeDenied, "it is not yours")
 	}))
 	defer denying.Close()
-	for addr, want := range map[string]string{plain.URL: "and not with a stream", denying.URL: "it is not yours"} {
+	for addr, want := range map[string]string{plain.URL: "instead of opening a stream", denying.URL: "it is not yours"} {
 		client, err := Dial(addr)
 		if err != nil {
 			t.Fatal(err)

@@ -203,7 +203,7 @@ func (r *reader) manifest() (m Manifest, err error) {
 		return m, fmt.Errorf("%w: %w", ErrNotABackup, err)
 	}
 	if m.Format != Format {
-		return m, fmt.Errorf("%w: it has the form %q, and this program reads %q", ErrNotABackup, m.Format, Format)
+		return m, fmt.Errorf("%w: it has format %q, but this program reads format %q", ErrNotABackup, m.Format, Format)
 	}
 	return m, nil
 }
@@ -233,15 +233,15 @@ func (r *reader) parts(m Manifest, u Uses) (sealed []byte, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotABackup, err)
 	}
 	if len(want) != len(made) {
-		return nil, fmt.Errorf("%w: it has %d parts and names %d", ErrNotABackup, len(made), len(want))
+		return nil, fmt.Errorf("%w: it has %d parts, but its list has %d", ErrNotABackup, len(made), len(want))
 	}
 	for name, sum := range made {
 		if want[name] != sum {
-			return nil, fmt.Errorf("%w: %s has another digest: the file was changed or damaged", ErrNotABackup, name)
+			return nil, fmt.Errorf("%w: the digest of %s does not match: the file was changed or damaged", ErrNotABackup, name)
 		}
 	}
 	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: there is more behind its end", ErrNotABackup)
+		return nil, fmt.Errorf("%w: data follows its end", ErrNotABackup)
 	}
 	return sealed, nil
 }
@@ -253,7 +253,7 @@ func (r *reader) next(name string) error {
 		return fmt.Errorf("%w: %s is missing: %w", ErrNotABackup, name, err)
 	}
 	if h.Name != name || h.Typeflag != tar.TypeReg {
-		return fmt.Errorf("%w: %q is in the place of %s", ErrNotABackup, h.Name, name)
+		return fmt.Errorf("%w: %q is where %s belongs", ErrNotABackup, h.Name, name)
 	}
 	return nil
 }

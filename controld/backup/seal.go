@@ -26,7 +26,7 @@ const (
 )
 
 // ErrPassphrase says that the keys cannot be opened.
-var ErrPassphrase = errors.New("the passphrase is wrong, or the keys were changed")
+var ErrPassphrase = errors.New("the passphrase is wrong, or the keys in the backup were changed")
 
 // sealed is the form of sealed keys: AES-256-GCM under a key that PBKDF2 makes of the passphrase.
 type sealed struct {
@@ -64,7 +64,7 @@ func Seal(k Keys, cluster, passphrase string) ([]byte, error) {
 func Unseal(text []byte, cluster, passphrase string) (k Keys, err error) {
 	var s sealed
 	if err := json.Unmarshal(text, &s); err != nil || s.KDF != kdfName || s.Rounds < 1 || s.Rounds > kdfRoundsMax {
-		return k, fmt.Errorf("%w: its keys are sealed in an unknown way", ErrNotABackup)
+		return k, fmt.Errorf("%w: its keys are encrypted in an unknown format", ErrNotABackup)
 	}
 	aead, err := s.cipher(passphrase)
 	if err != nil {

@@ -66,8 +66,8 @@ func TestReadsAccounts(t *testing.T) {
 
 func TestMistakesOfAccountsAreShown(t *testing.T) {
 	for src, want := range map[string]string{
-		`account "a" { weight = 0 }`:                                        `account "a": weight = 0: a weight is from 1`,
-		`account "a" { parent = "b" }`:                                      `there is no account "b" to be its parent`,
+		`account "a" { weight = 0 }`:                                        `account "a": weight = 0: must be from 1`,
+		`account "a" { parent = "b" }`:                                      `its parent, account "b", does not exist`,
 		`account "a" {}` + "\n" + `account "a" {}`:                          `account "a" is written twice`,
 		"account \"a\" {\n deserved { gpus = -1 }\n}":                       `gpus`,
 		"account \"a\" {\n deserved { gpu = 1 }\n}":                         `gpus`,
@@ -75,13 +75,13 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 		"account \"a\" {\n deserved { memory = \"9000000000GiB\" }\n}":      `memory`,
 		"account \"a\" {\n limit { cores = 9007199254740993 }\n}":           `cores`,
 		`account "a" { deserved = 4 }`:                                      `deserved`,
-		`account "a" { oversubscribe = 0 }`:                                 `account "a": oversubscribe = 0: it must be 1`,
-		`queue "q" { oversubscribe = -2 }`:                                  `queue "q": oversubscribe = -2: it must be 1`,
+		`account "a" { oversubscribe = 0 }`:                                 `account "a": oversubscribe = 0: must be from 1`,
+		`queue "q" { oversubscribe = -2 }`:                                  `queue "q": oversubscribe = -2: must be from 1`,
 		`queue "q" { oversubscribe = 61 }`:                                  `to 60`,
 		`queue "q" { oversubscribe = 1.5 }`:                                 `oversubscribe`,
 		`queue "q" { pack = "yes" }`:                                        `pack`,
-		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `deserved 4 is above the limit 2`,
-		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `5 are deserved of 4`,
+		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `the quota (deserved) of 4 is above the limit of 2`,
+		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `the quotas add up to 5, but there are only 4`,
 	} {
 		if _, err := Parse("c.hcl", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot %v\nwant %q", src, err, want)

@@ -212,19 +212,19 @@ func CheckReplicated(c *cluster.Config) error {
 	p := &c.Policy
 	known := Parameters(p.Name)
 	if known == nil {
-		return fmt.Errorf("there is no policy %q: there are %s", p.Name,
+		return fmt.Errorf("unknown policy %q: the policies are %s", p.Name,
 			strings.Join(cluster.Policies, ", "))
 	}
 	base := cluster.DefaultConfig().Policy
 	for _, param := range allParameters() {
 		if text := param.text(p); text != param.text(&base) && !slices.Contains(known, param.name) {
-			return fmt.Errorf("policy %q has no %s: it has %s", p.Name, param.name, strings.Join(known, ", "))
+			return fmt.Errorf("policy %q has no parameter %s: it has %s", p.Name, param.name, strings.Join(known, ", "))
 		}
 	}
 	lease, down := time.Duration(c.LeaseMS)*time.Millisecond, time.Duration(c.NodeDownMS)*time.Millisecond
 	if lease <= down || lease < leastSpan || down < leastSpan {
-		return fmt.Errorf("a lease of %v is not longer than the %v after which a node counts as down, or one is shorter "+
-			"than %v", lease, down, leastSpan)
+		return fmt.Errorf("the lease (%v) must be longer than node_down (%v), and neither may be shorter than %v", lease,
+			down, leastSpan)
 	}
 	return nil
 }

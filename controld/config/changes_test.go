@@ -55,11 +55,11 @@ accounts { create = false }
 // TestWhatNoFileCanDescribe is refused also when it comes without a file.
 func TestWhatNoFileCanDescribe(t *testing.T) {
 	for want, change := range map[string]func(*cluster.Config){
-		"":                               func(*cluster.Config) {},
-		`there is no policy "fastest"`:   func(c *cluster.Config) { c.Policy.Name = "fastest" },
-		`there is no policy "srtf"`:      func(c *cluster.Config) { c.Policy.Name = "srtf" },
-		`policy "rota" has no half_life`: func(c *cluster.Config) { c.Policy.HalfLifeMS = 5 },
-		`is not longer than`:             func(c *cluster.Config) { c.LeaseMS = c.NodeDownMS },
+		"":                         func(*cluster.Config) {},
+		`unknown policy "fastest"`: func(c *cluster.Config) { c.Policy.Name = "fastest" },
+		`unknown policy "srtf"`:    func(c *cluster.Config) { c.Policy.Name = "srtf" },
+		`policy "rota" has no parameter half_life`: func(c *cluster.Config) { c.Policy.HalfLifeMS = 5 },
+		`must be longer than`:                      func(c *cluster.Config) { c.LeaseMS = c.NodeDownMS },
 	} {
 		c := cluster.InitialConfig()
 		change(&c)

@@ -12,26 +12,53 @@ import (
 // check reports wrong values of a file with their places: those that no attribute can find by
 // itself.
 func (f *File) check(bad func(path, text, hint string)) {
+	f.checkRepeated(bad)
+	// Blocks that may be written once.
+	if l := f.Limits; l != nil {
+		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests,
+			"max_reads": l.MaxReads, "max_processor": l.MaxProcessor} {
+			if n < 0 {
+				bad("limits."+name, fmt.Sprintf("%s = %d: write at least 1", name, n), "")
+			}
+		}
+	}
+	if f.Timeouts != nil {
+		f.Timeouts.check(bad)
+	}
+	if h := f.History; h != nil && h.Keep != 0 && h.Keep < cluster.MinHistoryKeep {
+		bad("history.keep", fmt.Sprintf("keep = %v: must be at least %v", h.Keep, cluster.MinHistoryKeep),
+			`write "365d" for a year, or leave it out to keep all`)
+	}
+	if f.Lease != nil {
+		f.Lease.check(bad)
+	}
+	if f.Policy != nil {
+		f.Policy.check(bad)
+	}
+}
+
+// checkRepeated reports wrong values in blocks that may be written several times.
+func (f *File) checkRepeated(bad func(path, text, hint string)) {
 	// Rules that several blocks share.
 	seen := map[string]bool{}
 	once := func(path, what string) {
 		if seen[what] {
-			bad(path, what+" is written twice: put everything into one", "")
+			bad(path, what+" is written twice: put all settings into one block", "")
 		}
 		seen[what] = true
 	}
 	weight := func(path, of string, w *int) {
 		if w != nil && *w < 1 {
-			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
+			bad(path+".weight", fmt.Sprintf("%s: weight = %d: must be from 1 to %d", of, *w, cluster.MaxWeight), "")
 		}
 	}
 	height := func(path, of string, n *int) {
 		if n != nil && (*n < 1 || *n > cluster.MaxOversubscribe) {
-			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: it must be 1 (no turns) to %d", of, *n,
+			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: must be from 1 (jobs take no turns) to %d", of, *n,
 				cluster.MaxOversubscribe), "")
 		}
 	}
-	// Blocks that may be written several times.
+	// Each kind of block.
 	for i, a := range f.Accounts {
 		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
 		once(path, of)
@@ -62,32 +89,10 @@ func (f *File) check(bad func(path, text, hint string)) {
 			bad(path, of+": this is not a name", "letters, digits, '.', '_' and '-'")
 		}
 		if l.Count < 0 || l.Count > jobspec.MaxLicenseCount {
-			bad(path+".count", fmt.Sprintf("%s: count = %d: it is from 0 to %d", of, l.Count, jobspec.MaxLicenseCount), "")
+			bad(path+".count", fmt.Sprintf("%s: count = %d: must be from 0 to %d", of, l.Count, jobspec.MaxLicenseCount), "")
 		}
 	}
 	f.checkUsers(bad)
-	// Blocks that may be written once.
-	if l := f.Limits; l != nil {
-		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests,
-			"max_reads": l.MaxReads, "max_processor": l.MaxProcessor} {
-			if n < 0 {
-				bad("limits."+name, fmt.Sprintf("%s = %d: write at least 1", name, n), "")
-			}
-		}
-	}
-	if f.Timeouts != nil {
-		f.Timeouts.check(bad)
-	}
-	if h := f.History; h != nil && h.Keep != 0 && h.Keep < cluster.MinHistoryKeep {
-		bad("history.keep", fmt.Sprintf("keep = %v: ended jobs are kept for at least %v", h.Keep, cluster.MinHistoryKeep),
-			`write "365d" for a year, or leave it out to keep all`)
-	}
-	if f.Lease != nil {
-		f.Lease.check(bad)
-	}
-	if f.Policy != nil {
-		f.Policy.check(bad)
-	}
 }
 
 // check reports settings that no queue can have.
@@ -95,10 +100,10 @@ func (q Queue) check(bad func(field, text, hint string)) {
 	switch jobspec.Class(q.DefaultClass) {
 	case "", jobspec.BE, jobspec.TE:
 	default:
-		bad("default_class", fmt.Sprintf("there is no class %q", q.DefaultClass), `write "be" or "te"`)
+		bad("default_class", fmt.Sprintf("unknown class %q", q.DefaultClass), `write "be" or "te"`)
 	}
 	if q.TEMaxGPUs < 0 {
-		bad("te_max_gpus", fmt.Sprintf("te_max_gpus = %d: a job has at least none", q.TEMaxGPUs), "")
+		bad("te_max_gpus", fmt.Sprintf("te_max_gpus = %d: must not be negative", q.TEMaxGPUs), "")
 	}
 	if n := q.MaxRequeues; n != nil && *n < 0 {
 		bad("max_requeues",
@@ -108,14 +113,15 @@ func (q Queue) check(bad func(field, text, hint string)) {
 		bad("on_node_lost", err.Error(), "")
 	}
 	if q.Name == "" {
-		bad("name", "a queue has a name", "")
+		bad("name", "the queue needs a name", "")
 	}
 	if most := q.MaxTime; most > 0 && q.TEMaxTime > most {
-		bad("te_max_time", fmt.Sprintf("te_max_time is %v, and max_time %v: no job may run for longer", q.TEMaxTime, most),
+		bad("te_max_time", fmt.Sprintf("te_max_time is %v, but max_time is %v: no job may run longer than max_time",
+			q.TEMaxTime, most),
 			"")
 	}
 	if most := q.MaxTime; most > 0 && q.DefaultTime > most {
-		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused",
+		bad("default_time", fmt.Sprintf("default_time is %v, but max_time is %v: jobs without a time limit would be refused",
 			q.DefaultTime, most), "")
 	}
 }
@@ -129,8 +135,8 @@ func (l *Lease) check(bad func(path, text, hint string)) {
 	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
 	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
-		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it "+
-			"would stop jobs while all is well", lease, down),
+		bad("lease.duration", fmt.Sprintf("the lease of %v must be longer than node_down, %v: otherwise leases end, and "+
+			"jobs stop, without any failure", lease, down),
 			"a longer duration, or a shorter node_down")
 	}
 	for _, span := range []struct {

@@ -140,11 +140,11 @@ func Parse(name string, src []byte) (*File, error) {
 	if len(diags) > 0 {
 		var text strings.Builder
 		_ = diags.WriteText(&text, false) // writing to a buffer never fails
-		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
+		return nil, fmt.Errorf("invalid configuration %s:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
 		if err := cmp.Or(cluster.CheckAccounts(cfg), cfg.CheckAliases()); err != nil {
-			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
+			return nil, fmt.Errorf("invalid configuration %s:\n%w", name, err)
 		}
 	}
 	return f, nil

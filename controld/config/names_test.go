@@ -46,8 +46,8 @@ func TestAliases(t *testing.T) {
 		t.Errorf("told as %q", got)
 	}
 	for text, want := range map[string]string{
-		`queue "a" { aliases = ["default"] }`:                                  "is a queue itself",
-		"queue \"a\" { aliases = [\"x\"] }\nqueue \"b\" { aliases = [\"x\"] }": `of queue "a" and of queue "b"`,
+		`queue "a" { aliases = ["default"] }`:                                  "is also the name of a queue",
+		"queue \"a\" { aliases = [\"x\"] }\nqueue \"b\" { aliases = [\"x\"] }": `belongs to both queue "a" and queue "b"`,
 		`queue "a" { aliases = ["b c"] }`:                                      "not a name",
 	} {
 		if _, err := Parse("c.hcl", []byte(text+"\n")); err == nil || !strings.Contains(err.Error(), want) {

@@ -63,11 +63,11 @@ var simulated = []string{"srtf"}
 
 // common are the parameters that do not depend on the policy.
 var common = []parameter{
-	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails),
+	{"max_launch_failures", "int", "after so many failed launches a job is given up", count(1, maxLaunchFails),
 		number(maxLaunchFails)},
-	{"max_requeues", "int", "times that the job itself asked to be started again after which it is held",
+	{"max_requeues", "int", "after so many requests of a job to be started again it is held",
 		count(0, maxRequeues), number(maxRequeues)},
-	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses),
+	{"max_node_losses", "int", "after so many lost nodes a job is given up", count(0, maxNodeLosses),
 		number(maxNodeLosses)},
 }
 
@@ -76,16 +76,17 @@ var reserving = []parameter{
 	{"reserve_after", "duration", "how long the queue head waits before capacity is reserved for it",
 		lasting(0, reserveAfter),
 		always(reserveAfter)},
-	{"reserve_hold", "duration", "how long its room is kept", lasting(1, reserveHold), always(reserveHold)},
-	{"max_bypass", "int", "starts past the queue head before capacity is reserved for it in any case", count(0, maxBypass),
+	{"reserve_hold", "duration", "how long the reserved capacity is kept", lasting(1, reserveHold), always(reserveHold)},
+	{"max_bypass", "int", "after so many other jobs have started past the queue head, capacity is reserved for it",
+		count(0, maxBypass),
 		number(maxBypass)},
 }
 
 // scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
-	{"s", "number", "how much a long grace weighs against size", graceWeight,
+	{"s", "number", "weight of a victim's grace period relative to its size", graceWeight,
 		func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
-	{"p", "int", "how often one job may be preempted (rota: within a day), or \"inf\"", maxPreempts,
+	{"p", "int", "how often a job may be preempted (policy rota: within a day), or \"inf\"", maxPreempts,
 		func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
 }
 
@@ -94,12 +95,13 @@ var making = slices.Concat(scoring, []parameter{
 	minRuntime,
 	{"min_turn", "duration", "how long a job runs before one with less attained service replaces it, or \"never\"",
 		minTurn, minTurnText},
-	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most",
+	{"headroom", "int", "most GPUs that are kept free for trial-and-error jobs, in thousandths of all GPUs",
 		orNone(headroom),
 		func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
-	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
+	{"te_borrow", "int", "thousandths of an account's quota that it lends to trial-and-error jobs of other accounts",
 		orNone(teBorrow), func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account hold at once, instead of te_account_share",
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once, instead of " +
+		"te_account_share",
 		count(1, teAccountGPUs),
 		func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 	{"te_account_share", "int", "thousandths of the cluster that trial-and-error jobs of one account may hold at once",
@@ -122,8 +124,8 @@ func tuning() (list []parameter) {
 // sharing are the parameters of policies that share by the quotas of accounts and users.
 var sharing = []parameter{
 	minRuntime,
-	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
-	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence,
+	{"half_life", "duration", "time after which past usage counts half", lasting(0, halfLife), span(halfLife)},
+	{"usage_influence", "number", "how strongly past usage counts in the division of spare capacity", influence,
 		func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
@@ -136,11 +138,12 @@ var placing = []parameter{
 }
 
 var (
-	minRuntime = parameter{"min_runtime", "duration", "how long a job runs before it is displaced, if others can be",
+	minRuntime = parameter{"min_runtime", "duration", "jobs that have run for less are displaced only if no others can be",
 		lasting(1, minRuntimeMS), span(minRuntimeMS)}
-	minRun = parameter{"min_run", "duration", "how long a job runs at least before it is displaced",
+	minRun = parameter{"min_run", "duration", "jobs that have run for less are not displaced",
 		lasting(0, minRunMS), span(minRunMS)}
-	capped = parameter{"random_obeys_p", "bool", "false: victims drawn at random do not obey p", randomObeysP,
+	capped = parameter{"random_obeys_p", "bool", "false: victims chosen at random may be preempted more often than p " +
+		"allows", randomObeysP,
 		randomObeysPText}
 )
 
@@ -175,7 +178,7 @@ func (*Policy) Block() *hclfile.Block {
 
 func (p *Policy) setName(name string, _ hclfile.Source) error {
 	if p.Name != "" {
-		return fmt.Errorf("the policy is %q by its label; leave this out", p.Name)
+		return fmt.Errorf("the label of the block already names policy %q; leave this out", p.Name)
 	}
 	p.Name = name
 	return nil
@@ -235,11 +238,11 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	known := Parameters(p.Name)
 	switch {
 	case slices.Contains(simulated, p.Name):
-		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name),
+		bad("policy.name", fmt.Sprintf("policy %q needs to know how long jobs will run: only rota sim can run it", p.Name),
 			"there are "+strings.Join(cluster.Policies, ", "))
 		return
 	case known == nil:
-		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(cluster.Policies,
+		bad("policy.name", fmt.Sprintf("unknown policy %q", p.Name), "there are "+strings.Join(cluster.Policies,
 			", "))
 		return
 	}
@@ -248,7 +251,7 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 		switch {
 		case slices.Contains(known, w.name):
 		case p.Name == "":
-			bad("policy."+w.name, w.name+" is for some policies only", "name the one that is meant: policy \"rota\" { ... }")
+			bad("policy."+w.name, w.name+" applies to some policies only", "name the policy: policy \"rota\" { ... }")
 		default:
 			bad("policy."+w.name, fmt.Sprintf("policy %q has no %s", p.Name, w.name), "it has "+strings.Join(known, ", "))
 		}
@@ -265,13 +268,13 @@ func (p *Policy) checkTogether(bad func(path, text, hint string)) {
 	}
 	for _, name := range []string{"grow_after", "cooldown"} {
 		if set.Rigid && wrote[name] {
-			bad("policy."+name, fmt.Sprintf("elastic = false leaves %s without a meaning: elastic jobs keep their least workers",
-				name), "leave one of the two out")
+			bad("policy."+name, fmt.Sprintf("with elastic = false, %s has no effect: elastic jobs keep their minimum of workers",
+				name), "leave out one of the two")
 		}
 	}
 	if wrote["random_obeys_p"] && !set.RandomUncapped && set.MaxPreempts < 0 {
 		bad("policy.random_obeys_p", `random_obeys_p has no meaning with p = "inf", which is no limit`,
-			"leave one of the two out")
+			"leave out one of the two")
 	}
 }
 

@@ -53,17 +53,17 @@ func (t *Timeouts) check(bad func(path, text, hint string)) {
 		value time.Duration
 	}{{"heartbeat", all.Heartbeat}, {"election", all.Election}, {"leader_lease", all.LeaderLease}} {
 		if s.value < timeoutMin || s.value > timeoutMax {
-			bad("timeouts."+s.name, fmt.Sprintf("%s = %q: it is from %v to %v", s.name, s.value, timeoutMin, timeoutMax), "")
+			bad("timeouts."+s.name, fmt.Sprintf("%s = %q: must be from %v to %v", s.name, s.value, timeoutMin, timeoutMax), "")
 			return
 		}
 	}
 	if all.Election < all.Heartbeat {
 		bad("timeouts.election", fmt.Sprintf("election = %q is less than heartbeat = %q: a candidate would give up before "+
-			"others have missed the leader", all.Election, all.Heartbeat), "leave it out, or write at least the heartbeat")
+			"the others miss the leader", all.Election, all.Heartbeat), "leave it out, or write at least the heartbeat")
 	}
 	if all.LeaderLease > all.Heartbeat {
 		bad("timeouts.leader_lease", fmt.Sprintf("leader_lease = %q is more than heartbeat = %q: a leader that is cut off "+
-			"would lead beside its successor", all.LeaderLease, all.Heartbeat),
+			"would still act while its successor leads", all.LeaderLease, all.Heartbeat),
 			"leave it out, or write at most the heartbeat")
 	}
 }

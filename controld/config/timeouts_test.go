@@ -34,10 +34,10 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`timeouts { heartbeat = "49ms" }`:     `heartbeat = "49ms": it is from 50ms to 10s`,
-		`timeouts { heartbeat = "10001ms" }`:  `heartbeat = "10.001s": it is from 50ms to 10s`,
-		`timeouts { leader_lease = "49ms" }`:  `leader_lease = "49ms": it is from`,
-		`timeouts { election = "11s" }`:       `election = "11s": it is from`,
+		`timeouts { heartbeat = "49ms" }`:     `heartbeat = "49ms": must be from 50ms to 10s`,
+		`timeouts { heartbeat = "10001ms" }`:  `heartbeat = "10.001s": must be from 50ms to 10s`,
+		`timeouts { leader_lease = "49ms" }`:  `leader_lease = "49ms": must be from`,
+		`timeouts { election = "11s" }`:       `election = "11s": must be from`,
 		`timeouts { election = "299ms" }`:     `election = "299ms" is less than heartbeat = "300ms"`,
 		`timeouts { leader_lease = "301ms" }`: `leader_lease = "301ms" is more than heartbeat = "300ms"`,
 		`timeouts { heartbeat = "soon" }`:     `soon`,

@@ -76,7 +76,7 @@ func lasting(least int64, field func(*cluster.Policy) *int64) func(*cluster.Poli
 	return func(p *cluster.Policy, text string) error {
 		ms, err := milliseconds(text)
 		if err == nil && ms < least {
-			err = fmt.Errorf("%q is nothing; write more, or leave it out", text)
+			err = fmt.Errorf("%q is zero; write more, or leave it out", text)
 		}
 		*field(p) = ms
 		return err

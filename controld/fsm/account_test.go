@@ -19,22 +19,22 @@ func whole(gpus int64) *cluster.Quota {
 func TestAccountsThatCannotBe(t *testing.T) {
 	negative, memory := int64(-1), jobspec.Bytes(-5)
 	for want, accounts := range map[string]map[string]cluster.Account{
-		`account "a": there is no account "b" to be its parent`: {"a": {Parent: "b"}},
-		`account "a": its parents form a circle`:                {"a": {Parent: "b"}, "b": {Parent: "a"}},
-		`account "a": weight -1: a weight is from 1 to 1000000`: {"a": {Terms: cluster.Terms{Weight: -1}}},
+		`account "a": its parent, account "b", does not exist`: {"a": {Parent: "b"}},
+		`account "a": its parents form a cycle`:                {"a": {Parent: "b"}, "b": {Parent: "a"}},
+		`account "a": weight -1: must be from 1 to 1000000`:    {"a": {Terms: cluster.Terms{Weight: -1}}},
 		`account "a", user "u": weight 2000000`: {
 			"a": {Users: map[string]cluster.Terms{"u": {Weight: 2_000_000}}}},
 		`account "a": deserved: cores: -1 is negative`: {
 			"a": {Terms: cluster.Terms{Deserved: &cluster.Quota{Cores: &negative}}}},
 		`account "a": limit: memory: -5 is negative`: {
 			"a": {Terms: cluster.Terms{Limit: &cluster.Limit{Quota: cluster.Quota{Memory: &memory}}}}},
-		`account "a": gpus: deserved 8 is above`: {
+		`account "a": gpus: the quota (deserved) of 8 is above`: {
 			"a": {Terms: cluster.Terms{Deserved: whole(8), Limit: &cluster.Limit{Quota: *whole(4)}}}},
-		`below account "a": gpus: 9 are deserved`: {"a": {Terms: cluster.Terms{Deserved: whole(8)}},
+		`below account "a": gpus: the quotas add up to 9`: {"a": {Terms: cluster.Terms{Deserved: whole(8)}},
 			"b": {Parent: "a", Terms: cluster.Terms{Deserved: whole(9)}}},
-		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: cluster.Terms{Deserved: whole(10)}},
+		`all accounts: gpus: the quotas add up to 21, but there are only`: {"a": {Terms: cluster.Terms{Deserved: whole(10)}},
 			"b": {Terms: cluster.Terms{Deserved: whole(11)}}},
-		`below account "a": gpus: 6 are deserved o`: {"a": {Terms: cluster.Terms{Deserved: whole(4)},
+		`below account "a": gpus: the quotas add up to 6, but there are o`: {"a": {Terms: cluster.Terms{Deserved: whole(4)},
 			Users: map[string]cluster.Terms{"u": {Deserved: whole(6)}}}},
 	} {
 		c := cluster.DefaultConfig()

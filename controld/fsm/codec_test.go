@@ -19,7 +19,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"unknown field", `{"kind":"trim-history/1","at":1,"wall":1,"body":{"up_to":1,"more":2}}`, "more"},
 		{"unknown field of the envelope", `{"kind":"trim-history/1","x":1,"body":{}}`, "x"},
 		{"no body", `{"kind":"trim-history/1"}`, "EOF"},
-		{"something after it", `{"kind":"trim-history/1","body":{"up_to":1}} {}`, "follows"},
+		{"data after it", `{"kind":"trim-history/1","body":{"up_to":1}} {}`, "follows"},
 		{"wrong type", `{"kind":"trim-history/1","body":{"up_to":"1"}}`, "string"},
 	} {
 		if _, err := Decode([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -246,7 +246,7 @@ func TestUnmet(t *testing.T) {
 		}
 		return why.Sentence()
 	}
-	const never = "no node of the cluster could ever run it: "
+	const never = "no node of the cluster can run it, even if empty: "
 	for _, test := range []struct {
 		edit func(*jobspec.Job)
 		want string

@@ -457,10 +457,10 @@ func TestElasticSpecs(t *testing.T) {
 		"less than min":                   elastic(3, 2),
 		"0 is out of range: 1 to":         elastic(0, 2),
 		"5000 is out of range: 1 to 4096": elastic(1, 5000),
-		"min (1) is no multiple":          elastic(1, 4, func(e *jobspec.Elastic) { e.MultipleOf = 2 }),
-		"step (3) is no multiple":         elastic(2, 4, func(e *jobspec.Elastic) { e.MultipleOf, e.Step = 2, 3 }),
+		"min (1) is not a multiple":       elastic(1, 4, func(e *jobspec.Elastic) { e.MultipleOf = 2 }),
+		"step (3) is not a multiple":      elastic(2, 4, func(e *jobspec.Elastic) { e.MultipleOf, e.Step = 2, 3 }),
 		"magic":                           elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "magic" }),
-		"count (2) fixes it":              func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
+		"count (2) fixes":                 func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
 		"a te job":                        func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
 		"start together": func(j *jobspec.Job) {
 			elastic(2, 4)(j)

@@ -70,12 +70,12 @@ func credible(r *model.WorkerReport) (*model.WorkerReport, error) {
 	var err error
 	rest := *r
 	if !measurable {
-		err = fmt.Errorf("rates and usage, which are left out: %w", model.ErrBadReport)
+		err = fmt.Errorf("rates and usage are ignored: %w", model.ErrBadReport)
 		rest.Rate, rest.TookMS, rest.Packed, rest.Profile, rest.Usage = 0, 0, nil, nil, model.Usage{}
 		rest.OutputLost = nil
 	}
 	if !known {
-		err = errors.Join(err, fmt.Errorf("class %q, which is left out: %w", r.Class, model.ErrBadClass))
+		err = errors.Join(err, fmt.Errorf("class %q is ignored: %w", r.Class, model.ErrBadClass))
 		rest.Class = ""
 	}
 	return &rest, err

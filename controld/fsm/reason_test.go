@@ -14,11 +14,11 @@ func TestReasonSentence(t *testing.T) {
 		want   string
 	}{
 		{model.Reason{}, ""},
-		{model.Reason{Code: model.ReasonPriority, For: 7}, "its room goes to job 7"},
-		{model.Reason{Code: model.ReasonPriority}, "its room goes to a job that comes first"},
-		{model.Reason{Code: model.ReasonReservation, For: 3}, "the room it would need is reserved for job 3"},
+		{model.Reason{Code: model.ReasonPriority, For: 7}, "it waits behind job 7"},
+		{model.Reason{Code: model.ReasonPriority}, "it waits behind a job that comes earlier in the order"},
+		{model.Reason{Code: model.ReasonReservation, For: 3}, "the room that it needs is reserved for job 3"},
 		{model.Reason{Code: model.ReasonGang, Fit: 1, Want: 2},
-			"only 1 of its 2 workers would fit now, and a gang starts whole"},
+			"only 1 of its 2 workers would fit now, and all must start together"},
 		{
 			model.Reason{
 				Code: model.ReasonResources, Node: "n2",
@@ -28,12 +28,12 @@ func TestReasonSentence(t *testing.T) {
 			"no node has enough free for one worker; the nearest, n2, has 1 of 4 GPUs, 1536 MiB of 16 GiB memory",
 		},
 		{model.Reason{Code: model.ReasonBadConstraint, Need: model.Vector{Cores: 9}},
-			"no node of the cluster could ever run it: 0 of 9 cores"},
+			"no node of the cluster can run it, even if empty: 0 of 9 cores"},
 		{model.Reason{Code: model.ReasonLaunchFailure, Node: "n1", Text: "no such image"},
 			"it could not be launched (n1): no such image"},
 		{model.Reason{Code: model.ReasonNonZeroExit, Fit: 2, Want: 9}, "2 of its 9 members failed"},
 		{model.Reason{Code: model.ReasonArrayLimit, Fit: 4, Want: 4},
-			"4 elements of its array live, and max_parallel allows 4"},
+			"4 elements of its array are running, and max_parallel allows 4"},
 		{model.Reason{Text: "only words"}, "only words"},
 		{model.Reason{Code: model.ReasonResources, Need: model.Vector{GPUs: 500}, Have: model.Vector{GPUs: 250}},
 			"no node has enough free for one worker: 0.250 of 0.500 GPUs"},

@@ -15,7 +15,7 @@ import (
 
 // ErrForgotten says that a job with dependents has left the state, and that the submission does not
 // say what the history knows of it. The caller asks the history and tries again.
-var ErrForgotten = errors.New("the job has left the queue and the history was not asked about it")
+var ErrForgotten = errors.New("the job has left the queue, and the history has not been queried for it")
 
 // resolver turns the dependencies of one submission into ids.
 type resolver struct {

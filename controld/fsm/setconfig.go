@@ -106,8 +106,8 @@ func (m *Machine) checkQuotas(c *cluster.Config) error {
 		}
 	}
 	if err := cluster.CheckAccounts(&whole); err != nil {
-		return fmt.Errorf("%w: %w. That is what the nodes have that have registered; a capacity block says what the cluster "+
-			"is to have", model.ErrBadConfig, err)
+		return fmt.Errorf("%w: %w. Without a capacity block, quotas are checked against the registered nodes; a capacity "+
+			"block states the planned size of the cluster", model.ErrBadConfig, err)
 	}
 	return nil
 }

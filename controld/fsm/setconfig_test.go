@@ -101,7 +101,7 @@ func TestQuotasAboveTheNodes(t *testing.T) {
 		nodes = 4 * model.WholeGPU
 	}
 	_, err := w.apply(promise(nodes+1000, nil))
-	if !errors.Is(err, model.ErrBadConfig) || !strings.Contains(err.Error(), "are deserved of") {
+	if !errors.Is(err, model.ErrBadConfig) || !strings.Contains(err.Error(), "the quotas add up to") {
 		t.Errorf("more than all nodes have: %v", err)
 	}
 	if _, err := w.apply(promise(0, map[string]int64{"H900": 1000})); !errors.Is(err, model.ErrBadConfig) {

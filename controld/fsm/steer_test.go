@@ -19,7 +19,7 @@ func turn(what steering.Switch, on bool) Steer { return Steer{What: what, On: on
 func TestSwitchesOfTheScheduler(t *testing.T) {
 	w := newWorld(t)
 	for what, c := range map[string]Steer{
-		"an unknown switch": turn("brakes", true), "no switch": turn("", true),
+		"an unknown switch": turn("brakes", true), "not a switch": turn("", true),
 		"a long reason": {What: steering.Growth, On: true, Reason: strings.Repeat("x", steering.MaxReason+1)},
 	} {
 		if _, err := w.apply(c); !errors.Is(err, model.ErrBadSwitch) {

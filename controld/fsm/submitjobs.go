@@ -260,7 +260,7 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 		Spec: spec, SpecBytes: model.MeasureSpec(spec), State: model.Pending, Submitted: m.s.Now(), Eligible: m.v.At(),
 	}
 	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s",
+		return nil, &model.SpecError{Text: fmt.Sprintf("a te job cannot be elastic, and te is the default class of queue %s",
 			name)}
 	}
 	j.LayOut()

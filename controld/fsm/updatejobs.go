@@ -55,9 +55,9 @@ func checkUpdate(c *UpdateJobs) error {
 	switch {
 	case c.TimeLimit == nil && c.AddTime == nil && c.Priority == nil && c.Name == nil &&
 		c.Comment == nil:
-		return &model.SpecError{Text: "an update changes something"}
+		return &model.SpecError{Text: "the update changes nothing"}
 	case c.TimeLimit != nil && c.AddTime != nil:
-		return &model.SpecError{Text: "an update either sets the time limit or adds to it"}
+		return &model.SpecError{Text: "an update cannot both set the time limit and add to it"}
 	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil &&
 		(*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
 		return &model.SpecError{Text: "a time limit is at least one second and at most ten years"}

@@ -22,7 +22,7 @@ type RefusedError struct {
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("job %d (number %d in the history) cannot be stored and is left out: %v", e.ID, e.Seq, e.Err)
+	return fmt.Sprintf("cannot store job %d (number %d in the history), it is left out: %v", e.ID, e.Seq, e.Err)
 }
 
 // Unwrap implements errors.
@@ -112,7 +112,7 @@ func insert(ctx context.Context, tx *sql.Tx, jobs []*model.Job) (bad refusals, e
 }
 
 // errRow is a fault of the job itself, whatever the state of the file.
-var errRow = errors.New("it has no form in the history")
+var errRow = errors.New("it cannot be encoded for the history")
 
 // ofRow reports whether an error would come again with the same job in any file.
 func ofRow(err error) bool {
@@ -213,7 +213,7 @@ func (s *Store) RollBack(ctx context.Context, lastSeq int64) (moved int64, err e
 		s.mu.Unlock()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("set jobs of history %s aside: %w", s.path, explain(err))
+		return 0, fmt.Errorf("move jobs of history %s aside: %w", s.path, explain(err))
 	}
 	return moved, nil
 }

@@ -48,7 +48,7 @@ func (s *Store) Check(ctx context.Context, recent time.Duration) error {
 	defer s.mu.Unlock()
 	if _, err := s.db.ExecContext(ctx, "INSERT INTO note VALUES (?,?) ON CONFLICT (name) DO UPDATE SET value = "+
 		"excluded.value", noteChecked, time.Now().UnixMilli()); err != nil {
-		return fmt.Errorf("note the check of history %s: %w", s.path, explain(err))
+		return fmt.Errorf("record the check of history %s: %w", s.path, explain(err))
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (s *Store) NoteGaps(ctx context.Context, upTo int64) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("note gaps in history %s: %w", s.path, explain(err))
+		return fmt.Errorf("record gaps in history %s: %w", s.path, explain(err))
 	}
 	return nil
 }

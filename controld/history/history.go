@@ -121,7 +121,7 @@ func (s *Store) prepare() error {
 		return err
 	}
 	if version > schemaVersion {
-		return fmt.Errorf("%w: it has schema %d and this daemon knows up to %d", ErrNewer, version, schemaVersion)
+		return fmt.Errorf("%w: it has schema %d, but this daemon reads schemas up to %d", ErrNewer, version, schemaVersion)
 	}
 	if _, err := s.db.Exec(schema + fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
 		return err
@@ -156,8 +156,8 @@ func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
 }
 
 // advice is the way out for a damaged file.
-const advice = "stop the controller and move the file away, with its companions that end in -wal and -shm. " +
-	"The controller then runs without that history, and fetches it from other controllers"
+const advice = "stop the controller and move the file away, together with the files that end in -wal and -shm. The " +
+	"controller then starts with an empty history, and fetches ended jobs from other controllers"
 
 // explain adds the sentinel that fits an error of the database.
 func explain(err error) error {

@@ -42,7 +42,7 @@ func (l *Leader) replaceAuthority(ctx context.Context) error {
 		if n := len(controllers) + len(machines); n != waits {
 			waits = n
 			list := slices.Concat(controllers, machines)
-			l.Log.Info("the replacement of the authority waits for members", "number", a.Number, "phase", string(a.Phase),
+			l.Log.Info("the replacement of the authority is waiting for members", "number", a.Number, "phase", string(a.Phase),
 				"waits for", n, "the first", list[:min(n, 5)])
 		}
 		if len(controllers) > 0 || len(machines) > 0 && age < authorityMost {
@@ -56,7 +56,7 @@ func (l *Leader) replaceAuthority(ctx context.Context) error {
 		case errors.Is(err, trust.ErrAuthorityPhase): // another leader was quicker
 		case errors.Is(err, trust.ErrKeyChange): // that of the gossip is soon over
 		case err != nil:
-			l.Log.Warn("the replacement of the authority is not carried on; it will be tried again", "error", err)
+			l.Log.Warn("cannot continue the replacement of the authority; trying again", "error", err)
 		default:
 			l.Log.Info("replacement of the authority", "number", a.Number, "phase over", string(a.Phase))
 		}

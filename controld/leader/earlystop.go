@@ -25,7 +25,7 @@ func (l *Leader) stopTasksEarly(ctx context.Context) error {
 			if lostLead(err) || ctx.Err() != nil {
 				return err
 			}
-			l.Log.Warn("array tasks not cancelled", "error", err)
+			l.Log.Warn("cannot cancel array tasks", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -21,7 +21,7 @@ func (l *Leader) watchGeneration(ctx context.Context) error {
 				missing = append(missing, n.Name)
 			}
 		}
-		l.Log.Warn("nothing starts until a majority of the nodes has accepted the generation of this cluster",
+		l.Log.Warn("no job starts until a majority of the nodes has accepted the generation of this cluster",
 			"generation", r.Generation.String(), "by", r.Means, "nodes", len(v.Nodes()), "missing", missing)
 		again, cancel := context.WithTimeout(ctx, tellGenerationEvery)
 		_, held, err := l.Replica.Until(ctx, func(v *state.View) bool { return !v.Recovery().Holds() }, again.Done())

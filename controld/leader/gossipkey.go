@@ -31,9 +31,9 @@ func (l *Leader) changeGossipKey(ctx context.Context) error {
 			return err
 		case errors.Is(err, trust.ErrKeyPhase): // another leader was quicker
 		case err != nil:
-			l.Log.Warn("the change of the key of the gossip is not carried on; it will be tried again", "error", err)
+			l.Log.Warn("cannot continue the replacement of the gossip key; trying again", "error", err)
 		default:
-			l.Log.Info("change of the key of the gossip", "key", g.Newest(), "phase over", string(g.Phase))
+			l.Log.Info("replacement of the gossip key", "key", g.Newest(), "phase over", string(g.Phase))
 		}
 	}
 	return context.Cause(ctx)

@@ -30,7 +30,7 @@ func (l *Leader) trimHistory(ctx context.Context) error {
 			if lostLead(err) || ctx.Err() != nil {
 				return err
 			}
-			l.Log.Warn("finished jobs not dropped from the state", "up_to", upTo, "error", err)
+			l.Log.Warn("cannot drop finished jobs from the state", "up_to", upTo, "error", err)
 		}
 	}
 	return context.Cause(ctx)
@@ -62,7 +62,7 @@ func (l *Leader) storedByMajority(ctx context.Context) int64 {
 		}
 		s, err := l.Peers.StateOf(ctx, p)
 		if err != nil {
-			l.Log.Debug("cannot read the history of a controller", "controller", m.Name, "error", err)
+			l.Log.Debug("cannot ask a controller about its history", "controller", m.Name, "error", err)
 			continue
 		}
 		stored = append(stored, s.Records)

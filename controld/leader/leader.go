@@ -101,13 +101,13 @@ func (l *Leader) term(ctx context.Context) error {
 		return err
 	}
 	if err := l.raiseOnce(ctx); err != nil {
-		l.Log.Debug("cluster version not raised yet", "error", err)
+		l.Log.Debug("cannot raise the cluster version yet", "error", err)
 	}
 	l.Replica.StartLeading()
 	l.Log.Info("leading", "term", l.Replica.Term(), "index", v.Index())
 	defer func() {
 		l.Replica.StopLeading()
-		l.Log.Info("not leading any more", "cause", context.Cause(ctx))
+		l.Log.Info("no longer the leader", "cause", context.Cause(ctx))
 	}()
 	for ctx.Err() == nil {
 		if err := l.runLoops(ctx); err != nil && !lostLead(err) && ctx.Err() == nil {
@@ -173,7 +173,8 @@ func newMetrics(r *prometheus.Registry) metrics {
 		cycles: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rota_cycle_seconds",
 			Help: "Time of a scheduling cycle.", Buckets: replica.Buckets()}),
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_actions_total",
-			Help: "Scheduling decisions committed, and those refused because they no longer held."}, []string{"result"}),
+			Help: "Scheduling decisions that were committed, or refused because the state had changed meanwhile."},
+			[]string{"result"}),
 	}
 	r.MustRegister(m.cycles, m.actions)
 	return m
@@ -195,8 +196,8 @@ func (l *Leader) witnessMetrics() {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rota_witnesses",
 			Help: "Nodes that are witnesses of an outage of the controllers."}, of(members)),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rota_witnesses_in_touch",
-			Help: "Witnesses with which this controller, as the leader, is in touch; lost jobs start again while " +
-				"they are a majority."}, of(func(c *witness.Chosen) int {
+			Help: "Witnesses in touch with this controller as the leader; while they are a majority, jobs of lost nodes start " +
+				"again."}, of(func(c *witness.Chosen) int {
 			if !l.Replica.Leading() {
 				return 0
 			}

@@ -67,6 +67,7 @@ func (l *Leader) setNode(ctx context.Context, n *model.Node, to model.NodeState,
 	if lostLead(err) || ctx.Err() != nil {
 		return err
 	}
-	l.Log.Warn("node state not changed", "node", n.Name, "to", to, "error", err) // it has registered again meanwhile
+	l.Log.Warn("cannot change the state of a node", "node", n.Name, "to", to, "error",
+		err) // it has registered again meanwhile
 	return nil
 }

@@ -21,12 +21,12 @@ type observed struct {
 func newObserved(r *prometheus.Registry) observed {
 	o := observed{
 		displaced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_preemptions_total",
-			Help: "Attempts that had to leave their place, by cause."}, []string{"cause"}),
+			Help: "Attempts that had to leave their nodes, by cause."}, []string{"cause"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_lost_gpu_seconds_total",
-			Help: "Seconds of one GPU lost because attempts had to leave their place: work since the last checkpoint, " +
-				"grace and restart, by cause."}, []string{"cause"}),
+			Help: "GPU seconds lost because attempts had to leave their nodes, by cause: work since the last checkpoint, " +
+				"grace and restart."}, []string{"cause"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_wait_seconds",
-			Help:    "Time for which a job waited for its first start, or for another one, by class.",
+			Help:    "Time for which a job waited for its first or a later start, by class.",
 			Buckets: prometheus.ExponentialBuckets(0.1, 2, 22)}, []string{"class", "start"}),
 	}
 	r.MustRegister(o.displaced, o.lost, o.waits)

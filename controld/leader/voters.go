@@ -99,7 +99,7 @@ func (l *Leader) keepVoter(ctx context.Context, p member.Peer, m consensus.Membe
 		m.Addr = p.Raft
 		return l.Replica.AddVoter(ctx, m)
 	}
-	l.Log.Warn("controller has lost its log: it has no vote until it has caught up", "controller", p.Name, "lost", m.Log,
+	l.Log.Warn("a controller has lost its log: it has no vote until it has caught up", "controller", p.Name, "lost", m.Log,
 		"log", s.Log)
 	return l.Replica.Remove(ctx, m.Name)
 }
@@ -111,17 +111,18 @@ func (l *Leader) meet(ctx context.Context, p member.Peer) (peers.State, error) {
 		return s, err
 	}
 	if version := l.Replica.View().Config().Version; s.Knows < version {
-		return s, fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run",
+		return s, fmt.Errorf("it supports cluster versions up to %d, but this cluster has %d: install the version that the "+
+			"other controllers run",
 			s.Knows, version)
 	}
 	if ours := l.Replica.View().Recovery().Generation.String(); s.HasState && cmp.Or(s.Generation, "0") != ours {
-		return s, fmt.Errorf("its log has cluster generation %s, this controller has %s since a recovery or a restore. "+
-			"Stop it, move its data directory away and have it join with a new token", cmp.Or(s.Generation, "0"),
+		return s, fmt.Errorf("its log has cluster generation %s, but the cluster has %s since a recovery or a restore. "+
+			"Stop it, move its data directory away and join again with a new token", cmp.Or(s.Generation, "0"),
 			ours)
 	}
 	if s.HasState && isForeign(p.Name, s, l.Replica.Members(), l.Replica.Learners()) {
-		return s, errors.New("it has the log of another cluster: move its data directory away and have it join " +
-			"this one with a new token")
+		return s, errors.New("it has the log of another cluster: move its data directory away and join this cluster with a " +
+			"new token")
 	}
 	return s, nil
 }

@@ -141,12 +141,12 @@ func (l *Leader) declareLost(ctx context.Context, told *time.Time) error {
 		if err := l.proposeQuietly(ctx, c); err != nil {
 			return err
 		}
-		l.Log.Info("nothing runs any more on a node that is down", "node", n.Name)
+		l.Log.Info("the jobs of a node that is down have ended, because its lease is over", "node", n.Name)
 	}
 	if len(wait) > 0 && time.Since(*told) > tellOfWitnessesEvery {
 		*told = time.Now()
-		l.Log.Warn("jobs of nodes that are down do not start again yet, because they may still run. Too few "+
-			"witnesses were in touch with this controller for long enough", "nodes", wait, "out of touch",
+		l.Log.Warn("jobs of nodes that are down do not start again yet, because they may still run: too few witnesses have "+
+			"been in touch with this controller for long enough", "nodes", wait, "out of touch",
 			l.Touch.Missing(clock.Boot().Milliseconds(), 0, v.Chosen()), "way out", "rota node confirm-dead")
 	}
 	return nil

@@ -77,7 +77,7 @@ func checkMessage(b []byte, outer bool) error {
 // the messages.
 func checkCompound(b []byte) error {
 	if len(b) == 0 || len(b) < 1+2*int(b[0]) {
-		return fmt.Errorf("%w: it is cut off", errRefused)
+		return fmt.Errorf("%w: it is truncated", errRefused)
 	}
 	n := int(b[0])
 	lengths, rest := b[1:1+2*n], b[1+2*n:]

@@ -68,7 +68,7 @@ func (l *List) remember(name string, p Peer, alive bool) {
 // NotifyConflict implements memberlist.ConflictDelegate: two machines use one name, or someone says so.
 // It is believed only once the other one has shown a certificate for this name: see [List.Run].
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
-	l.log.Warn("gossip knows two addresses of one member", "member", existing.Name, "addr", existing.Address(),
+	l.log.Warn("gossip reports two addresses for one member", "member", existing.Name, "addr", existing.Address(),
 		"other", other.Address())
 	if existing.Name != l.gossipName() {
 		return
@@ -98,7 +98,7 @@ func (l *List) NotifyAlive(n *memberlist.Node) error {
 		return err
 	}
 	if n.Name == l.gossipName() && p.Started < l.cfg.Meta.Started && p.Role == Controld {
-		return fmt.Errorf("member %q at %s: an earlier run of this daemon said so", n.Name, n.Address())
+		return fmt.Errorf("member %q at %s: the message comes from an earlier run of this daemon", n.Name, n.Address())
 	}
 	if err := l.admit(n.Name); err != nil || p.Role != Controld || n.Name == l.gossipName() {
 		return err
@@ -111,7 +111,7 @@ func (l *List) admit(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.alive[name]; !known && len(l.alive) >= nodesMax {
-		return fmt.Errorf("member %q: the gossip has %d members already", name, nodesMax)
+		return fmt.Errorf("member %q: the gossip already has %d members", name, nodesMax)
 	}
 	return nil
 }

@@ -33,11 +33,11 @@ func newKeyring(keys [][]byte) (keyring, error) {
 	for _, raw := range keys {
 		block, err := aes.NewCipher(raw)
 		if err != nil {
-			return nil, fmt.Errorf("key of the gossip: %w", err)
+			return nil, fmt.Errorf("gossip key: %w", err)
 		}
 		aead, err := cipher.NewGCM(block)
 		if err != nil {
-			return nil, fmt.Errorf("key of the gossip: %w", err)
+			return nil, fmt.Errorf("gossip key: %w", err)
 		}
 		sum := sha256.Sum256(append([]byte("rota gossip key"), raw...))
 		ring = append(ring, sealKey{[keyIDSize]byte(sum[:]), aead, raw})

@@ -36,7 +36,7 @@ func (l *List) followKeys(ctx context.Context) {
 		l.fetchKeys(ctx)
 		if now := l.controllerAddrs(); len(now) > 0 && !slices.Equal(now, seeds) {
 			if err := l.cfg.Credential.RememberSeeds(now); err != nil {
-				l.log.Warn("the addresses of controllers are not remembered", "error", err)
+				l.log.Warn("cannot save the addresses of the controllers", "error", err)
 			}
 			seeds = now
 		}
@@ -61,6 +61,6 @@ func (l *List) fetchKeys(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		l.log.Debug("no keys of the gossip from a controller", "addr", addr, "error", err)
+		l.log.Debug("no gossip keys from a controller", "addr", addr, "error", err)
 	}
 }

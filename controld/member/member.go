@@ -30,7 +30,7 @@ import (
 var (
 	ErrPortInUse   = errors.New("address is already in use")
 	ErrMetaTooLong = errors.New("identity does not fit")
-	ErrNameTaken   = errors.New("another machine with this name and role is in the cluster")
+	ErrNameTaken   = errors.New("another machine of the cluster has this name and role")
 )
 
 // Role is the role of a member.
@@ -326,7 +326,7 @@ func (l *List) checkTwin(addr string) error {
 	own := l.wire.self
 	switch {
 	case err != nil:
-		l.log.Warn("gossip reports another machine with this one's name, but no machine with that name answers", "addr", addr,
+		l.log.Warn("gossip reports another machine with the name of this one, but that machine does not answer", "addr", addr,
 			"error", err)
 		return nil
 	case other.ID == own.ID:
@@ -336,7 +336,7 @@ func (l *List) checkTwin(addr string) error {
 	if cmp.Or(cmp.Compare(other.Started, own.Started), slices.Compare(other.ID[:], own.ID[:])) > 0 {
 		return nil
 	}
-	return fmt.Errorf("gossip as %s %s at %s: %w at %s (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name,
+	return fmt.Errorf("gossip as %s %s at %s: %w at %s (give this machine another --name)", l.cfg.Meta.Role, l.cfg.Name,
 		l.Addr(), ErrNameTaken, addr)
 }
 

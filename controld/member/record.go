@@ -32,7 +32,7 @@ type controller struct {
 func (l *List) encodeMeta(addr string) ([]byte, error) {
 	m := l.cfg.Meta
 	if l.cfg.Name == "" || strings.Contains(l.cfg.Name, "/") || m.Role != Controld && m.Role != Noded {
-		return nil, fmt.Errorf("gossip needs a name without a slash and a role, not %q and %q", l.cfg.Name, m.Role)
+		return nil, fmt.Errorf("gossip needs a role, and a name without a slash, not %q and %q", l.cfg.Name, m.Role)
 	}
 	meta, err := json.Marshal(m)
 	if err != nil {
@@ -79,7 +79,8 @@ func (l *List) decodePeer(n *memberlist.Node) (Peer, error) {
 		return Peer{}, fmt.Errorf("member %q at %s has an identity that cannot be read", n.Name, n.Address())
 	}
 	if p.Cluster != l.cfg.Meta.Cluster {
-		return Peer{}, fmt.Errorf("member %q at %s is of cluster %q, and this one of cluster %q", n.Name, n.Address(),
+		return Peer{}, fmt.Errorf("member %q at %s belongs to cluster %q, but this machine to cluster %q", n.Name,
+			n.Address(),
 			p.Cluster, l.cfg.Meta.Cluster)
 	}
 	if p.Role != Controld || l.cfg.Credential == nil {
@@ -97,7 +98,7 @@ func (l *List) decodePeer(n *memberlist.Node) (Peer, error) {
 }
 
 // errOlder refuses a record of a controller that is older than a known one.
-var errOlder = errors.New("the controller has said something newer")
+var errOlder = errors.New("the controller has sent a newer record")
 
 // noteController keeps the newest record of a controller.
 func (l *List) noteController(p Peer) error {

@@ -194,7 +194,7 @@ func (t *transport) serveStream(raw net.Conn) (net.Conn, error) {
 		return nil, writeJSON(c, t.self)
 	case streamKeys:
 		if t.keysFor == nil {
-			return nil, errors.New("it asks for the keys of the gossip, which only controllers hand out")
+			return nil, errors.New("it asks for the gossip keys, which only controllers hand out")
 		}
 		m, err := t.credential.Verify(&state)
 		if err != nil {
@@ -303,7 +303,7 @@ func (t *transport) proveToServer(c *tls.Conn) error {
 	}
 	answer := make([]byte, keyIDSize+sha256.Size)
 	if _, err := io.ReadFull(c, answer); err != nil {
-		return fmt.Errorf("%s takes none of this member's keys of the gossip: %w", c.RemoteAddr(), pki.Explain(err))
+		return fmt.Errorf("%s takes none of this member's gossip keys: %w", c.RemoteAddr(), pki.Explain(err))
 	}
 	return ring.verify(&s, "server", answer)
 }
@@ -315,7 +315,7 @@ func (t *transport) proveToClient(c *tls.Conn, s *tls.ConnectionState) error {
 		return err
 	}
 	if n[0] > 8 {
-		return fmt.Errorf("it has %d keys of the gossip", n[0])
+		return fmt.Errorf("it has %d gossip keys", n[0])
 	}
 	shown := make([]byte, int(n[0])*(keyIDSize+sha256.Size))
 	if _, err := io.ReadFull(c, shown); err != nil {
@@ -360,7 +360,7 @@ type framed struct {
 // Write sends one message.
 func (f *framed) Write(b []byte) (int, error) {
 	if len(b) > frameMax {
-		return 0, fmt.Errorf("a gossip message has %d bytes, at most %d are sent", len(b), frameMax)
+		return 0, fmt.Errorf("a gossip message has %d bytes; at most %d can be sent", len(b), frameMax)
 	}
 	out := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b)))
 	if _, err := f.Conn.Write(append(out, b...)); err != nil {

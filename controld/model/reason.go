@@ -98,47 +98,48 @@ var sentences = map[ReasonCode]struct {
 	detail func(Reason) string // what follows the text; nil: nothing
 }{
 	ReasonNone:         {},
-	ReasonNotScheduled: {"it fits and starts with the next scheduling cycle", nil},
-	ReasonCycleLimit: {"not looked at yet: this scheduling cycle starts as many jobs as one may, and the next goes on",
+	ReasonNotScheduled: {"it starts in the next scheduling cycle", nil},
+	ReasonCycleLimit: {"this scheduling cycle has started as many jobs as a cycle may; the next cycle considers this job",
 		nil},
-	ReasonPriority: {"its room goes to ", func(r Reason) string {
-		return r.jobOr("a job that comes first")
+	ReasonPriority: {"it waits behind ", func(r Reason) string {
+		return r.jobOr("a job that comes earlier in the order")
 	}},
-	ReasonReservation:   {"the room it would need is reserved for ", Reason.otherJob},
+	ReasonReservation:   {"the room that it needs is reserved for ", Reason.otherJob},
 	ReasonResources:     {"", Reason.noRoom},
-	ReasonFragmentation: {"enough is free in total, but not together on one node", Reason.shortage},
+	ReasonFragmentation: {"enough is free in total, but no single node has enough", Reason.shortage},
 	ReasonGang: {"", func(r Reason) string {
-		return fmt.Sprintf("only %d of its %d workers would fit now, and a gang starts whole", r.Fit, r.Want)
+		return fmt.Sprintf("only %d of its %d workers would fit now, and all must start together", r.Fit, r.Want)
 	}},
-	ReasonNodeDown:      {"it would need a node that is down", Reason.onNode},
-	ReasonNotAvail:      {"the nodes it could use are down, drained or avoided after failures there", Reason.onNode},
-	ReasonNodeLost:      {"a node of it is down", Reason.onNode},
+	ReasonNodeDown: {"it needs a node that is down", Reason.onNode},
+	ReasonNotAvail: {"all nodes that it could use are down, drained, or avoided because it failed there",
+		Reason.onNode},
+	ReasonNodeLost:      {"one of its nodes is down", Reason.onNode},
 	ReasonBadConstraint: {"", Reason.impossible},
 	ReasonArrayLimit: {"", func(r Reason) string {
-		return fmt.Sprintf("%d elements of its array live, and max_parallel allows %d", r.Fit, r.Want)
+		return fmt.Sprintf("%d elements of its array are running, and max_parallel allows %d", r.Fit, r.Want)
 	}},
 	ReasonMembers:       {"its members run", nil},
-	ReasonBackoff:       {"it waits a while after a failure before it is tried again", nil},
-	ReasonHeldUser:      {"its owner holds it; rota release lets it go", nil},
+	ReasonBackoff:       {"it waits for some time after a failure before it starts again", nil},
+	ReasonHeldUser:      {"its owner holds it; rota release ends the hold", nil},
 	ReasonHeldAdmin:     {"an operator holds it", nil},
-	ReasonMaxRequeue:    {"it asked to be requeued too often, so it is held; rota release tries again", nil},
+	ReasonMaxRequeue:    {"it requeued itself too often, so it is held; rota release lets it start again", nil},
 	ReasonLaunchFailure: {"it could not be launched", Reason.onNode},
 	ReasonNonZeroExit:   {"", Reason.failure},
 	ReasonOOM:           {"it ran out of memory", nil},
-	ReasonTimeLimit:     {"it ran into its time limit", nil},
+	ReasonTimeLimit:     {"it reached its time limit", nil},
 	ReasonDependency:    {"", Reason.dependency},
 	ReasonNeverMet: {"its dependency on ", func(r Reason) string {
 		return r.otherJob() + " can no longer be satisfied"
 	}},
-	ReasonBegin:      {"it is not to begin before a time of its own", nil},
-	ReasonDeadline:   {"it could no longer end by its deadline", nil},
+	ReasonBegin:      {"its begin time has not come", nil},
+	ReasonDeadline:   {"its deadline could not be met", nil},
 	ReasonPreempting: {"", Reason.preempting},
 	ReasonPreempted:  {"it has left its room to ", Reason.otherJob},
 	ReasonSuspended:  {"it has paused for ", Reason.suspended},
-	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
+	ReasonNoVictim:   {"no room is free, and no running job may be preempted for it", nil},
 	ReasonLicenses:   {"", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
-	ReasonTELimit:    {"there is a limit on how much trial-and-error jobs hold at once", nil},
+	ReasonTELimit:    {"trial-and-error jobs have reached a limit on the resources that they may hold", nil},
 }
 
 func (r Reason) otherJob() string { return r.jobOr("another job") }
@@ -152,9 +153,9 @@ func (r Reason) noRoom() string {
 
 func (r Reason) impossible() string {
 	if r.Fit > 0 {
-		return fmt.Sprintf("the whole cluster could hold only %d of its %d workers", r.Fit, r.Want)
+		return fmt.Sprintf("the whole cluster has room for only %d of its %d workers", r.Fit, r.Want)
 	}
-	return "no node of the cluster could ever run it" + r.shortage()
+	return "no node of the cluster can run it, even if empty" + r.shortage()
 }
 
 func (r Reason) failure() string {
@@ -169,14 +170,14 @@ func (r Reason) dependency() string {
 	case r.Text != "":
 		return "" // the text says it all
 	case r.Until != 0:
-		return "what it depends on has come, and it waits for as long after that as it was told to"
+		return "its dependency is satisfied, and it waits for the delay that it asked for"
 	}
 	return "it waits for other jobs"
 }
 
 func (r Reason) preempting() string {
 	if r.For == 0 {
-		return "room is being freed that is kept for it" + r.onNode()
+		return "room is being freed for it" + r.onNode()
 	}
 	return r.jobOr("") + " is leaving to make room for it" + r.onNode()
 }
@@ -185,7 +186,7 @@ func (r Reason) preempting() string {
 func (r Reason) suspended() string {
 	node, beneficiary := r.onNode(), r.jobOr("other jobs")
 	r.Node = ""
-	return beneficiary + " and keeps its memory; it goes on when there is room where it is" + r.shortage() + node
+	return beneficiary + " and keeps its memory; it continues when there is room on its nodes" + r.shortage() + node
 }
 
 // shortage lists the resources of which the nearest node has too little.

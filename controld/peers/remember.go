@@ -141,7 +141,7 @@ func load(file string, log *slog.Logger) []remembered {
 		err = json.Unmarshal(b, &known)
 	}
 	if err != nil {
-		log.Warn("remembered controllers cannot be read", "file", file, "error", err)
+		log.Warn("cannot read the saved addresses of the controllers", "file", file, "error", err)
 	}
 	return known
 }

@@ -70,7 +70,7 @@ func Recover(ctx context.Context, o Options) (*Result, error) {
 		return nil, fmt.Errorf("%s: %w", o.DataDir, err)
 	}
 	if c.Member.Role != pki.Controller || c.Member.Name != o.Name {
-		return nil, fmt.Errorf("%s is the data directory of %s, and --name is %s", o.DataDir, c.Member, o.Name)
+		return nil, fmt.Errorf("%s is the data directory of %s, but --name is %s", o.DataDir, c.Member, o.Name)
 	}
 	if err := checkFormat(o.DataDir); err != nil {
 		return nil, err
@@ -155,9 +155,9 @@ func (l *log) replay() (*fsm.Machine, error) {
 func (l *log) recover(o Options, cluster string, m *fsm.Machine, fresh string) (*Result, error) {
 	switch id := m.Present().Trust().Cluster; {
 	case id == "":
-		return nil, fmt.Errorf("%s: the log has no entry of its cluster yet: nothing is there to be recovered", l.dir)
+		return nil, fmt.Errorf("%s: the log does not have the id of its cluster yet: there is nothing to recover", l.dir)
 	case id != cluster:
-		return nil, fmt.Errorf("%s: the log is of cluster %s and the certificate of cluster %s", l.dir, id, cluster)
+		return nil, fmt.Errorf("%s: the log belongs to cluster %s, but the certificate to cluster %s", l.dir, id, cluster)
 	}
 	term, err := l.LastTerm()
 	if err != nil {
@@ -189,7 +189,7 @@ func writeLog(dir, name, addr string, index, term uint64, m *fsm.Machine) error 
 		addr = "127.0.0.1:7071" // the daemon enters its own when it leads
 	}
 	if err := m.Check(); err != nil {
-		return fmt.Errorf("the state is not sound: %w", err)
+		return fmt.Errorf("the state violates its invariants: %w", err)
 	}
 	return consensus.NewAlone(dir, consensus.Member{Name: name, Addr: addr}, index, term, m.View().WriteSnapshot)
 }
@@ -247,8 +247,8 @@ func checkFormat(dataDir string) error {
 		return fmt.Errorf("%s is not the data directory of a controller that has run: %w", dataDir, err)
 	}
 	if found := strings.TrimSpace(string(text)); found != state.DataFormat {
-		return fmt.Errorf("data directory %s has format %s, and this program reads format %s: use the program of the "+
-			"version that wrote it", dataDir, found, state.DataFormat)
+		return fmt.Errorf("data directory %s has format %s, but this program reads format %s: use the version that wrote "+
+			"it", dataDir, found, state.DataFormat)
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func checkFormat(dataDir string) error {
 func audit(ctx context.Context, o Options, r *Result, what string) error {
 	h, err := history.Open(filepath.Join(o.DataDir, historyFile))
 	if err != nil {
-		return fmt.Errorf("generation %s is made, and is not in the audit log: %w", r.Generation, err)
+		return fmt.Errorf("generation %s was made, but could not be recorded in the audit log: %w", r.Generation, err)
 	}
 	entry := history.AuditEntry{At: model.UnixMS(clock.Wall().UnixMilli()), UID: int64(o.UID), User: o.User,
 		Origin: "local", Method: "RUN", Route: "rota-controld " + what,

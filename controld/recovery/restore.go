@@ -83,7 +83,7 @@ func (r *restoring) restore(ctx context.Context) (*Result, error) {
 				return err
 			}
 			if id := m.Present().Trust().Cluster; id != manifest.Cluster {
-				return fmt.Errorf("its state is of cluster %s, and it says %s", id, manifest.Cluster)
+				return fmt.Errorf("its state belongs to cluster %s, but the backup says cluster %s", id, manifest.Cluster)
 			}
 			log.Go(func() { logErr = r.writeLog(m, manifest.Index) })
 			return nil
@@ -109,7 +109,7 @@ func (r *restoring) restore(ctx context.Context) (*Result, error) {
 // for the passphrase if it will be needed.
 func (r *restoring) prepare(m backup.Manifest) (err error) {
 	if m.DataFormat != state.DataFormat {
-		return fmt.Errorf("%s has data format %s, and this program reads %s: restore it with version %s", r.File,
+		return fmt.Errorf("%s has data format %s, but this program reads %s: restore it with version %s", r.File,
 			m.DataFormat, state.DataFormat, m.Version)
 	}
 	if r.own, err = r.hasCredential(m); err != nil {
@@ -118,10 +118,11 @@ func (r *restoring) prepare(m backup.Manifest) (err error) {
 	switch {
 	case r.own:
 	case !m.Keys:
-		return fmt.Errorf("%s has no keys of the cluster: put the directory tls of controller %s into %s first, from a "+
-			"copy of its data directory, or restore a backup that was made with --with-keys", r.File, r.Name, r.DataDir)
+		return fmt.Errorf("%s does not contain the keys of the cluster: first copy the directory tls of controller %s into "+
+			"%s, from a copy of its data directory, or restore a backup that was made with --with-keys", r.File, r.Name,
+			r.DataDir)
 	case r.Name != m.Controller:
-		return fmt.Errorf("the keys are those of controller %s, which wrote the backup: use --name %s", m.Controller,
+		return fmt.Errorf("the keys belong to controller %s, which wrote the backup: use --name %s", m.Controller,
 			m.Controller)
 	default:
 		if r.text, err = r.Passphrase(); err != nil {
@@ -148,7 +149,7 @@ func (r *restoring) hasCredential(m backup.Manifest) (own bool, err error) {
 		case filepath.Base(tls):
 			own = true
 		default:
-			return false, fmt.Errorf("%s is not empty, it has %s: a backup is restored into an empty directory; move it away, "+
+			return false, fmt.Errorf("%s is not empty, it contains %s: a backup needs an empty directory; move this one away, "+
 				"or name another with --data-dir", r.DataDir, e.Name())
 		}
 	}
@@ -161,7 +162,7 @@ func (r *restoring) hasCredential(m backup.Manifest) (own bool, err error) {
 		return false, err
 	case c.Member.Cluster != m.Cluster || c.Member.Role != pki.Controller || c.Member.Name != r.Name:
 		return false,
-			fmt.Errorf("%s is the credential of %s of cluster %s, and the backup is of cluster %s for controller %s",
+			fmt.Errorf("%s is the credential of %s of cluster %s, but the backup is of cluster %s and for controller %s",
 				tls, c.Member, c.Member.Cluster, m.Cluster, r.Name)
 	}
 	return true, nil
@@ -185,7 +186,7 @@ func (r *restoring) installKeys(sealed []byte, cluster string) error {
 		return err
 	}
 	if c.Member.Cluster != cluster {
-		return fmt.Errorf("the keys are of cluster %s", c.Member.Cluster)
+		return fmt.Errorf("the keys belong to cluster %s", c.Member.Cluster)
 	}
 	return nil
 }

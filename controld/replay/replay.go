@@ -17,8 +17,8 @@ import (
 )
 
 // viewsKept is the number of states kept before the newest one, one for each command. A plan is
-// based on a state before its own entry, because other commands enter the log during a cycle and
-// the wait for a quorum. A busy cluster has some hundred commands in that time.
+// based on a state before its own entry: other commands enter the log during the cycle and the wait
+// for a quorum. A busy cluster has some hundred commands in that time.
 const viewsKept = 8192
 
 // Replay is a replay in progress. It is not safe for concurrent use.
@@ -66,7 +66,7 @@ func (r *Replay) Apply(entry uint64, proposal []byte) error {
 	}
 	_, err = r.machine.Apply(r.machine.Index()+1, e)
 	if unknown := new(fsm.UnknownKindError); errors.As(err, &unknown) {
-		return fmt.Errorf("it cannot be carried out: %w", err)
+		return fmt.Errorf("it cannot be applied: %w", err)
 	}
 	r.Commands++
 	r.To = r.machine.Index()
@@ -87,8 +87,8 @@ func (r *Replay) compare(entry uint64, plan fsm.CommitPlan) error {
 	if v == nil || v.Index() != plan.BasedOn {
 		r.OutOfReach++
 		if plan.BasedOn >= r.begin {
-			return fmt.Errorf("a plan is based on state %d, which is not among the %d before state %d: the log is not one "+
-				"that a leader has written", plan.BasedOn, viewsKept, r.machine.Index()+1)
+			return fmt.Errorf("a plan is based on state %d, which is not among the %d states before state %d: no leader can "+
+				"have written this log", plan.BasedOn, viewsKept, r.machine.Index()+1)
 		}
 		return nil
 	}

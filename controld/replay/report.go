@@ -56,9 +56,9 @@ func (d *Difference) String() string {
 // whole tells what a plan has beside its actions.
 func whole(p *fsm.CommitPlan) string {
 	if p.Rotated {
-		return "the service order was looked at"
+		return "the service order was used"
 	}
-	return "the service order was not looked at"
+	return "the service order was not used"
 }
 
 // spoken is an action in words and as the log has it.

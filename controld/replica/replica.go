@@ -126,8 +126,8 @@ func (r *Replica) Check() (*state.View, error) { return r.machine.check() }
 // JobsOf returns a user's jobs in the state, ended ones included, in ascending order.
 func (r *Replica) JobsOf(user string) []model.JobID { return r.machine.users.jobs(user) }
 
-// ChangedJobsOf returns a user's jobs that have changed after an index, in ascending order. It is
-// false if so old changes are not remembered.
+// ChangedJobsOf returns a user's jobs that have changed after an index, in ascending order. It
+// returns false if it no longer remembers changes since that index.
 func (r *Replica) ChangedJobsOf(user string, after uint64) ([]model.JobID, bool) {
 	return r.machine.users.since(user, after)
 }

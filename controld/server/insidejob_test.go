@@ -152,7 +152,7 @@ func (c *testCluster) asksInJob(method, path, which string, id model.JobID, allo
 		c.t.Errorf("%s %s of %s job: %d %.300s, want allowed %t", method, path, which, status, text, allowed)
 	}
 	if strings.HasPrefix(path, "/v1/jobs/{id}/") && method == "POST" && !allowed &&
-		!strings.Contains(text, "from inside a job only its own job can be changed") {
+		!strings.Contains(text, "processes of a job can change only that job") {
 		c.t.Errorf("%s %s of %s job is refused with %.300s", method, path, which, text)
 	}
 }

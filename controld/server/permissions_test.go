@@ -379,7 +379,7 @@ func dialAs(id model.Identity, socket string) (net.Conn, error) {
 // denied reports whether an answer refuses a request, or denies that there is such a job.
 func denied(status int, text string) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden ||
-		status == http.StatusNotFound && strings.Contains(text, "there is no job")
+		status == http.StatusNotFound && strings.Contains(text, "unknown job")
 }
 
 // TestEveryCellOfThePermissions asks every route, with each of its parameters, in every role, and
@@ -515,8 +515,8 @@ var samples = map[string]string{
 var probes = map[string]func(*testCluster, *server.Cell) (bool, string){
 	"a dependency on a job of another user": (*testCluster).depends,
 	"jobs of other users":                   (*testCluster).seesJob,
-	"a job of the selection":                (*testCluster).cancelsSelection,
-	"a hold that its owner cannot end":      (*testCluster).holdsForGood,
+	"each job of the selection":             (*testCluster).cancelsSelection,
+	"a hold that the owner cannot end":      (*testCluster).holdsForGood,
 	"a job that an operator holds":          (*testCluster).releases,
 	"a time limit above the queue's maximum, or a longer one while the job runs": (*testCluster).goesBeyond,
 	"shares of other users":                      (*testCluster).seesAccount,
@@ -581,7 +581,7 @@ func (c *testCluster) seesJob(cell *server.Cell) (bool, string) {
 	case "/v1/jobs/cancel":
 		body = fmt.Sprintf(`{"ids":[%d]}`, c.ids["ended"])
 		status, text := c.ask(cell.Role, cell.Method, path, body)
-		return !denied(status, text) && !strings.Contains(text, "there is no job"), text
+		return !denied(status, text) && !strings.Contains(text, "unknown job"), text
 	}
 	_, text := c.ask(cell.Role, cell.Method, path, body)
 	return strings.Contains(text, sought), text

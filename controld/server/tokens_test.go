@@ -111,8 +111,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 	other := strings.Split(revoked.Token, ".")
 	for what, c2 := range map[string]struct{ token, says string }{
 		"revoked":                    {revoked.Token, "was revoked"},
-		"of an unknown id":           {joined(parts[0], "0123456789ab", parts[2], parts[3]), "not known"},
-		"with the secret of another": {joined(parts[0], parts[1], other[2], parts[3]), "not known"},
+		"of an unknown id":           {joined(parts[0], "0123456789ab", parts[2], parts[3]), "unknown in this cluster"},
+		"with the secret of another": {joined(parts[0], parts[1], other[2], parts[3]), "unknown in this cluster"},
 		"of another cluster":         {joined(parts[0], parts[1], parts[2], foreign), "of another cluster"},
 		"without a secret":           {parts[0] + "." + parts[1] + "..", "not an API token"},
 		"without an end":             {good.Token[:40], "not an API token"},

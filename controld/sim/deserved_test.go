@@ -16,7 +16,7 @@ func TestDeserved(t *testing.T) {
 	a.Request.GPUs = 8000
 	s.Deserved.GPUs = map[string]int64{"a": 12_000, "other": 8000}
 	if _, err := Run(workload(a, b), s); err == nil ||
-		!strings.Contains(err.Error(), "20 GPUs, the nodes have 16") {
+		!strings.Contains(err.Error(), "20 GPUs, but the nodes have 16") {
 		t.Errorf("got %v", err)
 	}
 	s.Deserved = Shares{Equal: true}

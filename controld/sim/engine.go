@@ -32,10 +32,10 @@ const (
 
 // Errors of a run. They are mistakes in the core or in a policy, not in a workload.
 var (
-	ErrEndless = errors.New("the policy does not come to an end at one instant")
+	ErrEndless = errors.New("the policy keeps deciding at one instant without end")
 	ErrTotals  = errors.New("the totals do not match")
 	ErrRefused = errors.New("the state refuses what the policy has just planned")
-	ErrStuck   = errors.New("the policy lets no job end")
+	ErrStuck   = errors.New("under the policy no job ends")
 )
 
 // engine drives one simulation.
@@ -171,7 +171,7 @@ func (e *engine) audit() error {
 		free = free.Plus(g.Free(i))
 	}
 	if held := trace.Capacity(e.nodes).Minus(free); held != e.totals.held {
-		return fmt.Errorf("the state has allocated %+v, the nodes hold %+v: %w", held, e.totals.held, ErrTotals)
+		return fmt.Errorf("the state has allocated %+v, but the nodes hold %+v: %w", held, e.totals.held, ErrTotals)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 // paperKeys are the parameters of the FitGpp paper's policies. The first has no effect on policies
 // that ignore size and grace.
 var paperKeys = []policyKey{
-	{"s", "how much a victim's grace weighs against its size, such as 4", func(p *cluster.Policy, value string) error {
+	{"s", "weight of a victim's grace period relative to its size, such as 4", func(p *cluster.Policy,
+		value string) error {
 		s, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(s >= 0 && s <= 1e6) {
 			return fmt.Errorf("%q is not a number from 0 to 1000000", value)
@@ -42,7 +43,7 @@ var paperKeys = []policyKey{
 // rotaPreemptKeys are the parameters of how policy rota preempts.
 var rotaPreemptKeys = []policyKey{
 	paperKeys[0], {"p", "how often one job may be preempted in a day, or inf", paperKeys[1].set},
-	{"min_runtime", "how long a job runs before it is preempted, if others can be",
+	{"min_runtime", "jobs that have run for less are preempted only if no others can be",
 		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"min_turn", "how long a job runs before one with less attained service replaces it, or never",
 		func(p *cluster.Policy, value string) error {
@@ -52,7 +53,7 @@ var rotaPreemptKeys = []policyKey{
 			}
 			return positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })(p, value)
 		}},
-	{"headroom", "thousandths of the GPUs that stay free for trial-and-error jobs, at most",
+	{"headroom", "most GPUs that are kept free for trial-and-error jobs, in thousandths of all GPUs",
 		func(p *cluster.Policy, value string) error {
 			err := whole(0, 1000, func(p *cluster.Policy) *int64 { return &p.HeadroomPM })(p, value)
 			if p.HeadroomPM == 0 {
@@ -79,7 +80,7 @@ func oneOf(names ...string) policyKey {
 // seed is set.
 var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *cluster.Policy, value string) error {
 	if p.Placement != "random" {
-		return errors.New("nothing is drawn without fit=random")
+		return errors.New("seed needs fit=random")
 	}
 	return seedKey.set(p, value)
 }}}
@@ -87,7 +88,8 @@ var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *clu
 var (
 	fitKey   = oneOf("first", "best", "worst", "random", "frag")
 	obeysKey = policyKey{"random_obeys_p",
-		"no: victims drawn at random, because no other fits, do not obey p, as in the paper",
+		"no: victims drawn at random, because no single victim makes room, may be preempted more often than p, as in the " +
+			"paper",
 		func(p *cluster.Policy, value string) error {
 			if value != "yes" && value != "no" {
 				return fmt.Errorf("%q is neither yes nor no", value)

@@ -17,8 +17,8 @@ import (
 // Errors of [ParsePolicy]. Their text lists the known values.
 var (
 	ErrPolicy = errors.New("no such policy")
-	ErrKey    = errors.New("the policy has no such parameter")
-	ErrValue  = errors.New("the value of a policy's parameter cannot be used")
+	ErrKey    = errors.New("unknown parameter of the policy")
+	ErrValue  = errors.New("invalid value of a policy's parameter")
 )
 
 // Policy is a policy with its parameters, as `--policy NAME:key=value,...` has it.
@@ -63,7 +63,7 @@ type sharingKey struct {
 }
 
 var sharingKeys = []sharingKey{
-	{"oversubscribe", "how many times its GPUs a node takes on jobs that take turns; 0: no turns",
+	{"oversubscribe", "how many times its GPUs a node takes jobs that take turns; 0: no turns",
 		func(s *cluster.Sharing, value string) error {
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 0 || n > cluster.MaxOversubscribe {
@@ -92,38 +92,39 @@ func onOrOff(field func(*cluster.Sharing) *bool) func(*cluster.Sharing, string) 
 var policyRows = []policyRow{
 	{name: "rota", what: "the default: classes, preemption at least cost, one order by service index, reservations",
 		keys: slices.Concat(reservationKeys, rotaPreemptKeys, rotaKeys, tuningKeys()), elastic: true},
-	{name: "fairshare", what: "accounts and users in order of what they hold relative to their share; reclaim",
+	{name: "fairshare", what: "accounts and users with the least use of their share first; reclaim",
 		keys: slices.Concat(reservationKeys, shareKeys)},
 	{name: "standard", what: "class, priority, age; whole gangs, best fit, bounded bypass; no preemption",
 		keys: reservationKeys},
 	{name: "fifo", what: "strictly in order: no job passes the first that does not fit", keys: placementKeys},
-	{name: "backfill", what: "in order; jobs may pass those that do not fit", keys: placementKeys},
+	{name: "backfill", what: "in order; jobs may pass jobs that do not fit", keys: placementKeys},
 	{name: "easy", what: "backfill that does not delay the first blocked job, by time limits (--estimates)",
 		knows: knowsLimits},
-	{name: "sjf", what: "the shortest first; knows how long jobs run", knows: knowsAll},
-	{name: "srtf", what: "the least remaining time first, with preemption; knows how long jobs run", knows: knowsAll,
+	{name: "sjf", what: "the shortest first, by the actual run times", knows: knowsAll},
+	{name: "srtf", what: "the least remaining time first, by the actual run times, with preemption", knows: knowsAll,
 		keys: preemptionKeys},
 	{name: "las", what: "the least attained service first, with preemption", keys: preemptionKeys},
 	{name: "spread", what: "every worker to the emptiest node, as Kubernetes does by default"},
-	{name: "fitgpp", what: "the FitGpp paper's: the victim of least size and grace on whose node the job then fits",
+	{name: "fitgpp", what: "the FitGpp paper's: preempts the victim with the least size and grace whose node then fits " +
+		"the job",
 		keys: append(slices.Clone(paperKeys), obeysKey)},
-	{name: "lrtp", what: "the paper's comparison: victims with the most remaining time; knows how long jobs run",
+	{name: "lrtp", what: "a baseline of the paper: victims with the most remaining time, by the actual run times",
 		knows: knowsAll, keys: paperKeys[1:]},
-	{name: "rand", what: "the paper's comparison: random victims", keys: paperKeys[1:]},
-	{name: "elastic", what: "grows and shrinks elastic jobs by weight, tipping point included",
+	{name: "rand", what: "a baseline of the paper: random victims", keys: paperKeys[1:]},
+	{name: "elastic", what: "grows and shrinks elastic jobs by weight, with a tipping point",
 		keys: slices.Concat(reservationKeys, elasticKeys), elastic: true, idle: 60_000},
 	{name: "static", what: "elastic jobs at the size that they request"},
-	{name: "dragon", what: "elastic jobs as in DRAGON's scheduler for Kubeflow", elastic: true},
+	{name: "dragon", what: "grows and shrinks elastic jobs like DRAGON's scheduler for Kubeflow", elastic: true},
 }
 
 // reservationKeys are the parameters of policies that reserve capacity for a blocked head of the
 // queue.
 var reservationKeys = []policyKey{
-	{"reserve_after", "how long the head of the queue waits before capacity is reserved, such as 10m",
+	{"reserve_after", "how long the head of the queue waits before capacity is reserved for it, such as 10m",
 		duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
 	{"reserve_hold", "how long the reservation lasts",
 		positiveDuration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
-	{"max_bypass", "starts past the head of the queue before capacity is reserved",
+	{"max_bypass", "after so many starts past the head of the queue, capacity is reserved for it",
 		whole(0, 1_000_000_000, func(p *cluster.Policy) *int { return &p.MaxBypass })},
 }
 
@@ -133,7 +134,7 @@ var shareKeys = []policyKey{
 		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"half_life", "after which usage counts half; 0s for no decay",
 		duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
-	{"influence", "of usage on how spare capacity is divided, in thousandths",
+	{"influence", "how strongly past usage counts in the division of spare capacity, in thousandths",
 		whole(0, 1_000_000_000, func(p *cluster.Policy) *int { return &p.UsageInfluence })},
 }
 
@@ -145,11 +146,11 @@ var preemptionKeys = []policyKey{
 
 // elasticKeys are the parameters of policies that resize jobs.
 var elasticKeys = []policyKey{
-	{"grow_after", "how long capacity is free before a job grows into it",
+	{"grow_after", "how long capacity must be free before a job grows into it",
 		positiveDuration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
 	{"cooldown", "how long a job keeps its size unless others need its capacity",
 		positiveDuration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
-	{"gain", "thousandths by which more workers must make a job faster",
+	{"gain", "least speed-up for which a job keeps additional workers, in thousandths",
 		whole(1, 1000, func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
 }
 
@@ -204,7 +205,7 @@ func positiveDuration(field func(*cluster.Policy) *int64) func(*cluster.Policy, 
 			return err
 		}
 		if *field(p) == 0 {
-			return fmt.Errorf("%q is zero: a second at least", value)
+			return fmt.Errorf("%q is zero: must be at least a second", value)
 		}
 		return nil
 	}
@@ -244,7 +245,7 @@ func ParsePolicy(text string) (Policy, error) {
 	name, rest, given := strings.Cut(strings.TrimSpace(text), ":")
 	row := rowOf(name)
 	if row == nil {
-		return Policy{}, fmt.Errorf("policy %q: %w; there are %s", name, ErrPolicy, strings.Join(PolicyNames(), ", "))
+		return Policy{}, fmt.Errorf("policy %q: %w; the policies are %s", name, ErrPolicy, strings.Join(PolicyNames(), ", "))
 	}
 	p := Policy{Name: name, row: row, Params: map[string]string{}}
 	if !given {

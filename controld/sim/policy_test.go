@@ -8,9 +8,9 @@ import (
 
 func TestPolicies(t *testing.T) {
 	for text, want := range map[string]string{
-		"nobody":                         `no such policy; there are rota, fairshare`,
+		"nobody":                         `no such policy; the policies are rota, fairshare`,
 		"":                               `no such policy`,
-		"easy:x=1":                       `the policy has no such parameter; there are oversubscribe`,
+		"easy:x=1":                       `unknown parameter of the policy; there are oversubscribe`,
 		"rota:depth=1":                   `there are reserve_after (how long`,
 		"rota:max_bypass":                `is not KEY=VALUE`,
 		"rota:max_bypass=-1":             `is not a whole number`,
@@ -23,8 +23,8 @@ func TestPolicies(t *testing.T) {
 		"standard:reserve_hold=0s":       `"0s" is zero`, // zero would be over at once
 		"rota:p=0":                       `"0" is neither a whole number from 1`,
 		"lrtp:p=-1":                      `"-1" is neither a whole number from 1`,
-		"fifo:seed=3":                    `nothing is drawn without fit=random`,
-		"backfill:seed=3,fit=best":       `nothing is drawn without fit=random`,
+		"fifo:seed=3":                    `seed needs fit=random`,
+		"backfill:seed=3,fit=best":       `seed needs fit=random`,
 		"fifo:seed=0,fit=random":         `"0" is not a whole number from 1`, // zero would mean the seed of the run
 		"rand:seed=-1":                   `"-1" is not a whole number from 1`,
 	} {

@@ -379,7 +379,7 @@ func TestNoJobEnds(t *testing.T) {
 	s.maxPreempts = 300
 	r := mustRun(t, w, s)
 	if r.Unended != 3 || r.PreemptionsMaxJob != 300 || len(r.Notes) != 1 ||
-		!strings.Contains(r.Notes[0], "under las job x was preempted 300 times and will not end: the run ends 16 h") {
+		!strings.Contains(r.Notes[0], "under las, job x was preempted 300 times and will never end: the run ends 16 h") {
 		t.Errorf("%d not ended, %d displacements of one, %q", r.Unended, r.PreemptionsMaxJob, r.Notes)
 	}
 	s.maxPreempts = 1

@@ -80,8 +80,8 @@ func TestFairnessOnPaper(t *testing.T) {
 	near(t, "jain", r.Fairness.Jain, 0.5) // b had nothing while it waited
 	near(t, "jain of the users' slowdowns", r.Fairness.JainUsers, (11.0/3*11/3)/(2*(25.0/9+4)))
 	s.Deserved.GPUs = map[string]int64{"a": 8000, "c": 8000}
-	want := []string{"account b has no quota: it has no rho and does not count in jain",
-		"account c has a quota of 8 GPUs and no jobs"}
+	want := []string{"account b has no quota, so it has no rho and is not part of jain",
+		"account c has a quota of 8 GPUs, but no jobs"}
 	if r = mustRun(t, workload(jobs...), s); !slices.Equal(r.Notes, want) {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}

@@ -57,8 +57,8 @@ func (e *engine) submitSearch(jobs []*trace.Job) error {
 			spec = own
 		}
 		if !reflect.DeepEqual(own, spec) {
-			return fmt.Errorf("jobs %s and %s of a search are tasks of one array, so their requests, checkpoints and "+
-				"time limits must be equal: %w", jobs[0].ID, j.ID, ErrSetup)
+			return fmt.Errorf("jobs %s and %s of a search must have equal requests, checkpoints and time limits, because they "+
+				"are tasks of one array: %w", jobs[0].ID, j.ID, ErrSetup)
 		}
 		r.search, r.task = s, k+1
 		e.enter(r)

@@ -102,14 +102,15 @@ func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 		}
 	}
 	if sum > have {
-		return nil, fmt.Errorf("the quotas add up to %g GPUs, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000,
+		return nil, fmt.Errorf("the quotas add up to %g GPUs, but the nodes have %g: %w", float64(sum)/1000,
+			float64(have)/1000,
 			ErrSetup)
 	}
 	return all, nil
 }
 
 // ErrSetup says that workload, nodes and options do not match. The user can correct them.
-var ErrSetup = errors.New("the simulation cannot be set up")
+var ErrSetup = errors.New("invalid simulation settings")
 
 func (s *Setup) check(t *trace.Trace) error {
 	switch {
@@ -137,7 +138,8 @@ func (s *Setup) checkNetworks(t *trace.Trace) error {
 			table = interference.Default()
 		}
 		if table.Network(j.Model) == nil {
-			return fmt.Errorf("job %s trains network %q, which is not in the table of networks: %w", j.ID, j.Model, ErrSetup)
+			return fmt.Errorf("job %s trains network %q, which is missing from the table of networks: %w", j.ID, j.Model,
+				ErrSetup)
 		}
 	}
 	return nil

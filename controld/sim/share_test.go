@@ -112,7 +112,7 @@ func TestInflatedParts(t *testing.T) {
 
 func TestPartsThatNoNodeHolds(t *testing.T) {
 	two := partOf("two", 0, 10, 1500)
-	if err := two.Check(); err == nil || !strings.Contains(err.Error(), "part of several") {
+	if err := two.Check(); err == nil || !strings.Contains(err.Error(), "only a single GPU can be shared") {
 		t.Errorf("1.5 GPUs were taken: %v", err)
 	}
 	g := gang("g", 0, 10, 5, 0)

@@ -83,7 +83,7 @@ func CloseLoop(source synth.Source, name string, load int64, s Setup) (*trace.Tr
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
 	l := &closedLoop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
 	if load < 1 {
-		return nil, fmt.Errorf("a load of %d thousandths: %w", load, ErrSetup)
+		return nil, fmt.Errorf("the load of the closed loop is %d thousandths, but must be positive: %w", load, ErrSetup)
 	}
 	s.fill()
 	s.Spans, s.Until = false, 0
@@ -93,13 +93,13 @@ func CloseLoop(source synth.Source, name string, load int64, s Setup) (*trace.Tr
 	}
 	e.totals.closed = true
 	if err := e.drive(); err != nil {
-		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
+		return nil, fmt.Errorf("run %s as a closed loop under policy %s: %w", name, s.Policy.Name, err)
 	}
 	if e.stuck != "" {
-		return nil, fmt.Errorf("close the loop of %s: %s: %w", name, e.whyStuck(), ErrStuck)
+		return nil, fmt.Errorf("run %s as a closed loop: %s: %w", name, e.whyStuck(), ErrStuck)
 	}
 	if len(e.runs) == 0 {
-		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, ErrSetup)
+		return nil, fmt.Errorf("run %s as a closed loop: no job fits the nodes: %w", name, ErrSetup)
 	}
 	return t, nil
 }
@@ -224,7 +224,7 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 		notes = append(notes, fmt.Sprintf("%s: the run ends %.0f h after its start", e.whyStuck(),
 			float64(e.ms(e.now)-e.origin)/3.6e6))
 	}
-	asked := " could have run with fewer or more workers and had as many as requested, under " + e.setup.Policy.Name
+	asked := " could have run with fewer or more workers, but always had the requested number under " + e.setup.Policy.Name
 	note(elastic, "job"+asked, "jobs"+asked)
 	if late := len(t.Jobs) - excluded - len(e.runs); e.stopped {
 		note(late, "job had not arrived when the run was stopped, and is not counted",
@@ -233,7 +233,7 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 		note(late, "job arrives after the end and is not counted", "jobs arrive after the end and are not counted")
 	}
 	if len(t.Skipped) > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", trace.Counted(t.Bad, "line was", "lines were"),
+		notes = append(notes, fmt.Sprintf("%s left out; the first was: %s", trace.Counted(t.Bad, "line was", "lines were"),
 			t.Skipped[0]))
 	}
 	return append(append(notes, e.shareNotes(t)...), e.refusals...)
@@ -241,7 +241,7 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 
 // whyStuck names the jobs that will never end.
 func (e *engine) whyStuck() string {
-	return fmt.Sprintf("under %s job %s was preempted %d times and will not end", e.setup.Policy.Name, e.stuck,
+	return fmt.Sprintf("under %s, job %s was preempted %d times and will never end", e.setup.Policy.Name, e.stuck,
 		e.setup.maxPreempts)
 }
 
@@ -255,12 +255,12 @@ func (e *engine) shareNotes(t *trace.Trace) []string {
 	accounts := t.Accounts()
 	for _, name := range accounts {
 		if given[name] == 0 {
-			notes = append(notes, fmt.Sprintf("account %s has no quota: it has no rho and does not count in jain", name))
+			notes = append(notes, fmt.Sprintf("account %s has no quota, so it has no rho and is not part of jain", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, has := slices.BinarySearch(accounts, name); !has {
-			notes = append(notes, fmt.Sprintf("account %s has a quota of %g GPUs and no jobs", name, float64(given[name])/1000))
+			notes = append(notes, fmt.Sprintf("account %s has a quota of %g GPUs, but no jobs", name, float64(given[name])/1000))
 		}
 	}
 	return notes

@@ -95,8 +95,8 @@ func (s *Samples) Of(id model.JobID) AttemptProgress {
 	defer s.mu.Unlock()
 	p := s.last[id]
 	if p.Problem == "" && p.Step > 0 && p.Step < p.earlier {
-		p.Problem = fmt.Sprintf("attempt %d is at step %d, and an earlier one had saved step %d: look whether it finds "+
-			"its checkpoint", p.Attempt, p.Step, p.earlier)
+		p.Problem = fmt.Sprintf("attempt %d is at step %d, but an earlier attempt had saved step %d: check that the "+
+			"program finds its checkpoint", p.Attempt, p.Step, p.earlier)
 	}
 	return p
 }

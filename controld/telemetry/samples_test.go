@@ -37,14 +37,14 @@ func TestAnAttemptThatBeginsAnew(t *testing.T) {
 	}{
 		{AttemptProgress{Attempt: 1, Step: 500, Saved: 450}, ""},
 		{AttemptProgress{Attempt: 2}, ""}, // it has not come to a step
-		{AttemptProgress{Attempt: 2, Step: 3}, "attempt 2 is at step 3, and an earlier one had saved step 450"},
-		{AttemptProgress{Attempt: 3, Step: 4}, "attempt 3 is at step 4, and an earlier one had saved step 450"},
+		{AttemptProgress{Attempt: 2, Step: 3}, "attempt 2 is at step 3, but an earlier attempt had saved step 450"},
+		{AttemptProgress{Attempt: 3, Step: 4}, "attempt 3 is at step 4, but an earlier attempt had saved step 450"},
 		{AttemptProgress{Attempt: 3, Step: 5, Problem: "bad"}, "bad"},
 		{AttemptProgress{Attempt: 4, Step: 451}, ""},
-		{AttemptProgress{Attempt: 5, Step: 9}, "attempt 5 is at step 9, and an earlier one had saved step 450"},
-		{AttemptProgress{Attempt: 5, Step: 20, Saved: 20}, "attempt 5 is at step 20, and an earlier one had saved step 450"},
+		{AttemptProgress{Attempt: 5, Step: 9}, "attempt 5 is at step 9, but an earlier attempt had saved step 450"},
+		{AttemptProgress{Attempt: 5, Step: 20, Saved: 20}, "attempt 5 is at step 20, but an earlier attempt had saved step 450"},
 		{AttemptProgress{Attempt: 6, Step: 21}, ""}, // of the checkpoint that attempt 5 saved
-		{AttemptProgress{Attempt: 7, Step: 19}, "attempt 7 is at step 19, and an earlier one had saved step 20"},
+		{AttemptProgress{Attempt: 7, Step: 19}, "attempt 7 is at step 19, but an earlier attempt had saved step 20"},
 		{AttemptProgress{Attempt: 7, Step: 20}, ""},
 	} {
 		s.Put(7, c.put, "", func(model.JobID) bool { return false })

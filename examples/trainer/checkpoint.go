@@ -101,10 +101,11 @@ func load(path string, want shape) (c checkpoint, ok bool, err error) {
 	}
 	c, err = decode(b)
 	if err != nil {
-		return c, false, fmt.Errorf("checkpoint %s: %w; remove it to start afresh", path, err)
+		return c, false, fmt.Errorf("checkpoint %s: %w; remove it to start from the beginning", path, err)
 	}
 	if c.shape != want {
-		return c, false, fmt.Errorf("checkpoint %s is of another run: it has %+v, the flags say %+v", path, c.shape, want)
+		return c, false, fmt.Errorf("checkpoint %s belongs to another run: it has %+v, but the flags say %+v", path,
+			c.shape, want)
 	}
 	return c, true, nil
 }

@@ -12,8 +12,8 @@ import (
 // usageDir is where jobs with simulated GPUs say what they use of them: see docs/gpu.md.
 const usageDir = "/run/rota/gpus"
 
-// device is a simulated GPU as the trainer uses it. What it computes there takes as long as -compute
-// says; trainers that name the same file compute one after the other, as on one GPU.
+// device is a simulated GPU as the trainer uses it. A computation there takes as long as -compute
+// says. Trainers that name the same file compute one after another, as on one GPU.
 type device struct {
 	file  *os.File // of all that compute there; nil: nothing else does
 	usage *os.File // says what is used; nil: nothing is said
@@ -43,7 +43,7 @@ func openDevice(path string, memory, percent int, uuids string) (*device, error)
 		err = syscall.FcntlFlock(d.usage.Fd(), syscall.F_SETLK, &lock)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("say what is used of the GPU: %w", err)
+		return nil, fmt.Errorf("report the use of the GPU: %w", err)
 	}
 	return d, d.take()
 }

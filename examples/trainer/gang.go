@@ -13,7 +13,7 @@ import (
 )
 
 // gang is one worker's place among its peers. Worker 0 collects the shards of every step, adds them
-// in shard order and sends the sum back: a star, which is enough for a model of this size and keeps
+// in shard order and sends the sum back. This star is enough for a model of this size, and keeps
 // the order of additions in one place.
 type gang struct {
 	rank, world int
@@ -56,7 +56,7 @@ func (g *gang) gather(ctx context.Context, addr, token string) error {
 		c, err := l.Accept()
 		if err != nil {
 			g.close()
-			return fmt.Errorf("%d of %d workers have not come: %w", missing, g.world, errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("%d of %d workers have not connected: %w", missing, g.world, errors.Join(context.Cause(ctx), err))
 		}
 		p := &peer{c, bufio.NewReaderSize(c, 1<<16)}
 		deadlineErr := c.SetDeadline(time.Now().Add(5 * time.Second))
@@ -150,7 +150,8 @@ func (g *gang) start(steps int, weights []float64) (int, error) {
 			return 0, fmt.Errorf("worker 0 sent no weights: %w", err)
 		}
 		if len(body) != 8*len(weights) {
-			return 0, fmt.Errorf("worker 0 has %d weights, this worker %d: their flags differ", len(body)/8, len(weights))
+			return 0, fmt.Errorf("worker 0 has %d weights, but this worker has %d: their flags differ", len(body)/8,
+				len(weights))
 		}
 		copy(weights, readFloats(body))
 		return int(n), nil
@@ -248,7 +249,7 @@ func appendGradients(b []byte, gs []gradient) []byte {
 func readGradients(b []byte, size int) ([]gradient, error) {
 	one := 8 * (size + 1)
 	if len(b)%one != 0 {
-		return nil, fmt.Errorf("%d bytes are no whole number of gradients of %d", len(b), one)
+		return nil, fmt.Errorf("%d bytes are not a whole number of gradients of %d", len(b), one)
 	}
 	var gs []gradient
 	for ; len(b) > 0; b = b[one:] {

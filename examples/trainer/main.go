@@ -7,10 +7,10 @@
 // any number of restarts. Whatever a scheduler does to it, a wrong loss shows that work was lost,
 // repeated or mixed up.
 //
-// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, pauses
-// between two steps when $ROTA_SOCKET says so, saves its state at intervals and when it is asked to
-// stop (SIGTERM or SIGUSR1), then exits with 85, and resumes from the checkpoint with any number of
-// workers.
+// It behaves as a well-mannered job should. It reports a line a step to $ROTA_PROGRESS_FILE, and
+// pauses between two steps when $ROTA_SOCKET says so. It saves its state at intervals, and when it
+// is asked to stop (SIGTERM or SIGUSR1). Then it exits with 85, and resumes from the checkpoint
+// with any number of workers.
 package main
 
 import (
@@ -76,11 +76,11 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
 	f.SetOutput(usage)
 	f.IntVar(&o.steps, "steps", 200, "steps to train")
-	f.IntVar(&o.Inputs, "inputs", 8, "inputs of the network")
+	f.IntVar(&o.Inputs, "inputs", 8, "number of inputs of the network")
 	f.IntVar(&o.Hidden, "hidden", 32, "hidden units")
-	f.IntVar(&o.Batch, "batch", 64, "samples of a step, over all workers")
-	f.IntVar(&o.Shards, "shards", 8, "parts that a batch is reduced in; at least the largest number of workers")
-	f.Uint64Var(&o.Seed, "seed", 1, "of the weights and the data")
+	f.IntVar(&o.Batch, "batch", 64, "number of samples of a step, over all workers")
+	f.IntVar(&o.Shards, "shards", 8, "number of parts in which a batch is reduced; at least the largest number of workers")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the weights and the data")
 	f.Float64Var(&o.rate, "rate", 0.05, "learning rate")
 	f.IntVar(&o.every, "every", 50, "steps between checkpoints; 0: only when asked to stop")
 	f.IntVar(&o.log, "log", 20, "steps between lines on standard output")
@@ -88,10 +88,10 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f.DurationVar(&o.compute, "compute", 0,
 		"extra time to work through a batch, which the workers share as they share its shards")
 	f.StringVar(&o.dir, "dir", "",
-		"directory for the checkpoint and the heartbeat, made if it is missing; empty: none of either")
+		"directory for the checkpoint and the heartbeat, created if it is missing; empty: write neither")
 	f.StringVar(&o.device, "device", "", "file of a simulated GPU: trainers that name the same one compute in turn")
-	f.IntVar(&o.memory, "gpu-memory", 0, "MiB to say that are used of each simulated GPU; 0: nothing is said")
-	f.IntVar(&o.busy, "gpu-busy", 50, "percent of the time to say that a simulated GPU is busy")
+	f.IntVar(&o.memory, "gpu-memory", 0, "MiB to report as used on each simulated GPU; 0: report nothing")
+	f.IntVar(&o.busy, "gpu-busy", 50, "percent of the time to report as busy on each simulated GPU")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -127,13 +127,13 @@ func (o *options) check() error {
 	case o.Inputs < 1 || o.Hidden < 1 || o.Batch < 1 || o.Shards < 1 || o.steps < 0 || o.log < 1:
 		return errors.New("inputs, hidden, batch, shards and log must be at least 1, steps at least 0")
 	case o.size() > maxWeights:
-		return fmt.Errorf("%d weights are more than the trainer is made for (%d)", o.size(), maxWeights)
+		return fmt.Errorf("%d weights are more than the trainer supports (%d)", o.size(), maxWeights)
 	case o.Batch < o.Shards:
 		return fmt.Errorf("a batch of %d cannot be cut into %d shards", o.Batch, o.Shards)
 	case o.world < 1 || o.rank < 0 || o.rank >= o.world:
-		return fmt.Errorf("rank %d of %d workers makes no sense", o.rank, o.world)
+		return fmt.Errorf("rank %d is impossible with %d workers", o.rank, o.world)
 	case o.world > o.Shards:
-		return fmt.Errorf("%d workers have only %d shards to share; raise -shards", o.world, o.Shards)
+		return fmt.Errorf("%d workers have only %d shards to divide; raise -shards", o.world, o.Shards)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (t *trainer) stopPaused() (int, error) {
 
 func (t *trainer) stopped() (int, error) {
 	if t.dir == "" {
-		fmt.Fprintf(t.out, "stopped at step %d; nothing saved, as no -dir was given\n", t.done)
+		fmt.Fprintf(t.out, "stopped at step %d; nothing was saved, because -dir is not set\n", t.done)
 		return 128 + int(syscall.SIGTERM), nil
 	}
 	fmt.Fprintf(t.out, "stopped at step %d, saved\n", t.done)

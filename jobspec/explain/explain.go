@@ -155,17 +155,17 @@ func language() []Entry {
 
 func meaning(a jobfile.Attribute) string {
 	if a.Refused != "" {
-		return fmt.Sprintf("Known and not supported yet, so a file with it is refused with JS-050. Instead: %s.", a.Refused)
+		return fmt.Sprintf("Not supported yet: a file with it is refused with JS-050. Instead: %s.", a.Refused)
 	}
 	text := strings.ToUpper(a.Doc[:1]) + a.Doc[1:] + "."
 	switch {
 	case a.Required:
-		text += " It must be written."
+		text += " It is required."
 	case a.Default != "":
 		text += " Default: " + a.Default + "."
 	}
 	if a.Deferred {
-		text += " It may hold references that get their value when the worker starts, such as ${array.index}."
+		text += " It may contain references that get their value when the worker starts, such as ${array.index}."
 	}
 	if a.IsBlock && len(a.Content) > 0 {
 		text += " It may hold " + strings.Join(a.Content, ", ") + "."

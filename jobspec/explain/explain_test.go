@@ -142,7 +142,7 @@ func TestWrite(t *testing.T) {
 
 group.gang (attribute): bool
 
-  Start all workers in one decision, or none. With false each worker starts by itself, as an array
+  Start either all workers together or none. With false each worker starts by itself, as an array
   element; array.index is its number. Default: true.
 `
 	if b.String() != want {

@@ -27,7 +27,7 @@ func (r *reader) affordable(expr hclsyntax.Expression) bool {
 		r.meter.Refund()
 	}
 	r.add(expr.Range(), diagnostic.CodeLimit, "compute less in the file, or let a script do it",
-		"the expression yields too much: all expressions of a file together may have %d MiB", maxWork>>20)
+		"the result of the expression is too large: all expressions of a file together may yield %d MiB", maxWork>>20)
 	return false
 }
 

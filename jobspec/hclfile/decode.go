@@ -29,12 +29,12 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.eachBlock(body, schema, func(b *hclsyntax.Block) {
 		if known := r.knownBlock(b, schema); known != nil {
 			if body.Attributes[known.Excludes] != nil {
-				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes,
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s mean the same thing", known.Excludes,
 					b.Type)
 			}
 			if seen[known.Excludes] {
 				r.add(b.DefRange(), diagnostic.CodeDuplicate, cmp.Or(known.Instead, "keep one of them"),
-					"%s and %s cannot stand beside each other", known.Excludes, b.Type)
+					"%s and %s exclude each other", known.Excludes, b.Type)
 			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
@@ -86,14 +86,14 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 			a.Name)
 		return nil
 	}
-	r.add(a.NameRange, diagnostic.CodeUnknownName, schema.hint(a.Name), "there is no attribute %q here", a.Name)
+	r.add(a.NameRange, diagnostic.CodeUnknownName, schema.hint(a.Name), "unknown attribute %q", a.Name)
 	return nil
 }
 
 // knownBlock returns the schema of a block, or reports the name.
 func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 	if schema.Free != nil {
-		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } cannot stand here: only attributes can",
+		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } is not allowed here: only attributes are",
 			b.Type)
 		return nil
 	}
@@ -113,11 +113,11 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 		return nil
 	}
 	if b.Type == dynamicBlock {
-		r.add(b.DefRange(), diagnostic.CodeForm, "write the block out", "dynamic cannot stand here")
+		r.add(b.DefRange(), diagnostic.CodeForm, "write the block out", "dynamic is not allowed here")
 		return nil
 	}
 	hint := cmp.Or(schema.Elsewhere[b.Type], didYouMean(b.Type, append(schema.names(), dynamicBlock), ""))
-	r.add(b.DefRange(), diagnostic.CodeUnknownName, hint, "there is no block %q here", b.Type)
+	r.add(b.DefRange(), diagnostic.CodeUnknownName, hint, "unknown block %q", b.Type)
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 		bad = &decode.Error{Code: diagnostic.CodeValue, Text: err.Error()}
 	}
 	if bad.Code == diagnostic.CodeType && bad.Text == "" {
-		bad.Text = fmt.Sprintf("wanted is %s, this is %s", known.Type, bad.Found)
+		bad.Text = fmt.Sprintf("it must be %s, not %s", known.Type, bad.Found)
 	}
 	if known.Required {
 		bad.Hint = strings.TrimSuffix(bad.Hint, ", or leave it out")
@@ -253,7 +253,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 		}
 	}
 	if r.now.secret {
-		r.add(place, bad.Code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name,
+		r.add(place, bad.Code, "", "%s: invalid value, which is sensitive, so it is not shown; it must be %s", a.Name,
 			known.Type)
 		return
 	}

@@ -64,15 +64,15 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	switch {
 	case !template.Known(full):
 		hint = "there are " + strings.Join(template.Names(), ", ") + " and array.PARAMETER"
-		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here",
+		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(full, template.Names(), hint), "%q is unknown here",
 			full)
 	case len(allowed) == 0 && old:
 		r.add(t.SourceRange(), diagnostic.CodeDeferred, hint, "%s is not supported yet", full)
 	case r.now.deferred:
 		r.add(t.SourceRange(), diagnostic.CodeDeferredUse, "write \"${"+full+"}\" in text, and compute in the program",
-			"%s is only known once the job runs, so nothing can be computed with it", full)
+			"%s is only known once the job runs, so it cannot be part of a computation", full)
 	default:
-		r.add(t.SourceRange(), diagnostic.CodeDeferred, "it may stand in "+strings.Join(allowed, ", "),
+		r.add(t.SourceRange(), diagnostic.CodeDeferred, "it may be used in "+strings.Join(allowed, ", "),
 			"%s is only known once the job runs, which is too late for %s", full, r.now.name)
 	}
 }
@@ -283,7 +283,7 @@ func textList(v cty.Value) (cty.Value, error) {
 // mark. It hides the whole message if a value is sensitive.
 func (r *reader) withoutNames(text string) string {
 	if r.now.secret {
-		return "the values do not fit; one of them is sensitive, so it is not shown"
+		return "the values do not match; one of them is sensitive, so it is not shown"
 	}
 	return strings.ReplaceAll(text, deferredMark, "$")
 }
@@ -305,7 +305,7 @@ func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool
 	full := fullName(x.Traversal)
 	if len(x.Traversal) > 2 {
 		r.add(x.SrcRange, diagnostic.CodeDeferredUse, "write "+full,
-			"%s is a text that is only known once the job runs, so no part of it can be taken", full)
+			"%s is a text that is only known once the job runs, so parts of it cannot be used", full)
 		return cty.DynamicVal, false
 	}
 	value := cty.StringVal(deferredMark + "{" + full + "}")
@@ -388,7 +388,7 @@ func asTemplate(value cty.Value) cty.Value {
 		return cty.StringVal(templateText(v.AsString())), nil
 	})
 	if err != nil {
-		panic("hclfile: a text became something else: " + err.Error())
+		panic("hclfile: a text changed its type: " + err.Error())
 	}
 	return made
 }

@@ -60,7 +60,7 @@ func dynamicContent(b *hclsyntax.Block) *hclsyntax.Body {
 func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Block)) {
 	if len(b.Labels) != 1 {
 		r.add(b.DefRange(), diagnostic.CodeLabels, `write dynamic "KIND" { ... }`,
-			"dynamic has one label, the kind of block to make")
+			"dynamic needs one label, the kind of block to make")
 		return
 	}
 	kind := &hclsyntax.Block{Type: b.Labels[0], TypeRange: b.LabelRanges[0], Body: b.Body,
@@ -134,7 +134,7 @@ func (r *reader) iteratorName(b *hclsyntax.Block) string {
 	}
 	if name == "var" || name == "local" || isDeferredRoot(name) {
 		r.add(place, diagnostic.CodeDynamic, "write iterator = each, and each.value in the content",
-			"the iterator cannot be called %s, which has a meaning already", name)
+			"the iterator cannot be called %s, because this name already has a meaning", name)
 	}
 	return name
 }
@@ -153,7 +153,7 @@ func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 			found = decode.Article(plain.Type().FriendlyName())
 		}
 		r.add(a.Expr.Range(), diagnostic.CodeDynamic, "write a list, set or map",
-			"for_each: nothing can be made for each of %s", found)
+			"for_each: cannot iterate over %s", found)
 		return nil
 	}
 	var list []cty.Value
@@ -181,7 +181,7 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 	err := decode.Into(&labels, r.reveal(value), false)
 	if r.now.secret {
 		r.add(a.Expr.Range(), diagnostic.CodeValue, "name it by a key that is not sensitive",
-			"labels: a sensitive value cannot be a label, which is shown everywhere")
+			"labels: a sensitive value cannot be a label, because labels are shown everywhere")
 		return nil, nil, false
 	}
 	if err != nil {

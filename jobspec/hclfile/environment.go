@@ -38,10 +38,10 @@ func (r *reader) ReadFile(name string) ([]byte, error) {
 
 func (r *reader) env(name string) (string, error) {
 	if !slices.Contains(r.opts.AllowEnv, name) {
-		return "", fmt.Errorf("%s may not be read: allow it with --allow-env %s", name, name)
+		return "", fmt.Errorf("the environment variable %s may not be read: allow it with --allow-env %s", name, name)
 	}
 	if r.opts.Getenv == nil {
-		return "", errors.New("there is no environment here")
+		return "", errors.New("environment variables are not available here")
 	}
 	text, ok := r.opts.Getenv(name)
 	if !ok {

@@ -61,7 +61,7 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 func (r *reader) failed(expr hclsyntax.Expression, secret bool, found hcl.Diagnostics) {
 	if secret {
 		r.add(expr.Range(), diagnostic.CodeExpression, "try it with a value that is not sensitive",
-			"the expression cannot be computed; a sensitive value is in it, so the reason is not shown")
+			"the expression cannot be computed; it contains a sensitive value, so the reason is not shown")
 		return
 	}
 	r.addHCL(diagnostic.CodeExpression, "", found)
@@ -144,7 +144,7 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 	}
 	if !isAttr {
 		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}",
-			"%s needs a name behind it", root)
+			"%s needs a name after it", root)
 		return false
 	}
 	var value cty.Value
@@ -165,11 +165,11 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 		return v, r.factsOf("var."+name, v).known // else reported at the variable
 	}
 	if r.varBlocks[name] != nil {
-		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local",
+		r.add(t.SourceRange(), diagnostic.CodeReference, "put the common value into a local",
 			"variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference, r.variableHint(name), "there is no variable %q", name)
+	r.add(t.SourceRange(), diagnostic.CodeReference, r.variableHint(name), "unknown variable %q", name)
 	return cty.DynamicVal, false
 }
 
@@ -177,7 +177,7 @@ func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	if r.pending[name] == nil {
 		r.add(t.SourceRange(), diagnostic.CodeReference,
 			didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
-			"there is no local %q", name)
+			"unknown local %q", name)
 		return cty.DynamicVal, false
 	}
 	v := r.local(name)
@@ -204,7 +204,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 		r.deferredOutside(full, t)
 		return
 	}
-	hint := "write \"" + root + "\" if a text is meant"
+	hint := "write \"" + root + "\" for a text"
 	switch {
 	case len(t) > 1:
 		hint = didYouMean(root, r.rootNames(), "values are named var.NAME and local.NAME; for a literal ${ write $${")
@@ -213,7 +213,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 	case r.pending[root] != nil:
 		hint = "did you mean local." + root + "?"
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference, hint, "there is no %q here", full)
+	r.add(t.SourceRange(), diagnostic.CodeReference, hint, "%q is unknown here", full)
 }
 
 // rootNames are what a reference may begin with here.
@@ -239,7 +239,7 @@ func (r *reader) checkNodes(expr hclsyntax.Expression) bool {
 			for i, name := range decode.SourceOrder(x) {
 				if seen[name] {
 					ok = false
-					r.add(x.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
+					r.add(x.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is given twice", name)
 				}
 				seen[name] = true
 			}
@@ -247,7 +247,7 @@ func (r *reader) checkNodes(expr hclsyntax.Expression) bool {
 			if _, known := r.functions[x.Name]; !known {
 				ok = false
 				r.add(x.NameRange, diagnostic.CodeFunction, didYouMean(x.Name, slices.Collect(maps.Keys(r.functions)), ""),
-					"there is no function %q", x.Name)
+					"unknown function %q", x.Name)
 			}
 		}
 		return nil

@@ -17,7 +17,7 @@ var ErrFormat = errors.New("the file cannot be formatted without changing its me
 func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
 		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name,
-			Text: "a file in JSON is not formatted", Hint: "use a formatter for JSON, such as jq ."}}
+			Text: "JSON files are not formatted", Hint: "use a formatter for JSON, such as jq ."}}
 	}
 	r := newReader(name, src)
 	if r.parse(name, src, &Block{}, false) == nil {

@@ -84,7 +84,8 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 		return
 	}
 	for _, b := range body.Blocks {
-		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "a file of values holds attributes, no blocks")
+		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "a file of values may contain only attributes, no "+
+			"blocks")
 	}
 	for _, a := range inSourceOrder(body.Attributes) {
 		if r.varBlocks[a.Name] == nil {
@@ -125,16 +126,16 @@ func (r *reader) givenVariable(name string, typ variableType, given *givenValue)
 		return converted
 	case r.sensitive[name]:
 		r.add(given.place, diagnostic.CodeVariableValue, "",
-			"variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
+			"variable %q must be %s, but the given value is not; it is sensitive, so it is not shown",
 			name, decode.Article(typ.FriendlyName()))
 	case given.expr == nil && typ.IsPrimitiveType():
-		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which %q is not", name,
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q must be %s, but %q is not", name,
 			decode.Article(typ.FriendlyName()), decode.Shorten(given.text))
 	case err != nil:
 		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s: %v", name,
 			decode.Article(typ.FriendlyName()), err)
 	default:
-		r.add(given.place, diagnostic.CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name,
+		r.add(given.place, diagnostic.CodeVariableValue, "leave it out", "variable %q must be %s, but null is not", name,
 			decode.Article(typ.FriendlyName()))
 	}
 	return cty.DynamicVal

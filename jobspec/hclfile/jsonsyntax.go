@@ -44,7 +44,7 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	j := &jsonReader{r: r, name: name, literal: literal}
 	if _, isObject := hcl.ExprMap(root); isObject.HasErrors() {
 		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`,
-			"a file in JSON is one object")
+			"a JSON file must be one object")
 		return nil
 	}
 	return j.body(root, schema)
@@ -125,7 +125,7 @@ func (j *jsonReader) body(object hcl.Expression, schema *Block) *hclsyntax.Body 
 	body := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: object.Range(), EndRange: end}
 	pairs, found := hcl.ExprMap(object)
 	if found.HasErrors() {
-		j.r.add(object.StartRange(), diagnostic.CodeForm, "write { ... }", "an object is wanted here")
+		j.r.add(object.StartRange(), diagnostic.CodeForm, "write { ... }", "this must be an object")
 	}
 	for _, pair := range pairs {
 		name := j.text(pair.Key)

@@ -159,7 +159,7 @@ func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hcl
 func syntaxHint(found hcl.Diagnostics) string {
 	for _, one := range found {
 		if one.Summary == "Missing newline after argument" || one.Summary == "Invalid number literal" {
-			return `a duration, a size and every other text stands in quotes: time_limit = "1h"`
+			return `durations, sizes and other texts need quotes: time_limit = "1h"`
 		}
 		if one.Summary == "Invalid template control keyword" {
 			return "write %%{ for a %{ that is meant literally"
@@ -274,7 +274,7 @@ func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 }
 
 // secretRefused is the message for a sensitive value that breaks a rule.
-const secretRefused = "the value is refused; it is sensitive, so neither it nor the rule that it breaks is shown"
+const secretRefused = "the value is refused; it is sensitive, so neither the value nor the rule is shown"
 
 func parentPath(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {

@@ -35,7 +35,7 @@ func (r *reader) takeDeclarations(body *hclsyntax.Body) *hclsyntax.Body {
 func (r *reader) declareVariable(b *hclsyntax.Block) {
 	switch {
 	case len(b.Labels) != 1 || !hclsyntax.ValidIdentifier(b.Labels[0]):
-		r.add(b.DefRange(), diagnostic.CodeLabels, `write variable "name" { ... }`, "a variable has one label, its name")
+		r.add(b.DefRange(), diagnostic.CodeLabels, `write variable "name" { ... }`, "a variable needs one label, its name")
 	case r.varBlocks[b.Labels[0]] != nil:
 		r.add(b.LabelRanges[0], diagnostic.CodeDuplicate, "keep one of them", "variable %q is declared twice", b.Labels[0])
 	case len(r.varBlocks) == maxVariables:
@@ -48,7 +48,8 @@ func (r *reader) declareVariable(b *hclsyntax.Block) {
 
 func (r *reader) declareLocals(b *hclsyntax.Block) {
 	for _, inner := range b.Body.Blocks {
-		r.add(inner.DefRange(), diagnostic.CodeForm, "write "+inner.Type+" = { ... }", "locals holds attributes, no blocks")
+		r.add(inner.DefRange(), diagnostic.CodeForm, "write "+inner.Type+" = { ... }", "locals may contain only "+
+			"attributes, no blocks")
 	}
 	for _, a := range inSourceOrder(b.Body.Attributes) {
 		switch {
@@ -267,7 +268,7 @@ func (r *reader) ruleMessage(expr hclsyntax.Expression) string {
 		r.add(expr.Range(), diagnostic.CodeType, "write it in quotes", "error_message must be a text")
 		return ""
 	case r.now.secret:
-		return "error_message has a sensitive value in it, so it is not shown"
+		return "error_message contains a sensitive value, so it is not shown"
 	}
 	return plain.AsString()
 }
@@ -279,7 +280,7 @@ func (r *reader) local(name string) cty.Value {
 	}
 	a := r.pending[name]
 	if start := slices.Index(r.visiting, name); start >= 0 {
-		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name,
+		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q refers to itself%s", name,
 			circle(r.visiting[start:]))
 		return cty.DynamicVal
 	}

@@ -183,7 +183,7 @@ func expandRange(r string) ([]string, error) {
 	}
 	first, last := atoi(from), atoi(to)
 	if first > last || last-first >= MaxHosts {
-		return nil, fmt.Errorf("range %q runs backwards or is longer than %d", r, MaxHosts)
+		return nil, fmt.Errorf("range %q is descending, or longer than %d", r, MaxHosts)
 	}
 	var numbers []string
 	for n := first; n <= last; n++ {

@@ -79,8 +79,8 @@ func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnosti
 	return read, nil
 }
 
-// settleTemplates makes plain texts of the texts of each task that holds no reference after all: its only
-// references stood in a branch of a condition that was not taken.
+// settleTemplates makes plain texts of the texts of each task that holds no reference after all.
+// Its only references were in a branch of a condition that was not taken.
 func settleTemplates(j *jobspec.Job) {
 	for g := range j.Groups {
 		for t := range j.Groups[g].Tasks {
@@ -144,7 +144,7 @@ func (f *file) resolveTimes(now func() time.Time) []jobspec.Problem {
 
 func fromNow(ahead string, now func() time.Time) (string, error) {
 	if now == nil {
-		return "", errors.New("there is no clock here")
+		return "", errors.New("the current time is not available here")
 	}
 	at := now().Unix()
 	if ahead = strings.TrimSpace(ahead); ahead != "" {

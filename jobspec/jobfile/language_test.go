@@ -90,7 +90,7 @@ func TestRefusedValues(t *testing.T) {
 	for _, c := range []struct{ section, text, want string }{
 		{"network", `mode = "bridge"`, `mode: "bridge" is not supported yet`},
 		{"group", "gang = false\ncount = 2\nmax_workers_per_node = 1",
-			"workers that start one by one and keep to different nodes are not supported yet"},
+			"workers that start one by one cannot be kept on different nodes yet"},
 		{"preemption", `mode = "requeue"`, `mode "requeue" is not supported yet`},
 		{"preemption", `mode = "never"`, `mode "never" is not supported yet`},
 		{"group", `on_worker_failure = "restart_worker"`, "starting one worker of a group again is not supported yet"},

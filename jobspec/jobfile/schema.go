@@ -49,15 +49,15 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("requeue_exit_code").AtLeastOne().
 			With("none", "1 to 127: the exit code with which a program without a checkpoint block asks to be started again"),
 		hclfile.Named("begin").
-			With("at once", "not before this time: RFC 3339 as in `2026-03-01T08:00:00Z`, or `now+2h`"),
+			With("at once", "earliest start: a time in RFC 3339, such as `2026-03-01T08:00:00Z`, or `now+2h`"),
 		hclfile.Named("deadline").
-			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and "+
-				"stopped when it comes"),
+			With("none", "time by which the job must have ended, written like begin. A job that can no longer meet it is "+
+				"given up, and a running job is stopped when it comes"),
 		hclfile.Named("hold").With("false", "do not start before `rota release`"),
 		hclfile.Named("gang_scope").
-			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
+			With("group", "whether the workers of each `group`, or all groups of the `job`, start together"),
 		hclfile.Named("on_dependency_failure").
-			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
+			With("cancel", "whether to `cancel` or `hold` the job, or group, when its dependency can never be satisfied"),
 		hclfile.WrittenAs(hclfile.Text("on_node_lost", "string", func(
 			j *jobspec.Job, text string, _ hclfile.Source,
 		) (err error) {
@@ -66,14 +66,14 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 			}
 			return err
 		}), func(j *jobspec.Job) any { return j.OnNodeLost }).
-			With("the queue's", "when its node is silent for longer than the lease. `requeue` stops the job and starts it "+
-				"elsewhere; `wait` lets it run, and starts it elsewhere only once the node is confirmed dead"),
+			With("the queue's", "what happens when the job's node is silent for longer than the lease. `requeue` stops the "+
+				"job and starts it elsewhere; `wait` lets it run, and starts it elsewhere only once the node is confirmed dead"),
 		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
 		hclfile.Named("exclude_nodes").With("none", "not these nodes; a name that the cluster does not have is refused"),
-		hclfile.Named("features").With("none", "keys of labels that a node must have; of `a|b` one is enough"),
+		hclfile.Named("features").With("none", "keys of labels that a node must have; `a|b` needs only one of them"),
 		hclfile.Named("licenses").
-			With("none", "licences of the cluster that the job holds while it runs, as in `{ matlab = 2 }`; each element of an "+
-				"array holds as many"),
+			With("none", "licences of the cluster that the job holds while it runs, as in `{ matlab = 2 }`; each element of "+
+				"an array holds that many"),
 		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
 		hclfile.Named("export").
 			With("an active environment", "names of variables to copy from the submit side. `*` and `?` stand for parts of a "+
@@ -87,15 +87,15 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 	},
 	Blocks: []hclfile.Nested{
 		metaBlock[jobspec.Job](),
-		hclfile.NamedBlock("array", "array", "makes many jobs of one", arraySchema),
-		hclfile.NamedBlock("dependency", "dependencies", "other jobs to wait for; several are all waited for",
+		hclfile.NamedBlock("array", "array", "turns the job into an array of many jobs", arraySchema),
+		hclfile.NamedBlock("dependency", "dependencies", "other jobs to wait for; with several blocks the job waits for all",
 			dependencySchema),
 		constraintBlock,
 		affinityBlock,
-		hclfile.NamedBlock("log_policy", "log_policies", "what to do when a line of output says what went wrong",
+		hclfile.NamedBlock("log_policy", "log_policies", "action to take when a line of output matches a pattern",
 			logPolicySchema),
 		restartBlock,
-		hclfile.NamedBlock("checkpoint", "checkpoint", "says that the program saves its progress",
+		hclfile.NamedBlock("checkpoint", "checkpoint", "states that the program saves its progress",
 			checkpointSchema),
 		preemptionBlock(),
 		groupBlock(),
@@ -174,13 +174,13 @@ func (s section) refused() []string {
 
 // refusedValues are values that are refused with a reason.
 var refusedValues = []struct{ where, what, instead string }{
-	{"job", "`array` with several groups that start on their own",
+	{"job", "`array` with several groups that start independently",
 		"write gang_scope = \"job\", or submit one job for each group"},
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
 	{"group", "`gang = false` with several workers in an array or beside other groups",
-		"leave gang out, or submit a job of its own for the group"},
+		"leave gang out, or submit a separate job for the group"},
 	{"preemption", "`mode` other than `suspend`", "leave it out. A stopped job is requeued, and an elastic job gives up " +
-		"workers first; with a checkpoint block it goes on from its checkpoint"},
+		"workers first; with a checkpoint block it continues from its checkpoint"},
 	{"elastic", "a job with `mode = \"suspend\"`", "leave out mode"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},

@@ -26,9 +26,9 @@ func groupBlock() hclfile.Nested {
 // jobTaskBlock is a task directly in the job; it stands for a group with only this task.
 func jobTaskBlock() hclfile.Nested {
 	return hclfile.Nested{
-		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough",
+		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program of a job with a single worker",
 		Template: taskTemplate,
-		Excludes: "group", Instead: "put tasks into a group; those of one group run on the same node",
+		Excludes: "group", Instead: "put tasks into a group; the tasks of one worker run on the same node",
 		Enter: func(parent any, label string) (any, string) {
 			j := parent.(*jobspec.Job)
 			j.Groups = append(j.Groups, jobspec.Group{Name: jobspec.DefaultGroup, Tasks: []jobspec.Task{{Name: label}}})
@@ -83,36 +83,37 @@ var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("count").AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
 		hclfile.Named("gang").With("true",
-			"start all workers in one decision, or none. With `false` each worker starts by itself, as an array element; "+
+			"start either all workers together or none. With `false` each worker starts by itself, as an array element; "+
 				"`array.index` is its number"),
 		hclfile.Named("depends_on").
 			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), "+
 				"`prep:started`"),
 		hclfile.Named("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
 		hclfile.Named("max_workers_per_node").AtLeastOne().
-			With("all", "how many workers may share a node. They take as few nodes as have room; 1 gives each a node of its "+
-				"own. 1 is the default with `exclusive`, `launch` type `steps` and `rdzv = \"c10d\"`"),
+			With("all", "how many workers may share a node. The workers take as few nodes as possible; 1 gives each worker a "+
+				"node of its own. 1 is the default with `exclusive`, `launch` type `steps` and `rdzv = \"c10d\"`"),
 		hclfile.Named("exclusive").
-			With("false", "whole nodes: no other job runs there, and the workers get all cores and all memory; "+
-				"resources say what a node must have at least"),
+			With("false", "take whole nodes: no other job runs there, and the workers get all cores and all memory; resources "+
+				"set the minimum that a node must have"),
 		hclfile.Named("success").
-			With("all", "whose success is the group's: `all` workers', the `leader`'s (the first worker's), or `any` one's"),
+			With("all", "when the group has succeeded: when `all` workers have, the `leader` (the first worker) has, or `any` "+
+				"worker has"),
 		hclfile.Named("on_worker_failure").
-			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again) or "+
-				"`ignore`"),
+			With("restart_group", "what happens when one worker fails: `restart_group` (all are stopped, and start again if "+
+				"restart allows it) or `ignore`"),
 		hclfile.Later("class", "set class in the job"),
 		hclfile.Later("priority", "set priority in the job"),
 		hclfile.Later("queue", "set queue in the job"),
 	},
 	Blocks: []hclfile.Nested{
 		metaBlock[jobspec.Group](),
-		hclfile.NamedBlock("elastic", "elastic", "lets the number of workers change while the job lives",
+		hclfile.NamedBlock("elastic", "elastic", "lets the number of workers change while the job runs",
 			elasticSchema),
 		constraintBlock,
 		affinityBlock,
 		restartBlock,
 		{
-			Name: "network", Body: networkSchema, Doc: "says which network the tasks use",
+			Name: "network", Body: networkSchema, Doc: "sets the network that the tasks use",
 			Enter: func(parent any, _ string) (any, string) { return parent, "network" },
 		},
 		taskBlock(),
@@ -123,18 +124,18 @@ var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 var elasticSchema = hclfile.For[jobspec.Elastic](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("min").AtLeastOne().Must().With("",
-			"fewest workers: as many start together, and none of these is taken away alone"),
+			"minimum of workers: so many start together, and an elastic job never shrinks below it"),
 		hclfile.Named("max").AtLeastOne().Must().With("", "most workers, at most 4096"),
 		hclfile.Named("multiple_of").AtLeastOne().With("1",
-			"the number of workers is always a multiple of it, and so are min and max"),
+			"the number of workers, min and max are always a multiple of this number"),
 		hclfile.Named("step").AtLeastOne().With("`multiple_of`", "how many workers join at once"),
 		hclfile.Named("resize").
-			With("restart", "only `restart`: all workers are asked to save, and are started again as many as they are then"),
+			With("restart", "only `restart`: all workers are asked to save, and the new number of workers is started"),
 		hclfile.Later("signal", "leave it out: with resize = \"restart\" the signal is that of preemption"),
 		hclfile.Named("cooldown").AtLeastOne().With("5m",
-			"how long after a start the group is left alone, unless its room is needed"),
+			"how long after a start the group keeps its size, unless its room is needed"),
 		hclfile.Named("grow_after").AtLeastOne().With("60s",
-			"how long room was free before the group grows into it"),
+			"how long room must be free before the group grows into it"),
 	},
 })
 

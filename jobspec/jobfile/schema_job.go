@@ -18,8 +18,8 @@ var arraySchema = hclfile.For[jobspec.Array](&hclfile.Block{
 		hclfile.Named("indices").
 			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
 		hclfile.WrittenAs(hclfile.Any("matrix", "map(list)", setMatrix), func(a *jobspec.Array) any { return a.Matrix }).
-			With("", "every combination of the values of some parameters, the last one changing fastest; each is "+
-				"`array.NAME` and `$ROTA_PARAM_NAME`"),
+			With("", "every combination of the values of some parameters, the last one changing fastest; each value is "+
+				"available as `array.NAME` and `$ROTA_PARAM_NAME`"),
 		hclfile.WrittenAs(hclfile.Text("file", "path", readParameters), paramsFile).As("rows").
 			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each "+
 				"element; at most 1 MiB"),
@@ -29,17 +29,17 @@ var arraySchema = hclfile.For[jobspec.Array](&hclfile.Block{
 		hclfile.Named("order").With("index", "`index` or `random`: which elements start first"),
 	},
 	Blocks: []hclfile.Nested{
-		hclfile.NamedBlock("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema),
+		hclfile.NamedBlock("stop", "stop", "keeps the best elements and cancels the others", stopSchema),
 	},
 })
 
 var stopSchema = hclfile.For[jobspec.ArrayStop](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("metric").Must().With("", "metric that the elements report as progress"),
-		hclfile.Named("goal").With("progress's, else min", "`min` or `max`: what is better"),
+		hclfile.Named("goal").With("progress's, else min", "`min` or `max`: whether low or high values are better"),
 		hclfile.Named("at_step").AtLeastOne().Must().
-			With("", "step at which the elements are compared, once all have reported it"),
-		hclfile.Named("keep").Must().With("", "`top 25%` or `top 4`: how many go on"),
+			With("", "step at which the elements are compared, once all elements have reported it"),
+		hclfile.Named("keep").Must().With("", "`top 25%` or `top 4`: how many elements continue"),
 	},
 })
 
@@ -104,7 +104,7 @@ var dependencySchema = hclfile.For[jobspec.Dependency](&hclfile.Block{
 				"`aftercorr` (element by element, between arrays) or `singleton` (your jobs of the same name ended)"),
 		hclfile.Named("jobs").
 			With("", "ids (`123`), elements of arrays (`\"123_4\"`), or names, which mean your newest job of that name"),
-		hclfile.Named("delay").AtLeastOne().With("none", "how long to wait once it is met"),
+		hclfile.Named("delay").AtLeastOne().With("none", "how long to wait after the dependency is satisfied"),
 		hclfile.Named("match").With("all", "`all` of the jobs, or `any` of them"),
 	},
 })
@@ -123,7 +123,7 @@ var constraintBlock = hclfile.NamedBlock("constraint", "constraints", "a conditi
 	constraintSchema)
 
 // affinityBlock is the block of affinities in a job or a group.
-var affinityBlock = hclfile.NamedBlock("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
+var affinityBlock = hclfile.NamedBlock("affinity", "affinities", "nodes to prefer, or to avoid", affinitySchema)
 
 var constraintSchema = hclfile.For[jobspec.Constraint](&hclfile.Block{
 	Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c }),
@@ -139,7 +139,7 @@ var affinitySchema = hclfile.For[jobspec.Affinity](&hclfile.Block{
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
 		hclfile.Named("attribute").OrName("node").Must().
-			With("", "what is asked of the node: `"+strings.Join(jobspec.AttributeNames(), "`, `")+"`"),
+			With("", "property of the node: `"+strings.Join(jobspec.AttributeNames(), "`, `")+"`"),
 		hclfile.Named("operator").
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or "+
 				"`is_set`"),
@@ -152,18 +152,18 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 				}
 				return err
 			}), func(t *T) any { return of(t).Value }).With("",
-			"what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
+			"value for the comparison; memory needs a unit, as in `80GiB`; `in` and `not_in` take a list"),
 		hclfile.Named("values").With("", "another spelling of a list in `value`"),
 	}
 }
 
 // restartBlock is the restart block of a job or a group.
-var restartBlock = hclfile.NamedBlock("restart", "restart", "retries after the program failed", restartSchema)
+var restartBlock = hclfile.NamedBlock("restart", "restart", "retries after the program has failed", restartSchema)
 
 // Writing a file includes only settings of preemptionBlock that differ from the defaults, which
 // depend on the launchers.
 func preemptionBlock() hclfile.Nested {
-	block := hclfile.NamedBlock("preemption", "preemption", "how the program is stopped when its room is needed",
+	block := hclfile.NamedBlock("preemption", "preemption", "how the program is stopped when the job is preempted",
 		preemptionSchema)
 	block.Written = func(parent any) []hclfile.Written {
 		j := parent.(*jobspec.Job)
@@ -189,46 +189,47 @@ var restartSchema = hclfile.For[jobspec.Restart](&hclfile.Block{
 		hclfile.Named("window").AtLeastOne().With("24h", "time within which attempts are counted"),
 		hclfile.Named("exclude_node").With("true", "retry on other nodes than the one that failed"),
 		hclfile.Named("retry_on_exit").With("all", "exit codes that are retried"),
-		hclfile.Named("no_retry_on_exit").With("none", "exit codes that are not"),
+		hclfile.Named("no_retry_on_exit").With("none", "exit codes that are not retried"),
 	},
 })
 
 var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		hclfile.Named("path").With("", "where the program saves; for people, and `$ROTA_CHECKPOINT_FILE`"),
+		hclfile.Named("path").With("", "where the program saves; shown to users, and set as `$ROTA_CHECKPOINT_FILE`"),
 		hclfile.Named("node_local").With("false", "each worker saves to a folder on its node's own disk, "+
-			"`/run/rota/checkpoint`. Rota carries it to the node where that worker runs next; `path` is relative to it. "+
-			"If the old node is down, the job begins anew. Not for elastic jobs and jobs of several groups"),
+			"`/run/rota/checkpoint`. Rota copies the folder to the node where the worker runs next; `path` is relative to it. "+
+			"If the old node is down, the job starts from the beginning. Not for elastic jobs and jobs of several groups"),
 		hclfile.Named("interval").AtLeastOne().With("", "how often it saves"),
 		hclfile.Named("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
-		hclfile.Named("criu").With("false", "save the whole container by CRIU, for a program that cannot save its state. "+
-			"The job has one worker with one task, is not elastic, and runs on nodes that have CRIU. It is saved instead of "+
-			"signalled when it has to leave, and goes on from there as the same processes. A program with network connections "+
-			"or GPUs, or one paused at `rota.pause_point`, cannot be saved: it is signalled as if this were false"),
+		hclfile.Named("criu").With("false", "save the whole container with CRIU, for a program that cannot save its state. "+
+			"The job must have one worker with one task, must not be elastic, and runs on nodes that have CRIU. When it is "+
+			"preempted, its processes are saved instead of signalled, and later continue from there. A program with network "+
+			"connections or GPUs, or a program paused at `rota.pause_point`, cannot be saved: it is signalled as if this were "+
+			"false"),
 		hclfile.Named("before_limit").AtLeastOne().
-			With("no signal", "the program gets the signal of its preemption block and the notice `timeout` this long before "+
-				"the time limit of an attempt, or before an earlier deadline. It may run on until the limit, and gets the "+
+			With("no signal", "this long before the time limit of an attempt, or before an earlier deadline, the program gets "+
+				"the signal of its preemption block and the notice `timeout`. It may keep running until the limit. It gets the "+
 				"signal once in each attempt, even if the limit changes"),
-		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
+		hclfile.Later("signal", "let the program save at intervals, and at the preemption signal"),
 	},
 })
 
 var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("signal").
-			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
+			With("SIGTERM; SIGUSR1 with launch type slurm", "signal that asks the program to save and end"),
 		hclfile.Named("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
-		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node. "+
-			"With false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
-		hclfile.Named("exit_zero").With("requeue with a checkpoint block, else complete", "what exit code 0 means after the "+
-			"job had to leave. `complete`: the job is done. `requeue`: the program has saved its state, and goes on unless "+
-			"it called `rota finished` or reached `progress { total }`"),
+		hclfile.Named("requeue").With("true", "start the job again after a preemption or the loss of its node. With false "+
+			"it ends as `PREEMPTED` or `NODE_FAIL`, and is preempted only after all other candidates"),
+		hclfile.Named("exit_zero").With("requeue with a checkpoint block, else complete", "what exit code 0 means after a "+
+			"preemption. `complete`: the job is done. `requeue`: the program has only saved its state, and the job starts "+
+			"again, unless the program called `rota finished` or reached `progress { total }`"),
 		hclfile.Named("signal_to").With("both", "`script`: the signal goes only to the shell of a script. `programs`: "+
 			"before the limit it goes to the programs of the shell and not to the shell"),
 		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary. It gives its GPUs back, "+
-			"keeps its memory, and later goes on from there. Without a mode the program is stopped"),
+			"keeps its memory, and later continues from there. Without a mode the program is stopped"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

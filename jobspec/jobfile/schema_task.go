@@ -23,9 +23,9 @@ var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 		hclfile.Named("command").MayDefer().With("", "program and arguments; no shell comes between"),
 		hclfile.WrittenAs(hclfile.Text("script", "string", setScript),
 			func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
-			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
+			With("", "script, run by its `#!` line, or by `/bin/bash -euo pipefail` if it has none; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
-			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
+			With("", "file with such a script, below the job file's directory; nothing in it is interpolated"),
 		hclfile.Named("user").With("the submitter", "must be the submitter in this version"),
 		hclfile.Named("leader").With("true for the first main task", "the worker ends when this task ends"),
 		hclfile.Named("kill_signal").With("SIGTERM", "sent at the time limit and at `rota cancel`"),
@@ -34,24 +34,24 @@ var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
 	},
 	Blocks: []hclfile.Nested{
-		hclfile.NamedBlock("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks",
+		hclfile.NamedBlock("lifecycle", "lifecycle", "makes the task run before, alongside or after the main tasks",
 			lifecycleSchema),
-		implied(hclfile.NamedBlock("launch", "launch", "how many processes a worker starts", launchSchema)),
+		implied(hclfile.NamedBlock("launch", "launch", "sets how many processes a worker starts", launchSchema)),
 		{
 			Name: "env", Body: envBody(), Doc: "variables for the program",
 			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
 		},
-		implied(hclfile.NamedBlock("resources", "resources", "what each worker holds", resourcesSchema)),
+		implied(hclfile.NamedBlock("resources", "resources", "resources of each worker", resourcesSchema)),
 		hclfile.NamedBlock("mount", "mounts", "a directory made visible in the container", mountSchema),
 		hclfile.NamedBlock("secret", "secrets",
-			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
+			"a secret text that is read on the node with your rights, and is stored nowhere else", secretSchema),
 		hclfile.NamedBlock("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
 		hclfile.NamedBlock("terminal", "terminal", "the program runs at a terminal, which `rota attach` shows; "+
 			"it is in no log",
 			terminalSchema),
 		implied(hclfile.NamedBlock("log", "log", "where output goes", logSchema)),
 		hclfile.NamedBlock("progress", "progress",
-			"how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
+			"how the program reports its progress; $ROTA_PROGRESS_FILE is read even without this block", progressSchema),
 		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
 	},
 })
@@ -68,7 +68,7 @@ func setScript(t *jobspec.Task, text string, _ hclfile.Source) error {
 	case t.Script != "":
 		return errors.New("the task has script and script_file; keep one of them")
 	case text == "":
-		return errors.New("there is nothing in it to run")
+		return errors.New("it has nothing to run")
 	}
 	t.Script = text
 	return nil
@@ -95,7 +95,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("cores").AtLeastOne().With("1", "whole cores"),
 		hclfile.Named("memory").AtLeastOne().
-			With("4GiB for each core", "limit; beyond it the kernel kills; for all of a node write "+
+			With("4GiB for each core", "memory limit, beyond which the kernel kills processes; for all memory of a node write "+
 				"`exclusive = true` in the group"),
 		hclfile.Named("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
 		hclfile.Named("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
@@ -104,7 +104,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			r.RDMA = text
 			return nil
 		}), func(r *jobspec.Resources) any { return r.RDMA }).
-			With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
+			With("none", "`all`: the node's InfiniBand and RoCE devices, and as much locked memory as the node allows; `none`"),
 		hclfile.WrittenAs(hclfile.Text("gpus", "number", setGPUs), func(r *jobspec.Resources) any {
 			switch {
 			case partOnly(r):
@@ -113,7 +113,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 				return nil // the count is in the gpu block
 			}
 			return unless(r.GPUs, 0)
-		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
+		}).With("0", "whole GPUs, all on one node; `0.5`: half a GPU, of its time and its memory"),
 	},
 	Blocks: []hclfile.Nested{
 		{
@@ -172,18 +172,18 @@ var gpuSchema = &hclfile.Block{
 		hclfile.Field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").
 			With("nvidia", "only `nvidia`"),
 		hclfile.Field("model", func(r *jobspec.Resources) *string { return &gpuOf(r).Model }).As("gpu.model").
-			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; small and capital letters are the same"),
+			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; upper and lower case are the same"),
 		hclfile.Field("min_memory",
 			func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
-			With("any", "memory that each must have"),
+			With("any", "memory that each GPU must have"),
 		hclfile.Later("min_compute", "name the model"),
 		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
 		hclfile.Later("nvlink", "name the model"),
 		hclfile.WrittenAs(hclfile.Text("share", "number", setShare), shareOf).As("gpu.share").
-			With("1", "part of one GPU, in thousandths: `0.5`; other jobs have the rest"),
+			With("1", "part of one GPU, down to thousandths, such as `0.5`; other jobs may use the rest"),
 		hclfile.Field("max_memory",
 			func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MaxMemory }).As("gpu.max_memory").AtLeastOne().
-			With("required with share", "memory of the GPU that the job uses at most; beyond it the job is told, then stopped"),
+			With("required with share", "most GPU memory that the job uses; a job that uses more is warned, then stopped"),
 		hclfile.Later("mig", "ask for whole GPUs"),
 		hclfile.Later("mps", "ask for whole GPUs"),
 		hclfile.Later("compute_mode", "ask for whole GPUs"),
@@ -193,9 +193,9 @@ var gpuSchema = &hclfile.Block{
 var launchSchema = hclfile.For[jobspec.Launch](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("type").
-			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun), `torchrun`, which a script calls "+
-				"itself, or `steps`. With `steps` the program runs once, on the first worker, and starts steps on all workers by "+
-				"srun; later groups that start with its group may have it without a program"),
+			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun does), `torchrun` (the script calls "+
+				"torchrun itself), or `steps`. With `steps` the program runs once, on the first worker, and starts steps on all "+
+				"workers with srun; other groups that start with its group may have `steps` without a program"),
 		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
 			"processes on each worker; `\"gpu\"`: one per GPU"),
 		hclfile.Named("max_restarts").With("0", "torchrun's own restarts"),
@@ -239,10 +239,10 @@ func unless(n, usual int) any {
 var mountSchema = hclfile.For[jobspec.Mount](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("source").MayDefer().With("",
-			"absolute path on the node that you can reach, below a shared path also when links are resolved"),
+			"absolute path on the node that you can access, below a shared path even after links are resolved"),
 		hclfile.Named("target").MayDefer().Must().With("",
-			"absolute path in the container, not inside a shared path, another mount, or what the container needs for "+
-				"itself: `/usr`, `/etc`, `/run` and the like"),
+			"absolute path in the container, not inside a shared path, another mount, or a directory that the container "+
+				"itself needs, such as `/usr`, `/etc` and `/run`"),
 		hclfile.Named("type").With("bind", "`bind` or `tmpfs`"),
 		hclfile.Named("read_only").With("false", "refuse writes"),
 		hclfile.Later("options", "only read_only is supported"),
@@ -256,7 +256,7 @@ var logSchema = hclfile.For[jobspec.Log](&hclfile.Block{
 			"path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array "+
 				"and element)"),
 		hclfile.Named("stderr").MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
-		hclfile.Named("join").With("true without stderr", "write both to one place"),
+		hclfile.Named("join").With("true without stderr", "write both to the same place"),
 		hclfile.Named("mode").With("append", "`append` or `truncate`, at the start of an attempt"),
 		hclfile.Named("max_size").AtLeastOne().With("1GiB", "size at which the log is rotated"),
 		hclfile.Named("keep").With("3", "rotated logs that are kept"),
@@ -279,17 +279,17 @@ var progressSchema = hclfile.For[jobspec.Progress](&hclfile.Block{
 var lifecycleSchema = hclfile.For[jobspec.Lifecycle](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("hook").Must().
-			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or "+
-				"`poststop` (after they have ended)"),
+			With("", "`prestart` (must succeed before the main tasks begin), `poststart` (once they have begun) or `poststop` "+
+				"(after they have ended)"),
 		hclfile.Named("sidecar").
-			With("false", "run as long as the main tasks do; stopped after them, and its exit code counts for nothing"),
+			With("false", "run as long as the main tasks do; it is stopped after them, and its exit code is ignored"),
 	},
 })
 
 var secretSchema = hclfile.For[jobspec.Secret](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("source").MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
-		hclfile.Named("env").With("", "variable that holds it; instead of `file`"),
+		hclfile.Named("env").With("", "environment variable that holds the secret; instead of `file`"),
 		hclfile.Named("file").MayDefer().
 			With("/run/rota/secrets/NAME", "path in the container, directly below /run/rota/secrets, which is in memory"),
 	},
@@ -310,7 +310,8 @@ var terminalSchema = hclfile.For[jobspec.Terminal](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Named("rows").AtLeastOne().With("24", "its height in characters, until one is attached"),
 		hclfile.Named("columns").AtLeastOne().With("80", "its width in characters, until one is attached"),
-		hclfile.Named("hang_up").AtLeastOne().With("never", "the program is hung up when nothing was attached for so long"),
+		hclfile.Named("hang_up").AtLeastOne().With("never", "the program gets SIGHUP after so long without an attached "+
+			"terminal"),
 	},
 })
 
@@ -326,7 +327,7 @@ func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, unless, doc 
 			}
 			size, err := jobspec.ParseSize(text)
 			if err == nil && size == 0 {
-				return fmt.Errorf("%q is nothing; write more, or leave it out", text)
+				return fmt.Errorf("%q is zero; write more, or leave it out", text)
 			}
 			*into(u) = size
 			return err

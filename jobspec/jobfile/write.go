@@ -20,7 +20,7 @@ import (
 const ParamsFile = "params.csv"
 
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
-var ErrNotWritable = errors.New("no job file can say this")
+var ErrNotWritable = errors.New("a job file cannot express this")
 
 // Write writes a job as a job file. [Parse] of the result returns the same job, with defaults
 // filled in. Write omits defaults, exported variables, and the directory and host of the

@@ -36,7 +36,7 @@ func (c *checker) arraySource(a *jobspec.Array) {
 	const hint = `write one of indices = "0-99", matrix = { lr = [0.1, 0.01] } and file = "params.csv"`
 	switch {
 	case len(from) == 0:
-		c.add(jobspec.CodeArray, "array", hint, "the array does not say which elements it has")
+		c.add(jobspec.CodeArray, "array", hint, "the array does not name its elements")
 	case len(from) > 1:
 		c.add(jobspec.CodeArray, "array", hint, "the array has %s, which exclude each other", strings.Join(from, " and "))
 	case a.Indices != "":
@@ -94,7 +94,8 @@ func (c *checker) rows(a *jobspec.Array) {
 		c.add(jobspec.CodeParameter, "array.rows", "name the columns in the first line of the file",
 			"the array's parameters have no names")
 	case len(a.Rows) == 0:
-		c.add(jobspec.CodeElements, "array.rows", "add a line for each element behind the first, which names the columns",
+		c.add(jobspec.CodeElements, "array.rows", "after the first line, which names the columns, add a line for each "+
+			"element",
 			"the array has no elements")
 	case len(a.Rows) > jobspec.MaxElements:
 		c.add(jobspec.CodeElements, "array.rows", "split it into several jobs", "%d lines are more than %d elements",
@@ -120,12 +121,12 @@ func (c *checker) parameter(where, name string, known map[string]bool) {
 	switch {
 	case name == "index":
 		c.add(jobspec.CodeParameter, where, "choose another name",
-			"array.index is the index of the element, so no parameter can be named index")
+			"no parameter can be named index, because array.index is the index of the element")
 	case !jobspec.ValidParameter(name):
 		c.add(jobspec.CodeParameter, where, "use small letters, digits and underscores, beginning with a letter",
 			"%q cannot name a parameter", name)
 	case known[name]:
-		c.add(jobspec.CodeDuplicate, where, "name it differently", "the parameter %q is there twice", name)
+		c.add(jobspec.CodeDuplicate, where, "name it differently", "the parameter %q is given twice", name)
 	}
 	known[name] = true
 }
@@ -134,7 +135,7 @@ func (c *checker) arrayStop(s *jobspec.ArrayStop) {
 	if s == nil {
 		return
 	}
-	c.required("array.stop.metric", s.Metric, `write metric = "loss", as the program reports it`)
+	c.required("array.stop.metric", s.Metric, `write metric = "loss", or another metric that the program reports`)
 	c.atMost("array.stop.metric", len(s.Metric), 63, "bytes")
 	c.choice("array.stop.goal", s.Goal, "min", "max")
 	switch {
@@ -160,10 +161,11 @@ func (c *checker) stopMetrics(j *jobspec.Job) {
 		switch {
 		case p == nil:
 		case p.Total > 0 && s.AtStep > p.Total:
-			c.add(jobspec.CodeStop, "array.stop.at_step", "stop earlier", "step %d never comes: task %q has %d steps", s.AtStep,
+			c.add(jobspec.CodeStop, "array.stop.at_step", "stop earlier", "step %d is never reached: task %q has %d steps",
+				s.AtStep,
 				t.Name, p.Total)
 		case p.Metric != "" && p.Metric == s.Metric && s.Goal != "" && p.Goal != "" && s.Goal != p.Goal:
-			c.add(jobspec.CodeStop, "array.stop.goal", "make both the same", "the goal of %q is %s here and %s in task %q",
+			c.add(jobspec.CodeStop, "array.stop.goal", "make both the same", "the goal of %q is %s here, but %s in task %q",
 				s.Metric, s.Goal, p.Goal, t.Name)
 		}
 	}

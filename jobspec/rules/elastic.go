@@ -23,7 +23,7 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	case !c.scheduling:
 		c.add(jobspec.CodeUnsupported, where+".resize",
 			`write resize = "restart", or leave it out: the workers are asked to save and are started again`,
-			"telling a running program that it has another number of workers is not supported by nodes yet")
+			"changing the number of workers of a running program without a restart is not supported yet")
 	}
 	c.elasticConflicts(where, g, j)
 }
@@ -33,16 +33,16 @@ func (c *checker) elasticConflicts(where string, g *jobspec.Group, j *jobspec.Jo
 	switch {
 	case j.Class == jobspec.TE:
 		c.add(jobspec.CodeConflict, where, "leave elastic out, or class",
-			"a te job is short and starts at once with what it asks for, so it is not elastic")
+			"a te job cannot be elastic, because it is short and starts at once with its full request")
 	case g.Count != 0:
 		c.add(jobspec.CodeConflict, where, "leave count out",
-			"the number of workers is between min and max, and count (%d) fixes it", g.Count)
+			"count (%d) fixes the number of workers, but elastic lets it change between min and max", g.Count)
 	case g.Gang != nil && !*g.Gang:
 		c.add(jobspec.CodeConflict, where, "leave gang out",
-			"the workers of an elastic group start together, and gang = false starts each by itself")
+			"gang = false starts each worker by itself, but the workers of an elastic group start together")
 	case j.RunsOnce():
-		c.add(jobspec.CodeConflict, where, "leave out elastic, or requeue = false",
-			"a job whose number of workers changes is stopped and started again, and this one is never started again")
+		c.add(jobspec.CodeConflict, where, "leave out either elastic or requeue = false",
+			"an elastic job is restarted when its number of workers changes, but this job must never be started again")
 	}
 }
 
@@ -55,7 +55,7 @@ func (c *checker) oneElastic(j *jobspec.Job) {
 		case first < 0:
 			first = i
 		default:
-			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "give it a count",
+			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "set count for one of them",
 				"groups %q and %q start together and are both elastic, which is not supported yet",
 				groupName(&j.Groups[first]), groupName(&j.Groups[i]))
 		}
@@ -86,7 +86,7 @@ func (c *checker) elasticSteps(where string, e *jobspec.Elastic) {
 		value int
 	}{{"min", e.Min}, {"max", e.Max}, {"step", e.Step}} {
 		if n.value > 0 && n.value%unit != 0 {
-			c.add(jobspec.CodeConflict, where+"."+n.name, "", "%s (%d) is no multiple of multiple_of (%d)", n.name, n.value,
+			c.add(jobspec.CodeConflict, where+"."+n.name, "", "%s (%d) is not a multiple of multiple_of (%d)", n.name, n.value,
 				unit)
 		}
 	}

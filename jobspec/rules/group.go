@@ -39,7 +39,7 @@ func (c *checker) groupsTogether(j *jobspec.Job) {
 		if j.Array != nil {
 			c.add(jobspec.CodeUnsupported, "array",
 				`write gang_scope = "job" if the groups of an element start together, or submit one job for each group`,
-				"an array of jobs with several groups that start on their own is not supported yet")
+				"an array of jobs with several groups that start independently is not supported yet")
 		}
 		return
 	}
@@ -48,23 +48,23 @@ func (c *checker) groupsTogether(j *jobspec.Job) {
 		g, where := &j.Groups[i], c.elementPath("groups", i)
 		workers += g.Most()
 		if other, taken := variables[jobspec.Variable(groupName(g))]; taken && other != groupName(g) {
-			c.add(jobspec.CodeDuplicate, where+".name", "name one of them differently",
-				"the groups %q and %q are both $ROTA_HOSTS_%s", other, groupName(g), jobspec.Variable(groupName(g)))
+			c.add(jobspec.CodeDuplicate, where+".name", "rename one of them",
+				"the groups %q and %q would both be $ROTA_HOSTS_%s", other, groupName(g), jobspec.Variable(groupName(g)))
 		}
 		variables[jobspec.Variable(groupName(g))] = groupName(g)
 		if len(g.DependsOn) > 0 {
 			c.add(jobspec.CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
-				"groups that start together and groups that wait for others in one job are not supported yet")
+				"gang_scope = \"job\" and groups that wait for others in one job are not supported yet")
 		}
 		if j.RunsStepsOfFirst(i) && !j.Groups[0].RunsSteps() {
 			c.add(jobspec.CodeUnsupported, where+".tasks", "give the first group launch type steps and the program",
-				"of groups that start together, only the program of the first can start steps")
+				"if groups start together, only the program of the first group can start steps")
 		}
 		c.groupOfGang(where, g)
 	}
 	c.oneElastic(j)
 	if workers > jobspec.MaxWorkers {
-		c.add(jobspec.CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers,
+		c.add(jobspec.CodeRange, "groups", "", "all groups together have %d workers; at most %d are allowed", workers,
 			jobspec.MaxWorkers)
 	}
 }
@@ -77,12 +77,12 @@ func (c *checker) groupOfGang(where string, g *jobspec.Group) {
 	}{{"time_limit", g.TimeLimit != 0}, {"restart", g.Restart != nil}} {
 		if own.set {
 			c.add(jobspec.CodeScope, where+"."+own.name, "write it in the job",
-				"groups that start together have no %s of their own", own.name)
+				"groups that start together cannot each have their own %s", own.name)
 		}
 	}
 	if g.Gang != nil && !*g.Gang {
 		c.add(jobspec.CodeScope, where+".gang", `leave gang out, or gang_scope = "job"`,
-			"all groups start together, so the workers of one cannot start one by one")
+			"all groups start together, so the workers of a group cannot start one by one")
 	}
 }
 
@@ -97,12 +97,12 @@ func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 		c.add(jobspec.CodeUnsupported, where+".gang", "leave count out: the elements of the array start one by one",
 			"several workers without gang in an array are not supported yet")
 	case len(j.Groups) > 1 && j.GangScope != jobspec.ScopeJob:
-		c.add(jobspec.CodeUnsupported, where+".gang", "leave gang out, or submit a job of its own for the group",
+		c.add(jobspec.CodeUnsupported, where+".gang", "leave gang out, or submit a separate job for the group",
 			"several workers without gang beside other groups are not supported yet")
 	case g.MaxWorkersPerNode != 0 && g.MaxWorkersPerNode < g.Count:
 		c.add(jobspec.CodeUnsupported, where+".max_workers_per_node",
-			"leave it out, or write exclusive = true for a node each",
-			"workers that start one by one and keep to different nodes are not supported yet")
+			"leave it out, or write exclusive = true to give each worker a node",
+			"workers that start one by one cannot be kept on different nodes yet")
 	}
 }
 
@@ -115,11 +115,11 @@ func (c *checker) oneOnNode(where string, g *jobspec.Group) {
 	where += ".max_workers_per_node"
 	if g.MeetsByHost() {
 		c.add(jobspec.CodeConflict, where, `leave it out, or set rdzv = "static"`,
-			`torchrun cannot tell workers on one node apart that meet by rdzv = "c10d"`)
+			`with rdzv = "c10d" torchrun cannot tell workers on the same node apart`)
 	}
 	if g.RunsSteps() {
-		c.add(jobspec.CodeConflict, where, "leave it out, and let nproc say how many tasks a worker has",
-			"with launch type steps each worker is the job's part of a node")
+		c.add(jobspec.CodeConflict, where, "leave it out, and set the number of tasks of a worker with nproc",
+			"with launch type steps each node has exactly one worker of the job")
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *checker) mainTasks(where string, g *jobspec.Group) {
 		}
 	}
 	c.add(jobspec.CodeLifecycle, where, "add a task without lifecycle",
-		"the group has only tasks that run before, beside or after others")
+		"the group has no main task: all its tasks run before, alongside or after others")
 }
 
 // leader refuses several leaders, leaders that are no main tasks, and a group whose main tasks all
@@ -243,8 +243,8 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 		lead := t.Leader != nil && *t.Leader
 		switch {
 		case t.Lifecycle != nil && lead:
-			c.add(jobspec.CodeLeader, at(where, i)+".leader", "let a main task lead",
-				"task %q is no main task, so it cannot lead", t.Name)
+			c.add(jobspec.CodeLeader, at(where, i)+".leader", "make a main task the leader",
+				"task %q is not a main task, so it cannot be the leader", t.Name)
 		case t.Lifecycle == nil:
 			mains++
 			if t.Leader != nil && !lead {
@@ -253,13 +253,14 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 		}
 		if lead && t.Lifecycle == nil {
 			if leaders++; leaders == 2 {
-				c.add(jobspec.CodeLeader, at(where, i)+".leader", "let one task lead", "task %q is a second leader of the group",
+				c.add(jobspec.CodeLeader, at(where, i)+".leader", "make only one task the leader",
+					"task %q is a second leader of the group",
 					t.Name)
 			}
 		}
 	}
 	if mains > 0 && followers == mains {
-		c.add(jobspec.CodeLeader, where, "write leader = true in one of them", "no main task of the group leads")
+		c.add(jobspec.CodeLeader, where, "write leader = true in one main task", "no main task of the group is the leader")
 	}
 }
 
@@ -274,10 +275,10 @@ func (c *checker) masterPorts(where string, g *jobspec.Group) {
 		switch {
 		case t.Lifecycle != nil:
 			c.add(jobspec.CodeLifecycle, at(where, i)+".launch", "leave launch out",
-				"task %q is no main task, so it starts one process", t.Name)
+				"task %q is not a main task, so it can start only one process", t.Name)
 		case first != "":
 			c.add(jobspec.CodeConflict, at(where, i)+".launch", "put one of them into a group of its own",
-				"tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
+				"tasks %q and %q would both use MASTER_PORT", first, t.Name)
 		default:
 			first = t.Name
 		}
@@ -296,7 +297,7 @@ func (c *checker) progressReaders(where string, g *jobspec.Group) {
 			first = t.Name
 		default:
 			c.add(jobspec.CodeProgress, at(where, i)+".progress", "keep one of them",
-				"tasks %q and %q both say how the progress of their worker is read", first, t.Name)
+				"tasks %q and %q both set how the progress of their worker is read", first, t.Name)
 		}
 	}
 }
@@ -319,7 +320,8 @@ func (c *checker) workerTotal(where string, g *jobspec.Group) {
 	}{{"cores", int64(cores), int64(c.maxCores())}, {"GPUs", int64(gpus), jobspec.MaxGPUs},
 		{"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
 		if s.total > s.most {
-			c.add(jobspec.CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what,
+			c.add(jobspec.CodeRange, where, "", "the tasks of a worker request %d %s together, which is more than %d", s.total,
+				s.what,
 				s.most)
 		}
 	}
@@ -333,7 +335,7 @@ func (c *checker) lifecycle(where string, l *jobspec.Lifecycle) {
 	c.choice(where+".hook", l.Hook, "prestart", "poststart", "poststop")
 	if l.Hook == "poststop" && l.Sidecar {
 		c.add(jobspec.CodeLifecycle, where+".sidecar", "use hook = \"poststart\", or leave sidecar out",
-			"a sidecar runs beside the main tasks, so it cannot begin after them")
+			"a sidecar runs alongside the main tasks, so it cannot begin after them")
 	}
 }
 
@@ -368,13 +370,14 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 		c.absolute(here+".file", s.File)
 		switch {
 		case s.Env != "" && s.File != "":
-			c.add(jobspec.CodeSecret, here+".file", "keep one of them", "the secret %q goes into a variable and into a file",
+			c.add(jobspec.CodeSecret, here+".file", "keep one of them", "the secret %q is to go both into a variable and into "+
+				"a file",
 				s.Name)
 		case s.Env != "":
 			c.secretVariable(here+".env", t, s.Env, variables)
 		case s.File != "" && reservedSecret(s.File):
 			c.add(jobspec.CodePath, here+".file", "write a name in "+jobspec.SecretsDir+", or leave file out",
-				"no secret can be put at %q", s.File)
+				"a secret cannot be put at %q", s.File)
 		case !twice:
 			c.notTaken(here+".file", "file", s.SecretFile(), files)
 		}

@@ -45,10 +45,10 @@ func (c *checker) looseReference(where, name string) {
 	switch name {
 	case "worker.index":
 		c.add(jobspec.CodeConflict, where, "write array.index",
-			"${worker.index} is 0 for all of them: without gang every worker is an element of an array, with a group of its own")
+			"${worker.index} is 0 for all workers: with gang = false every worker is an array element with a group of its own")
 	case "worker.count":
 		c.add(jobspec.CodeConflict, where, "write the number",
-			"${worker.count} is 1 for all of them: without gang every worker is an element of an array, with a group of its own")
+			"${worker.count} is 1 for all workers: with gang = false every worker is an array element with a group of its own")
 	default:
 		c.reference(where, name, &jobspec.Array{})
 	}
@@ -60,7 +60,8 @@ func (c *checker) reference(where, name string, a *jobspec.Array) {
 	case !isArray:
 		return
 	case a == nil:
-		c.add(jobspec.CodeNoParameter, where, "add array { indices = \"0-9\" }", "${%s} has no value: the job is no array",
+		c.add(jobspec.CodeNoParameter, where, "add array { indices = \"0-9\" }", "${%s} has no value: the job is not an "+
+			"array",
 			name)
 	case parameter != "index" && !slices.Contains(a.Names(), parameter):
 		known := append([]string{"index"}, a.Names()...)

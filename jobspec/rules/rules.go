@@ -134,7 +134,7 @@ func (c *checker) restart(where string, r *jobspec.Restart) {
 	for i, code := range r.NoRetryOnExit {
 		for _, other := range r.RetryOnExit {
 			if code == other {
-				c.add(jobspec.CodeConflict, at(where+".no_retry_on_exit", i), "leave it in one of the two lists",
+				c.add(jobspec.CodeConflict, at(where+".no_retry_on_exit", i), "remove it from one of the two lists",
 					"exit code %d is in retry_on_exit as well", code)
 			}
 		}
@@ -153,11 +153,11 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 		c.between("requeue_exit_code", int(j.RequeueExit), 1, 127)
 		if j.Checkpoint != nil {
 			c.add(jobspec.CodeConflict, "requeue_exit_code", "write checkpoint { exit_code = ... } instead",
-				"a job with a checkpoint block has its exit code there")
+				"a job with a checkpoint block sets this exit code in that block")
 		}
 		if j.RunsOnce() {
-			c.add(jobspec.CodeConflict, "requeue_exit_code", "leave out requeue_exit_code, or requeue = false",
-				"a job that is never started again cannot ask for it")
+			c.add(jobspec.CodeConflict, "requeue_exit_code", "leave out requeue_exit_code or requeue = false",
+				"requeue_exit_code asks for a new start, but this job must never be started again")
 		}
 	}
 	k := j.Checkpoint
@@ -216,7 +216,7 @@ func (c *checker) nodeLocal(j *jobspec.Job) {
 	}
 	if elasticGroup(j) >= 0 {
 		c.add(jobspec.CodeUnsupported, where, "save to a shared file system, or leave out elastic",
-			"node_local in an elastic job is not supported: after a resize its workers have other parts of the work")
+			"node_local in an elastic job is not supported, because the work is divided differently after a resize")
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *checker) preemption(j *jobspec.Job) {
 	}
 	if j.RunsOnce() && j.Checkpoint != nil && j.Checkpoint.BeforeLimit == 0 { // a job that runs once may save and then end
 		c.add(jobspec.CodeConflict, "preemption.requeue", "leave out requeue = false (--no-requeue), or the checkpoint",
-			"a job that saves its progress to go on from there cannot be one that is never started again")
+			"a checkpoint block means that the job continues after a restart, but this job must never be started again")
 	}
 	c.preemptionMode(j, p.Mode)
 	if c.choice("preemption.exit_zero", p.ExitZero, jobspec.ExitSaved, jobspec.ExitDone); j.RunsOnce() &&
@@ -259,13 +259,13 @@ func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 	}
 	if j.Class == jobspec.TE {
 		c.add(jobspec.CodeConflict, where, "leave mode out, or class = \"te\"",
-			"a trial-and-error job is never asked to leave, so it does not pause either")
+			"a trial-and-error job is never preempted, so it cannot be suspended either")
 	}
 	for i := range j.Groups {
 		switch {
 		case j.Groups[i].Exclusive:
-			c.add(jobspec.CodeConflict, at("groups", i)+".exclusive", "leave out exclusive, or mode",
-				"a job that pauses keeps its memory on its nodes, so it cannot have them for itself")
+			c.add(jobspec.CodeConflict, at("groups", i)+".exclusive", "leave out exclusive or mode",
+				"a suspended job keeps only its memory on its nodes, so it cannot have whole nodes")
 		case j.Groups[i].Elastic != nil:
 			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "leave out mode: an elastic job gives up workers first",
 				"mode \"suspend\" in an elastic job is not supported yet")
@@ -284,7 +284,8 @@ func (c *checker) licenses(licenses map[string]int) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(licenses)) {
 		if !jobspec.ValidName(name) {
-			c.add(jobspec.CodeName, "licenses", "write the name that the cluster has for it", "%q is not a name", name)
+			c.add(jobspec.CodeName, "licenses", "write the name under which the cluster has this licence", "%q is not a name",
+				name)
 		}
 		if n := licenses[name]; n < 1 || n > jobspec.MaxLicenseCount {
 			c.add(jobspec.CodeRange, "licenses", "", "%d of licence %s is out of range: 1 to %d", n, name,
@@ -317,7 +318,7 @@ func (c *checker) choice(path, value string, choices ...string) {
 			return
 		}
 	}
-	c.add(jobspec.CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
+	c.add(jobspec.CodeChoice, path, "write "+oneOf(choices), "%q is unknown here", value)
 }
 
 // oneOf lists words in the form "a, b or c".
@@ -396,7 +397,7 @@ func (c *checker) meta(path string, meta map[string]string) {
 	total, variables := 0, map[string]string{}
 	for _, key := range sortedKeys(meta) {
 		if other, taken := variables[jobspec.Variable(key)]; taken {
-			c.add(jobspec.CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other,
+			c.add(jobspec.CodeDuplicate, path+"."+key, "rename one of them", "%s and %s would both be $ROTA_META_%s", other,
 				key, jobspec.Variable(key))
 		}
 		variables[jobspec.Variable(key)] = key
@@ -414,7 +415,7 @@ func (c *checker) export(globs []string) {
 	for i, glob := range globs {
 		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
 		if !jobspec.ValidExport(plain) {
-			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it",
+			c.add(jobspec.CodeText, at("export", i), "use the name of a variable; * and ? stand for parts of names",
 				"%q is not a pattern of variable names", glob)
 		}
 	}

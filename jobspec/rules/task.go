@@ -17,7 +17,7 @@ func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.image(where+".image", t.Image)
 	c.nameIfSet(where+".user", t.User)
 	if t.Leader != nil && !*t.Leader && t.Lifecycle == nil && only {
-		c.add(jobspec.CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
+		c.add(jobspec.CodeConflict, where+".leader", "leave leader out", "the only task of a group must be its leader")
 	}
 	c.signal(where+".kill_signal", t.KillSignal)
 	c.duration(where+".kill_timeout", t.KillTimeout)
@@ -52,8 +52,8 @@ func (c *checker) taskProgram(where string, t *jobspec.Task, steps bool) {
 	switch {
 	case holds && len(t.Command) == 0 && t.Script == "":
 	case holds:
-		c.add(jobspec.CodeProgram, where, "leave command and script out, or launch",
-			"task %q would not run its program: with launch type steps the workers of a later group run steps alone", t.Name)
+		c.add(jobspec.CodeProgram, where, "remove command and script, or launch",
+			"the program of task %q would never run: with launch type steps the workers of a later group run only steps", t.Name)
 	case len(t.Command) == 0 && t.Script == "":
 		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run",
 			t.Name)
@@ -80,14 +80,15 @@ func (c *checker) mounts(where string, mounts []jobspec.Mount) {
 		c.mount(here, m)
 		target := path.Clean(m.Target)
 		if taken[target] {
-			c.add(jobspec.CodeDuplicate, here+".target", "mount one source there", "%q is a target twice", m.Target)
+			c.add(jobspec.CodeDuplicate, here+".target", "mount only one source there", "%q is the target of two mounts",
+				m.Target)
 		}
 		taken[target] = true
 		for k := range mounts {
 			if outer := path.Clean(mounts[k].Target); mounts[k].Type != "tmpfs" && target != outer && outer != "/" &&
 				within(target, outer) {
 				c.add(jobspec.CodePath, here+".target", "choose a directory outside of it",
-					"%q would have to be made in %q, which another mount shows", target, outer)
+					"%q would have to be created inside %q, which is another mount", target, outer)
 				break
 			}
 		}
@@ -108,14 +109,14 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 	}
 	if m.Type == "tmpfs" && m.ReadOnly {
 		c.add(jobspec.CodeConflict, where+".read_only", "leave read_only out",
-			"a tmpfs is empty, so there is nothing to be read in it")
+			"a read-only tmpfs is useless, because a tmpfs starts empty")
 	}
 	c.straightPath(where+".source", m.Source)
 	switch {
 	case m.Target == "":
 		c.add(jobspec.CodeRequired, where, "add target", "the mount has no target")
 	case reservedTarget(path.Clean(m.Target)):
-		c.add(jobspec.CodePath, where+".target", "choose another directory", "nothing can be mounted at %q", m.Target)
+		c.add(jobspec.CodePath, where+".target", "choose another directory", "%q cannot be a mount target", m.Target)
 	default:
 		c.straightPath(where+".target", m.Target)
 	}
@@ -129,7 +130,8 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 func (c *checker) straightPath(where, p string) {
 	c.absolute(where, p)
 	if clean := path.Clean(p); path.IsAbs(p) && p != clean && strings.TrimRight(p, "/") != clean {
-		c.add(jobspec.CodePath, where, fmt.Sprintf("write %q", clean), "%q does not lead straight to its place", p)
+		c.add(jobspec.CodePath, where, fmt.Sprintf("write %q", clean), "%q is not a clean path: it has .., . or a double "+
+			"slash", p)
 	}
 }
 
@@ -160,7 +162,7 @@ func (c *checker) log(where string, l *jobspec.Log) {
 	c.pathPattern(where+".stderr", l.Stderr)
 	if l.Join != nil && *l.Join && l.Stderr != "" {
 		c.add(jobspec.CodeConflict, where+".stderr", "leave stderr out, or set join = false",
-			"stderr has a path of its own but is joined to stdout")
+			"stderr has its own path, but is joined to stdout")
 	}
 	c.choice(where+".mode", l.Mode, "append", "truncate")
 	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB)
@@ -215,7 +217,7 @@ func (c *checker) progressPattern(where string, p *jobspec.Progress) {
 	c.addAt(where, err)
 	if err == nil && p.Metric != "" && !pattern.Has(p.Metric) {
 		c.add(jobspec.CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric),
-			"the pattern has no group that is named %s, as the metric is", p.Metric)
+			"the pattern has no group with the metric's name, %s", p.Metric)
 	}
 }
 
@@ -262,7 +264,8 @@ func (c *checker) terminal(where string, t *jobspec.Task, only bool) {
 		c.add(jobspec.CodeConflict, where, `leave launch out`, "a task with a terminal is one process, and launch type %s "+
 			"starts several", l.Type)
 	case t.Progress != nil && t.Progress.Pattern != "":
-		c.add(jobspec.CodeConflict, where, "write progress to a file", "what a terminal shows is not searched for progress")
+		c.add(jobspec.CodeConflict, where, "write progress to a file", "the output of a terminal is not searched for "+
+			"progress")
 	}
 }
 
@@ -271,7 +274,7 @@ func (c *checker) launchProcesses(where string, t *jobspec.Task) {
 	l := t.Launch
 	switch {
 	case l.Nproc != 0 && l.NprocGPU:
-		c.add(jobspec.CodeConflict, where+".nproc", "keep one of them", "nproc is both %d and one process per GPU", l.Nproc)
+		c.add(jobspec.CodeConflict, where+".nproc", "keep one of them", "nproc = %d contradicts one process per GPU", l.Nproc)
 	case l.Type == "per_gpu" && l.Nproc != 0:
 		c.add(jobspec.CodeConflict, where+".nproc", `leave nproc out, or use type = "slurm"`,
 			"launch type per_gpu starts one process per GPU")
@@ -280,7 +283,7 @@ func (c *checker) launchProcesses(where string, t *jobspec.Task) {
 			"launch type single starts one process")
 	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
 		c.add(jobspec.CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1",
-			"one process per GPU was asked for, but no GPUs")
+			"the task asks for one process per GPU, but has no GPUs")
 	}
 }
 
@@ -310,7 +313,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
 		c.size(where+"."+part.name, part.size, 1)
 		if part.size > memory && memory > 0 {
-			c.add(jobspec.CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
+			c.add(jobspec.CodeConflict, where+"."+part.name, "request more memory: files there count as memory",
 				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
 		}
 	}
@@ -330,7 +333,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 		return
 	}
 	if r.GPUs == 0 && !c.scheduling {
-		c.add(jobspec.CodeNoGPUs, where, "write count = 1", "it is said what the GPUs must be, but none is asked for")
+		c.add(jobspec.CodeNoGPUs, where, "write count = 1", "the gpu block has conditions, but count is 0")
 	}
 	c.choice(where+".vendor", g.Vendor, "nvidia")
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
@@ -347,24 +350,24 @@ func (c *checker) gpuShare(where string, r *jobspec.Resources) {
 	switch {
 	case g.Share == 0 && g.MaxMemory != 0:
 		c.add(jobspec.CodeConflict, where+".max_memory", "leave max_memory out, or write share = 0.5",
-			"a whole GPU has all of its memory")
+			"max_memory is only for parts of GPUs: a job with a whole GPU has all of its memory")
 		return
 	case g.Share == 0:
 		return
 	case g.Share < 0 || g.Share >= jobspec.WholeGPU:
 		c.add(jobspec.CodeRange, where+".share", "write 0.001 to 0.999, or leave share out for whole GPUs",
-			"%d thousandths of a GPU are no part of one", g.Share)
+			"%d thousandths are not a part of a GPU", g.Share)
 		return
 	case r.GPUs != 1:
 		c.add(jobspec.CodeConflict, where+".share", "write count = 1, or leave share out",
-			"a share is of one GPU, not of %d: of several GPUs a worker has each as a whole", r.GPUs)
+			"a share is a part of one GPU, not of %d: several GPUs of a worker are always whole", r.GPUs)
 	}
 	switch {
 	case *g == jobspec.GPU{Share: g.Share, MaxMemory: jobspec.PartOfMemory}: // gpus = 0.5
 	case g.MaxMemory == 0 || g.MaxMemory == jobspec.PartOfMemory:
 		c.add(jobspec.CodeRequired, where+".max_memory", fmt.Sprintf(`write max_memory = "10GiB", the most GPU memory that `+
 			`the job uses, or gpus = %v without a block for an equal part of the memory`, g.ShareText()),
-			"jobs on one GPU are kept apart by the memory that they declare, and this one declares none")
+			"a job with a part of a GPU must declare its GPU memory, because jobs share a GPU by memory")
 	default:
 		c.size(where+".max_memory", g.MaxMemory, jobspec.MiB)
 	}
@@ -386,15 +389,15 @@ func (c *checker) shares(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 	at := c.elementPath(where+".tasks", share) + ".resources.gpu.share"
 	if with > 1 {
-		c.add(jobspec.CodeUnsupported, at, "let one task of the group have GPUs, or leave share out",
-			"several tasks of a worker with GPUs, one of them with a part of one, are not supported yet")
+		c.add(jobspec.CodeUnsupported, at, "give GPUs to only one task of the group, or leave share out",
+			"if a task has a part of a GPU, no other task of the worker can have GPUs yet")
 	}
 	if g.Exclusive {
-		c.add(jobspec.CodeConflict, at, "leave share out, or exclusive",
-			"a job that has its nodes for itself shares no GPU")
+		c.add(jobspec.CodeConflict, at, "leave out share or exclusive",
+			"a job with whole nodes cannot have a part of a GPU")
 	}
 	if p := j.Preemption; p != nil && p.Mode == jobspec.PreemptSuspend {
-		c.add(jobspec.CodeUnsupported, at, "leave share out, or mode",
+		c.add(jobspec.CodeUnsupported, at, "leave out share or mode",
 			"suspending a job with a part of a GPU is not supported yet")
 	}
 }

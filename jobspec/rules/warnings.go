@@ -25,19 +25,19 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 	}
 	if k := j.Checkpoint; k != nil && k.Path == "" && !k.OnNode() {
 		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
-			"the checkpoint has no path, so users and cost estimates cannot see where the program saves or how large that grows")
+			"the checkpoint has no path, so users and cost estimates cannot see where the program saves, or how much")
 	}
 	if i := elasticGroup(j); i >= 0 && j.Checkpoint == nil {
 		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic",
 			"let the program save when it gets the signal, and add checkpoint { }",
-			"the group is started anew each time that its number of workers changes, and the job does not say that it saves "+
-				"its progress")
+			"the group is restarted each time its number of workers changes, but the job has no checkpoint block: it would "+
+				"lose its progress")
 	}
 	if p := j.Preemption; p != nil && p.GracePeriod > jobspec.DefaultGracePeriod && j.Checkpoint == nil {
 		c.add(jobspec.CodeNoTrap, "preemption.grace_period",
 			"let the program save its state and add checkpoint { }, or leave grace_period out",
-			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it "+
-				"does", p.GracePeriod)
+			"a grace period of %v helps only programs that save their state at the signal, but this job has no checkpoint "+
+				"block", p.GracePeriod)
 	}
 	for i := range j.Groups {
 		c.alikeOnNode(at("groups", i), &j.Groups[i])
@@ -63,7 +63,7 @@ func (c *checker) alikeOnNode(where string, g *jobspec.Group) {
 		if strings.Contains(t.Script, "c10d") ||
 			slices.ContainsFunc(t.Command, func(word string) bool { return strings.Contains(word, "c10d") }) {
 			c.add(jobspec.CodeAlikeOnNode, at(where+".tasks", i), "write max_workers_per_node = 1 in the group",
-				"torchrun cannot tell workers on one node apart that meet by c10d, and these may share a node")
+				"with c10d torchrun cannot tell workers on the same node apart, and these workers may share a node")
 		}
 	}
 }
@@ -78,10 +78,13 @@ func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a 
 		switch {
 		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
 		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
-			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
+			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into its name",
+				"all elements write to the same file, %q", f.pattern)
 		case !g.Loose() && !g.RunsSteps() && g.Most() > 1 && !of("nt", "worker.index") &&
 			(mayShareNode(g) || !of("N", "node.name")):
-			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q",
+			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into its name",
+				"all workers write to the same "+
+					"file, %q",
 				f.pattern)
 		}
 	}
@@ -113,7 +116,7 @@ func differs(t *jobspec.Task, pattern, letters string, references []string) bool
 func (c *checker) largeTEJob(j *jobspec.Job) {
 	if j.TimeLimit > usualTETime {
 		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`,
-			"a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
+			"queues with the usual limit of %[2]v for te jobs refuse a te job of %[1]v", j.TimeLimit, usualTETime)
 	}
 	gpus := 0
 	for i := range j.Groups {
@@ -124,6 +127,6 @@ func (c *checker) largeTEJob(j *jobspec.Job) {
 	}
 	if gpus > usualTEGPUs {
 		c.add(jobspec.CodeTryTooMuch, "groups", "leave class out for a large job",
-			"a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
+			"queues with the usual limit of %[2]d GPUs for te jobs refuse a te job with %[1]d GPUs", gpus, usualTEGPUs)
 	}
 }

@@ -20,7 +20,7 @@ func (c *checker) beginAndDeadline(j *jobspec.Job) {
 			"the deadline %s is not after begin, %s", j.Deadline, j.Begin)
 	case j.Begin != "" && begin+int64(j.TimeLimit) > deadline:
 		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later, or time_limit shorter",
-			"a job that begins at %s and may run for %v has not ended by %s", j.Begin, j.TimeLimit, j.Deadline)
+			"a job that begins at %s and may run for %v may not have ended by %s", j.Begin, j.TimeLimit, j.Deadline)
 	}
 }
 
@@ -47,10 +47,10 @@ func ValidateAt(j *jobspec.Job, now int64) []jobspec.Problem {
 	c := &checker{}
 	switch {
 	case deadline <= now:
-		c.add(jobspec.CodeDeadline, "deadline", "choose a time to come", "the deadline %s has passed", j.Deadline)
+		c.add(jobspec.CodeDeadline, "deadline", "choose a time in the future", "the deadline %s has passed", j.Deadline)
 	case now+int64(j.TimeLimit) > deadline:
 		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later, or time_limit shorter",
-			"the job may run for %v, and the deadline is in %v", j.TimeLimit, jobspec.Seconds(deadline-now))
+			"the job may run for %v, but its deadline is in %v", j.TimeLimit, jobspec.Seconds(deadline-now))
 	}
 	return c.problems
 }
@@ -73,25 +73,25 @@ func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job
 	switch {
 	case d.Type == "singleton" && len(d.Jobs) > 0:
 		c.add(jobspec.CodeDependencyUse, where+".jobs", "leave jobs out",
-			"singleton waits for your jobs of the same name, and takes no list")
+			"singleton waits for your jobs of the same name, so it takes no list")
 	case d.Type != "singleton" && len(d.Jobs) == 0:
 		c.add(jobspec.CodeDependencyUse, where, "write jobs = [123] or the name of a job",
-			"the dependency does not say for which jobs it waits")
+			"the dependency does not name the jobs to wait for")
 	case d.Type == "aftercorr" && j.Array == nil:
 		c.add(jobspec.CodeDependencyUse, where+".type", "use afterok, or make this job an array",
-			"with aftercorr each element waits for the element of the same index, and this job has no array")
+			"with aftercorr each element waits for the element with the same index, but this job has no array")
 	case d.Type == "aftercorr" && d.Match == "any":
 		c.add(jobspec.CodeDependencyUse, where+".match", "leave match out",
 			"with aftercorr each element waits for all of its counterparts")
 	case d.Type == "aftercorr" && j.OnDependencyFailure == "hold":
 		c.add(jobspec.CodeDependencyUse, where+".type", "leave on_dependency_failure out",
-			"with aftercorr elements are cancelled one by one, and cannot be held one by one")
+			"with aftercorr elements can be cancelled one by one, but not held one by one")
 	}
 	taken := map[string]bool{}
 	for i, target := range d.Jobs {
 		c.dependencyTarget(at(where+".jobs", i), target, d.Type)
 		if taken[target] && !c.scheduling {
-			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is there twice", target)
+			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is given twice", target)
 		}
 		taken[target] = true
 	}
@@ -106,7 +106,7 @@ func (c *checker) dependencyTarget(where, target, typ string) {
 			`write the id of a job (123), of an array's element (123_4), or the name of a job of yours`, "%v", err)
 	case typ == "aftercorr" && t.Element:
 		c.add(jobspec.CodeDependencyUse, where, fmt.Sprintf("write %q", fmt.Sprint(t.ID)),
-			"with aftercorr elements wait for those of a whole array, not for one")
+			"with aftercorr a job must name a whole array, not a single element")
 	}
 }
 
@@ -127,7 +127,8 @@ func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
 		re, err := jobspec.CompilePattern(p.Pattern)
 		c.addAt(where+".pattern", err)
 		if err == nil && re.MatchString("") {
-			c.add(jobspec.CodePattern, where+".pattern", "describe the line that is meant", "%q matches every line", p.Pattern)
+			c.add(jobspec.CodePattern, where+".pattern", "write a pattern that matches only the intended lines",
+				"%q matches every line", p.Pattern)
 		}
 	}
 }
@@ -143,7 +144,7 @@ func (c *checker) addAt(where string, err error) {
 // notTaken refuses a name in use, and marks the name as used.
 func (c *checker) notTaken(where, what, name string, taken map[string]bool) {
 	if taken[name] {
-		c.add(jobspec.CodeDuplicate, where, "name one of them differently", "the %s %q is there twice", what, name)
+		c.add(jobspec.CodeDuplicate, where, "rename one of them", "the %s %q is given twice", what, name)
 	}
 	taken[name] = true
 }
@@ -171,10 +172,10 @@ func (c *checker) groupDependencies(j *jobspec.Job) {
 			case !slices.Contains([]string{"ok", "any", "failed", "started"}, condition):
 				c.add(jobspec.CodeDependsOn, where,
 					fmt.Sprintf("write %s:ok, %s:any, %s:failed or %s:started", name, name, name, name),
-					"%q is no condition of a group", condition)
+					"%q is not a condition of a group", condition)
 			}
 			if taken[name] {
-				c.add(jobspec.CodeDuplicate, where, "keep one of them", "the group %q is waited for twice", name)
+				c.add(jobspec.CodeDuplicate, where, "keep one of them", "depends_on names the group %q twice", name)
 			}
 			taken[name] = true
 		}
@@ -197,7 +198,7 @@ func (c *checker) groupCycle(j *jobspec.Job, names []string) {
 			}
 			if state[next] == open {
 				ring := append(path[slices.Index(path, names[next]):], names[next])
-				c.add(jobspec.CodeGroupCycle, at(at("groups", i)+".depends_on", k), "let one of them start by itself",
+				c.add(jobspec.CodeGroupCycle, at(at("groups", i)+".depends_on", k), "remove one of the dependencies",
 					"the groups wait for each other: %s", strings.Join(ring, " for "))
 				return true
 			}

@@ -37,7 +37,7 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 		c.between(at(where, i)+".weight", list[i].Weight, -100, 100)
 		if list[i].Weight == 0 && !c.scheduling {
 			c.add(jobspec.CodeRequired, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them",
-				"weight is missing, or 0, which changes nothing")
+				"weight is missing or 0, which has no effect")
 		}
 	}
 }
@@ -48,17 +48,17 @@ func (c *checker) nodeNames(j *jobspec.Job) {
 	left := func(name string) bool { return !slices.Contains(excluded, name) }
 	if len(named) > 0 && len(excluded) > 0 && len(named) <= 1000 && len(excluded) <= 1000 &&
 		!slices.ContainsFunc(named, left) {
-		c.add(jobspec.CodeNodeNames, "exclude_nodes", "leave a node over", "all nodes that the job may run on are excluded")
+		c.add(jobspec.CodeNodeNames, "exclude_nodes", "exclude fewer nodes", "all nodes that the job may use are excluded")
 	}
 	c.atMost("features", len(j.Features), jobspec.MaxFeatures, "features")
 	taken := map[string]bool{}
 	for i, key := range j.Features {
 		if slices.Contains(strings.Split(key, "|"), "") || len(key) > 253 || strings.ContainsAny(key, " \t\n\r\x00=,") {
-			c.add(jobspec.CodeText, at("features", i), "write the key of a label as its operator gave it",
+			c.add(jobspec.CodeText, at("features", i), "write the key of a label exactly as the operator set it",
 				"%q is not the key of a label", key)
 		}
 		if taken[key] {
-			c.add(jobspec.CodeDuplicate, at("features", i), "name it once", "%q is there twice", key)
+			c.add(jobspec.CodeDuplicate, at("features", i), "name it once", "%q is given twice", key)
 		}
 		taken[key] = true
 	}

@@ -36,7 +36,7 @@ func sizeFlag(field func(a *request) *counted) func(*request, setting) {
 		n, err := slurm.Memory(s.value)
 		switch {
 		case err != nil:
-			a.badValue(s, "write a number with K, M, G or T behind it, such as 64G; without one it is MiB", "%q is not a size",
+			a.badValue(s, "write a number followed by K, M, G or T, such as 64G; without a unit it is MiB", "%q is not a size",
 				s.value)
 		case n == 0 && s.spec.Name == "mem":
 			a.mem, a.allMemory = counted{by: s}, s
@@ -103,9 +103,9 @@ func (a *request) gres(s setting) {
 			a.badValue(s, "rota nodes shows the GPUs of the nodes", "help is not supported")
 		case kind == "shard" || kind == "mps":
 			a.refuseFlag(s, "write gpus = 0.5 in a job file, or rota run --gpus 0.5",
-				"asks for a part of a GPU in a unit that Rota does not have")
+				"asks for a part of a GPU in a unit unknown to Rota")
 		case kind != "gpu":
-			a.refuseFlag(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
+			a.refuseFlag(s, "only GPUs can be requested: write gpu:N, or leave it out", "asks for %q", kind)
 		case a.gpuGres.n > 0:
 			a.refuseFlag(s, "ask for GPUs of one model", "asks for several GPU models, which a worker cannot have")
 		default:

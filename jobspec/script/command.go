@@ -93,7 +93,8 @@ var srunOnly = slices.Concat(
 	specs(Refused, Nothing, "a job needs an allocation", "no-allocate/Z"),
 	specs(Refused, Perhaps, "put the program on a shared path", "bcast"),
 	specs(Refused, Value, "put it into a script", "task-prolog task-epilog prolog epilog"),
-	specs(Refused, Value, "it names components of a job: submit one with sbatch or salloc, and start steps in it",
+	specs(Refused, Value, "it selects components of a job: submit the job with sbatch or salloc, and use this option "+
+		"for steps in it",
 		"het-group"),
 )
 

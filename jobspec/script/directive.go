@@ -54,7 +54,7 @@ func readText(src []byte, n *report) *text {
 	first := t.lines[0]
 	line, found := strings.CutPrefix(first, "#!")
 	if t.shebang = strings.TrimSpace(line); !found || t.shebang == "" {
-		n.addLine(Mistake, CodeNoScript, 1, "write the program that runs the script there, such as #!/bin/bash",
+		n.addLine(Mistake, CodeNoScript, 1, "name the program that runs the script there, such as #!/bin/bash",
 			"this is not a batch script: its first line does not begin with #! and a program")
 		return nil
 	}
@@ -85,7 +85,8 @@ func isText(src []byte, n *report) bool {
 		n.addLine(Mistake, CodeNoScript, 0, "keep data in files of their own",
 			"the script has %d bytes; at most %d are taken", len(src), jobspec.MaxScriptBytes)
 	case bad >= 0 && src[bad] == 0:
-		n.add(Problem{Kind: Mistake, Code: CodeNoScript, Line: line, Text: "the script has a NUL byte, so it is not a text",
+		n.add(Problem{Kind: Mistake, Code: CodeNoScript, Line: line, Text: "the script has a NUL byte, so it is not a text " +
+			"file",
 			Hint: "is this the program itself? Submit a script that starts it"})
 	case bad >= 0:
 		n.add(Problem{Kind: Mistake, Code: CodeNoScript, Line: line, Text: "the script is not in UTF-8",
@@ -141,8 +142,8 @@ func (r *reader) readComment(number int, line string) {
 		case prefix == "#ROTA" && startsWord(rest):
 			return // a comment about rotations
 		default:
-			r.addLine(Mistake, CodeWords, number, "write a blank there, or #"+prefix+" to make it a comment",
-				"a blank is missing behind %s", prefix)
+			r.addLine(Mistake, CodeWords, number, "write a blank there; #"+prefix+" begins a comment",
+				"a blank is missing after %s", prefix)
 			return
 		}
 		r.readDirective(number, rest, prefix == "#ROTA")
@@ -225,7 +226,7 @@ func SplitWords(line string, comments bool) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("a quote %c is not closed", quote)
+		return nil, fmt.Errorf("the quote %c is not closed", quote)
 	}
 	if open {
 		words = append(words, word.String())
@@ -259,6 +260,6 @@ func (r *reader) warnOfLateLine(number int, line string) {
 		}
 		r.addLine(Warning, CodeLate, number, fmt.Sprintf("move it above line %d, or write #%s to switch it off",
 			r.text.body+1, prefix),
-			"a directive behind the first command (line %d) has no effect", r.text.body+1)
+			"a directive after the first command (line %d) has no effect", r.text.body+1)
 	}
 }

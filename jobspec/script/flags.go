@@ -81,17 +81,17 @@ func jobFlags() []Spec {
 		honoured("partition,queue/p=SBATCH_PARTITION", "queue", "submit to `QUEUE`", (*request).partition),
 		honoured("account/A=SBATCH_ACCOUNT", "account", "charge `ACCOUNT`",
 			textFlag(func(a *request) *string { return &a.job.Account })),
-		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` be, or te for trial and error; normal is be", (*request).qos),
+		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` be, or te for trial and error; normal means be", (*request).qos),
 		honoured("priority", "n", "`N` from 0 to 100 among the account's jobs", (*request).priority),
-		honoured("nice", "[n]", "go behind other jobs of the account: `N` (100) less than the usual priority of 50",
+		honoured("nice", "[n]", "lower the priority among the account's jobs by `N` (100) from the usual 50",
 			(*request).nice),
-		honoured("wckey=SBATCH_WCKEY", "key", "keep `KEY` as wckey in the job's meta", (*request).wckey),
-		honoured("mail-type", "events", "keep `EVENTS` in the job's meta: nothing is sent yet", (*request).mail),
-		honoured("mail-user", "address", "keep `ADDRESS` in the job's meta: nothing is sent yet", (*request).mail),
+		honoured("wckey=SBATCH_WCKEY", "key", "store `KEY` as wckey in the job's meta", (*request).wckey),
+		honoured("mail-type", "events", "store `EVENTS` in the job's meta: no mail is sent yet", (*request).mail),
+		honoured("mail-user", "address", "store `ADDRESS` in the job's meta: no mail is sent yet", (*request).mail),
 		honoured("time/t=SBATCH_TIMELIMIT", "time", "limit each attempt to `TIME`: 90 (minutes), 1:30:00, 2-0, 30m",
 			(*request).time),
 		honoured("begin/b", "time", "do not start before `TIME`: now+1hour, 16:00, 2026-03-01T08:00", (*request).begin),
-		honoured("deadline", "time", "give up when it cannot have ended by `TIME`", (*request).deadline),
+		honoured("deadline", "time", "give up if the job can no longer end by `TIME`", (*request).deadline),
 		honoured("hold/H", "", "hold the job until it is released", func(a *request, _ setting) { a.job.Hold = true }),
 		honoured("dependency,after/d", "jobs", "wait for `JOBS`: afterok:1:2,afterany:3, singleton", (*request).dependency),
 		honoured("kill-on-invalid-dep", "yes|no",
@@ -118,8 +118,8 @@ func jobFlags() []Spec {
 			func(a *request, _ setting) { a.noRequeue = setting{} }),
 		honoured("no-requeue=SBATCH_NO_REQUEUE", "", "never run the script a second time",
 			func(a *request, s setting) { a.noRequeue = s }),
-		honoured("signal=SBATCH_SIGNAL", "signal", "send `[B:]SIG[@SECONDS]`, so long before the time limit (60) "+
-			"and when it has to leave", (*request).signal),
+		honoured("signal=SBATCH_SIGNAL", "signal", "send `[B:]SIG[@SECONDS]` so long before the time limit (60), and at a "+
+			"preemption", (*request).signal),
 		honoured("comment", "text", "show `TEXT` with the job",
 			textFlag(func(a *request) *string {
 				a.job.Comment = new(string)
@@ -130,9 +130,10 @@ func jobFlags() []Spec {
 			func(a *request, _ setting) { a.result.Wait = true }),
 		honoured("parsable", "", "print the id alone", func(a *request, _ setting) { a.result.Parsable = true }),
 		honoured("quiet/Q", "", "print neither the id nor warnings", func(a *request, _ setting) { a.result.Quiet = true }),
-		honoured("clusters,cluster/M=SBATCH_CLUSTERS", "names", "`NAMES` of clusters, of which this one must be one, or all",
+		honoured("clusters,cluster/M=SBATCH_CLUSTERS", "names", "`NAMES` of clusters, which must include this cluster, or "+
+			"all",
 			textFlag(func(a *request) *string { return &a.result.Clusters })),
-		honoured("test-only,dry-run", "", "check it, also with the cluster, without submitting",
+		honoured("test-only,dry-run", "", "check the job, and whether the cluster would accept it, without submitting",
 			func(a *request, _ setting) { a.result.TestOnly = true }),
 		honoured("container-image", "dir", "run in the root file system at `DIR`", (*request).image),
 		honoured("container-mounts", "mounts", "`MOUNTS` SOURCE:TARGET[:ro] with commas", (*request).mounts),
@@ -154,7 +155,7 @@ func shapeFlags() []Spec {
 		honoured("mincpus", "n", "at least `N` cores on each node",
 			numberFlag(func(a *request) *counted { return &a.minCPUs })),
 		honoured("mem=SBATCH_MEM_PER_NODE", "size",
-			"`SIZE` of memory on each node; MiB without a unit; 0: all of it, as with --exclusive",
+			"`SIZE` of memory on each node, in MiB without a unit; 0: all memory, as with --exclusive",
 			sizeFlag(func(a *request) *counted { return &a.mem })),
 		honoured("mem-per-cpu=SBATCH_MEM_PER_CPU", "size", "`SIZE` of memory for each core",
 			sizeFlag(func(a *request) *counted { return &a.memPerCPU })),
@@ -173,7 +174,7 @@ func shapeFlags() []Spec {
 			"1: a task that fails ends its step; 0 (default): the others go on", (*request).killOnBadExit),
 		honoured("distribution/m=SBATCH_DISTRIBUTION", "block|cyclic",
 			"number the tasks of a step node by node (`BLOCK`, default) or in turn (CYCLIC)", (*request).distribute),
-		honoured("overlap", "", "steps share what others hold", func(*request, setting) {}),
+		honoured("overlap", "", "steps may share cores and GPUs with other steps", func(*request, setting) {}),
 	}
 }
 
@@ -182,9 +183,9 @@ func ignoredFlags() []Spec {
 	const (
 		placed    = "the node chooses whole cores near the GPUs"
 		frequency = "the system sets frequencies"
-		reserved  = "the node keeps what it needs for itself"
+		reserved  = "the node reserves what it needs for itself"
 		recorded  = "what a job uses is always recorded: see rota eff"
-		always    = "this is always so"
+		always    = "Rota always does this"
 	)
 	return slices.Concat(
 		specs(Warning, Value, "the programs find each other by the variables that the job is given", "mpi"),
@@ -210,7 +211,7 @@ func ignoredFlags() []Spec {
 		specs(Warning, Perhaps, "login files are not read: read them in the script", "get-user-env=SBATCH_GET_USER_ENV"),
 		specs(Warning, Perhaps, "limits are set in a job file, with ulimit { }", "propagate"),
 		specs(Warning, Nothing, "directives of PBS are always comments", "ignore-pbs=SBATCH_IGNORE_PBS"),
-		specs(Warning, Value, "power is left to the system", "power=SBATCH_POWER"),
+		specs(Warning, Value, "the system controls power", "power=SBATCH_POWER"),
 		specs(Warning, Nothing, "rota logs shows from which worker a line comes", "label/l"),
 		specs(Warning, Nothing, "output is not buffered", "unbuffered/u"),
 		specs(Warning, Nothing, "there are no further messages", "verbose/v"),
@@ -244,7 +245,7 @@ func refusedFlags() []Spec {
 		specs(Refused, Value, "use --gpus-per-task and --cpus-per-task", "tres-per-task=SBATCH_TRES_PER_TASK"),
 		specs(Refused, Value, "leave it out", "tres-bind=SBATCH_TRES_BIND"),
 		specs(Refused, Value, "Rota has no cloud of its own: leave it out", "extra"),
-		specs(Refused, Value, "it is for srun within a job", "het-group"),
+		specs(Refused, Value, "it is for srun inside a job", "het-group"),
 		specs(Refused, Value, "write a job file with one task for each program", "multi-prog"),
 	)
 }

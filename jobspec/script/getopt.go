@@ -79,7 +79,7 @@ func (g *getopt) readLong(word string, next []string) int {
 	spec, others := g.lookUp(name)
 	switch {
 	case len(others) > 0:
-		g.bad(CodeAmbiguous, given, "write more of its name", "may stand for "+strings.Join(others, ", "))
+		g.bad(CodeAmbiguous, given, "write more letters of its name", "may stand for "+strings.Join(others, ", "))
 	case spec == nil:
 		g.bad(CodeUnknown, given, g.nearestFlag(name), "is not a known flag")
 	case spec.Takes == Nothing && has:

@@ -52,7 +52,7 @@ func (a *request) ownsNodes(s shape) bool {
 	}
 	if a.wholeNodes.spec != nil && s.gpus == 0 && a.gpuGres.by.spec == nil {
 		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for GPUs with --gpus-per-node, or say --gres=none",
-			"gives the job all cores and all memory of its nodes, and no GPUs; in Slurm it gets these too")
+			"gives the job all cores and all memory of its nodes, but no GPUs; in Slurm it would get these too")
 	}
 	return a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
@@ -75,7 +75,8 @@ func (a *request) setStopSignal() {
 	if a.early.Name != "" {
 		preemption.Signal, preemption.GracePeriod = a.early.Name, min(a.early.Ahead, longestGrace)
 		if a.early.Ahead > longestGrace {
-			a.warnChanged(a.earlyFlag, "%v is before the time limit: a job that is preempted has %v to save", a.early.Ahead,
+			a.warnChanged(a.earlyFlag, "%v is the time before the limit: when the job is preempted, it has %v to save",
+				a.early.Ahead,
 				longestGrace)
 		}
 		preemption.SignalTo = jobspec.SignalPrograms
@@ -111,7 +112,7 @@ func (a *request) warnOfNodeList(count int) {
 	}
 	if names, ok := a.hosts(a.listed); ok && len(names) != count {
 		a.warnChanged(a.listed,
-			"%s: the job runs on %d of these %d nodes; Slurm takes all of them, and others if they are too few",
+			"%s: the job runs on %d of these %d nodes; Slurm would take all of them, and more if they are too few",
 			cutShort(a.listed.value), count, len(names))
 	}
 }

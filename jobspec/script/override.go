@@ -70,7 +70,7 @@ func (a *request) overrideTask(settings []setting) {
 	}
 	mains := a.job.MainTasks()
 	if len(mains) != 1 || len(a.job.Groups) != 1 {
-		a.refuseFlag(settings[about], "change the job file", "does not say to which task of the job it applies")
+		a.refuseFlag(settings[about], "change the job file", "does not name the task of the job to which it applies")
 		return
 	}
 	task := mains[0]

@@ -33,8 +33,8 @@ func (a *request) frontLines(t *text) []string {
 			}
 			lines = append(lines, "set -- "+strings.Join(words, " "))
 		} else {
-			a.addLine(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script",
-				"only shell scripts can have arguments, and %s runs this one", excerpt(t.shebang))
+			a.addLine(Mistake, CodeArguments, 1, "write the arguments into the script, or start the program from a shell script",
+				"only shell scripts can have arguments, but %s runs this script", excerpt(t.shebang))
 		}
 	}
 	return lines

@@ -95,15 +95,15 @@ func (a *request) qos(s setting) {
 	case s.given == "--class":
 		a.badValue(s, "write te (trial and error) or be (best effort)", "%q is not a class", s.value)
 	default:
-		a.addFlag(Warning, CodeIgnored, s, "the job has the class that its queue gives; be is that of all usual jobs",
-			"is left out: there is no class %q", s.value)
+		a.addFlag(Warning, CodeIgnored, s, "the job gets the class of its queue; ordinary jobs have class be",
+			"is ignored: unknown class %q", s.value)
 	}
 }
 
 func (a *request) priority(s setting) {
 	n, err := strconv.Atoi(s.value)
 	if err != nil || n < 0 || n > 100 {
-		a.badValue(s, "50 is what a job has without it", "%q is not a number from 0 to 100", s.value)
+		a.badValue(s, "without it, a job has priority 50", "%q is not a number from 0 to 100", s.value)
 		return
 	}
 	a.job.Priority = &n
@@ -123,7 +123,7 @@ func (a *request) nice(s setting) {
 		return // --priority is set and says more
 	}
 	if n < 0 {
-		a.addFlag(Warning, CodeIgnored, s, "use --priority=60", "is left out: it only lowers the priority")
+		a.addFlag(Warning, CodeIgnored, s, "use --priority=60", "is ignored: it can only lower the priority")
 		return
 	}
 	priority := max(0, jobspec.DefaultPriority-n)
@@ -160,7 +160,7 @@ func (a *request) mail(s setting) {
 	if s.spec.Name == "mail-type" && s.value != "" {
 		for one := range strings.SplitSeq(s.value, ",") {
 			if !slices.Contains(mailTypes, strings.ToUpper(one)) {
-				a.badValue(s, "write "+strings.Join(mailTypes, ", "), "%q is no reason for mail", one)
+				a.badValue(s, "write "+strings.Join(mailTypes, ", "), "%q is not a known mail type", one)
 				return
 			}
 		}
@@ -168,7 +168,7 @@ func (a *request) mail(s setting) {
 	if a.keep(s); s.value != "" && !a.mailTold && !strings.EqualFold(s.value, "none") {
 		a.mailTold = true
 		a.addFlag(Warning, CodeIgnored, s, "rota wait ID && mail ..., or rota events -f",
-			"is kept, and no mail is sent yet")
+			"is stored, but no mail is sent yet")
 	}
 }
 
@@ -222,7 +222,7 @@ func (a *request) chdir(s setting) {
 
 func (a *request) input(s setting) {
 	if s.value != "/dev/null" {
-		a.refuseFlag(s, "write < FILE behind the command that reads it", "%q: the standard input of a script is /dev/null",
+		a.refuseFlag(s, "write < FILE after the command that reads it", "%q: the standard input of a script is /dev/null",
 			s.value)
 	}
 }
@@ -250,7 +250,7 @@ func (a *request) export(s setting) {
 			}
 		case strings.EqualFold(item, "NONE") || strings.EqualFold(item, "NIL"):
 			if s.value != item {
-				a.badValue(s, "write NONE alone, or the names alone", "%q: %s must stand alone", s.value, item)
+				a.badValue(s, "write either NONE or the names", "%q: %s must stand alone", s.value, item)
 			}
 		case item == "":
 		case has:
@@ -292,13 +292,13 @@ func (a *request) checkWanted(nodes int) {
 	for _, n := range a.wanted.Counts {
 		if n != nodes {
 			a.refuseFlag(a.wantedBy, "submit a job for each kind of nodes, or write a job file with a group for each",
-				"%q: features of %d of the job's %d nodes are not supported", cutShort(a.wantedBy.value), n, nodes)
+				"%q: features for only %d of the job's %d nodes are not supported", cutShort(a.wantedBy.value), n, nodes)
 			return
 		}
 	}
 	if a.wanted.Same && nodes > 1 {
-		a.refuseFlag(a.wantedBy, "write one feature, or leave the brackets out if the nodes may differ",
-			"%q: one feature for all nodes, whichever it is, is not supported", cutShort(a.wantedBy.value))
+		a.refuseFlag(a.wantedBy, "write one feature, or leave the brackets out if nodes with different features will do",
+			"%q: the same feature on all nodes, chosen by the scheduler, is not supported", cutShort(a.wantedBy.value))
 	}
 }
 
@@ -368,7 +368,7 @@ func (a *request) exclusive(s setting) {
 func (a *request) gpuBind(s setting) {
 	if a.seeAll = s.value == "none"; !a.seeAll {
 		a.addFlag(Warning, CodeIgnored, s, "use --gpus-per-task to let each task see its own GPUs",
-			"is left out: tasks see their own GPUs with --gpus-per-task, otherwise all GPUs of their worker")
+			"is ignored: tasks see their own GPUs with --gpus-per-task, otherwise all GPUs of their worker")
 	}
 }
 
@@ -410,7 +410,7 @@ func (a *request) signal(s setting) {
 		return
 	}
 	if a.early, a.earlyFlag = early, s; early.Reservation {
-		a.addFlag(Warning, CodeIgnored, s, "", "%q: R is left out: there are no reservations that a job could overlap with",
+		a.addFlag(Warning, CodeIgnored, s, "", "%q: R is ignored: Rota has no reservations that a job could overlap",
 			cutShort(s.value))
 	}
 }

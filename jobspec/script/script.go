@@ -147,7 +147,7 @@ func (a *request) directiveFlags(t *text) []setting {
 			break
 		}
 		if len(list)+len(d.words) > maxFlags {
-			a.addLine(Mistake, CodeWords, d.line, "", "there are more than %d flags", maxFlags)
+			a.addLine(Mistake, CodeWords, d.line, "", "the script has more than %d flags", maxFlags)
 			break
 		}
 		layer := fromSlurm
@@ -221,7 +221,7 @@ func (a *request) applyFlags(all []setting) {
 		a.applied[s.spec.Name] = s
 		switch s.spec.kind {
 		case Warning:
-			a.addFlag(Warning, CodeIgnored, s, "", "is left out: %s", s.spec.instead)
+			a.addFlag(Warning, CodeIgnored, s, "", "is ignored: %s", s.spec.instead)
 		case Refused:
 			a.addFlag(Refused, CodeNotHere, s, s.spec.instead, "is not supported")
 		default:

@@ -93,13 +93,14 @@ func (a *request) setTasks(s *shape) {
 		s.nodes = (total + each - 1) / each
 		a.divideTasks(s, total, a.ntasks)
 	case total < s.nodes:
-		a.warnChanged(a.ntasks.by, "%d: fewer tasks than the %d nodes, so the job gets a node for each task", total, s.nodes)
+		a.warnChanged(a.ntasks.by, "%d: there are fewer tasks than the %d nodes, so the job gets a node for each task",
+			total, s.nodes)
 		s.nodes, s.tasks = total, 1
 	default:
 		a.divideTasks(s, total, a.ntasks)
 	}
 	if each > 0 && s.tasks > each {
-		a.conflict(a.perNode.by, "", "%d: %d tasks on %d nodes are more than that on a node", each,
+		a.conflict(a.perNode.by, "", "%d: with %d tasks on %d nodes, some nodes would have more tasks", each,
 			total, s.nodes)
 	}
 }
@@ -137,7 +138,7 @@ func (a *request) setGPUs(s *shape) {
 	case w.n > 0:
 		s.gpus, s.model, s.perTask = w.n, w.model, a.gpusPerTask.n
 		if a.gpus.n > 0 && a.gpus.by.layer == w.by.layer && a.gpus.n != w.n*s.nodes {
-			a.conflict(a.gpus.by, "leave one of them out", "%d: with %s, %d nodes have %d", a.gpus.n,
+			a.conflict(a.gpus.by, "leave one of them out", "%d: with %s, %d nodes would have %d", a.gpus.n,
 				w.by.shown(), s.nodes, w.n*s.nodes)
 		}
 		if a.gpusPerTask.n > 0 && a.gpusPerTask.n*s.tasks > w.n {
@@ -197,7 +198,7 @@ func (a *request) setMemory(s *shape) {
 	case &a.memPerGPU:
 		if s.gpus == 0 {
 			a.conflict(w.by, "ask for GPUs, or use --mem",
-				"is an amount for each GPU, and the job has none")
+				"is an amount for each GPU, but the job has no GPUs")
 		}
 		s.memory = multiply(w.n, s.gpus)
 	}

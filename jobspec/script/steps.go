@@ -124,7 +124,7 @@ func (a *request) useOfStep(line int, name, value string) bool {
 		a.refuseFlag(s, "write the path itself", "%q: the value of a variable is unknown before the job runs", value)
 		return false
 	case name == "container-image" && a.imageDir != "" && a.imageDir != value:
-		a.refuseFlag(s, "use one image", "%q: a job has one image, and it has %s", value, a.imageDir)
+		a.refuseFlag(s, "use one image", "%q: a job has a single image, and this job already has %s", value, a.imageDir)
 		return false
 	}
 	kept := slices.Clone(a.mounted)

@@ -35,8 +35,8 @@ func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 		loading = loadUVM(ctx)
 	}
 	if len(characterDevices(s.dev, uvmNode)) == 0 {
-		return fmt.Errorf("%s is missing, so that programs cannot use CUDA; load the module nvidia-uvm when the "+
-			"machine starts: %w",
+		return fmt.Errorf("%s is missing, so programs cannot use CUDA; load the module nvidia-uvm when the machine starts: "+
+			"%w",
 			filepath.Join(s.dev, uvmNode), loading)
 	}
 	in.Node.Nvidia = characterDevices(s.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")

@@ -231,7 +231,7 @@ func TestTheEndOfAStream(t *testing.T) {
 		"longer sums":            {end(sumsOf(1001)), "cannot be read"},
 		"a link for sums": {end(tar.Header{Name: sumsFile, Typeflag: tar.TypeSymlink, Linkname: "x"}),
 			"cannot be read"},
-		"an entry behind them": {more, "something follows its sums"},
+		"an entry behind them": {more, "data follows its checksums"},
 		"half of a file":       {end(tar.Header{Name: "files/x", Typeflag: tar.TypeReg, Size: 2 << 20}), errEnd.Error()},
 		"the largest file":     {end(tar.Header{Name: "files/x", Typeflag: tar.TypeReg, Size: maxBytes}), errEnd.Error()},
 		"a larger file": {end(tar.Header{Name: "files/x", Typeflag: tar.TypeReg, Size: maxBytes + 1}),
@@ -465,7 +465,7 @@ func TestAFullDiskKeepsNoMarker(t *testing.T) {
 	if s.removals.Wait(); len(s.List()) > 0 {
 		t.Errorf("there is %v", s.List())
 	}
-	if _, err := s.NewImage(worker(1).ID); err == nil || !strings.Contains(err.Error(), "no room on the disk") {
+	if _, err := s.NewImage(worker(1).ID); err == nil || !strings.Contains(err.Error(), "is full: the copy needs") {
 		t.Errorf("an image on a full disk: %v", err)
 	}
 }
@@ -475,7 +475,7 @@ type broken struct{ http.ResponseWriter }
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestWhatAServerSays: how large a folder is, why it cannot be carried, and nothing more when its reader is gone.
+// TestWhatAServerSays: how large a folder is, why it cannot be copied, and nothing more when its reader is gone.
 func TestWhatAServerSays(t *testing.T) {
 	s, _ := rootOf(t)
 	node := identity.Caller{Machine: true, Role: "node", From: "b"}
@@ -511,7 +511,7 @@ func TestWhatAServerSays(t *testing.T) {
 	}
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "it cannot be carried") {
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "it cannot be copied") {
 		t.Errorf("a deep tree: %d %s", w.Code, w.Body)
 	}
 	root, err := os.OpenRoot(s.dir)

@@ -326,7 +326,7 @@ func TestADeepTreeIsRefused(t *testing.T) {
 	src := &from{Store: prepared(t, "a", nil, 1)}
 	put(t, filepath.Join(src.Files(worker(1).ID), strings.Repeat("d/", maxDepth+1), "f"), "x")
 	err := openStore(t, "b", src).Prepare(t.Context(), worker(2), source)
-	if err == nil || !strings.Contains(err.Error(), "deeper") {
+	if err == nil || !strings.Contains(err.Error(), "nested more than") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -493,7 +493,7 @@ func TestASourceThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 				}
 				return ErrGone // as is said by one that answers
 			}, "", 5 * time.Second},
-			{"never", func(int) error { return silent }, "tried for 2m0s: no route to host", 100 * time.Second},
+			{"never", func(int) error { return silent }, "given up after 2m0s: no route to host", 100 * time.Second},
 			{"refused", func(int) error { return ErrRefused }, "may not be copied", 0},
 		} {
 			s := &Store{dir: dir, node: "b", source: &from{fails: test.fails}, log: quiet, copies: make(chan struct{}, 1)}
@@ -533,7 +533,7 @@ func TestACopyWithoutProgressEnds(t *testing.T) {
 		began := time.Now()
 		err := s.Prepare(t.Context(), worker(2), source)
 		took := time.Since(began)
-		if err == nil || !strings.Contains(err.Error(), "nothing came for 1m0s") || took != stallTime {
+		if err == nil || !strings.Contains(err.Error(), "no data came for 1m0s") || took != stallTime {
 			t.Errorf("%v after %v", err, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -568,7 +568,7 @@ func TestAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = s.Prepare(t.Context(), worker(2), source)
-		if err == nil || !strings.Contains(err.Error(), "no room on the disk") ||
+		if err == nil || !strings.Contains(err.Error(), " is full: ") ||
 			!strings.Contains(err.Error(), "make room in") {
 			t.Errorf("understated %v: %v", understates, err)
 		}

@@ -65,9 +65,9 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"a folder", "a", at, plain("7"), nil, ""},
 		{"an empty one", "a", at, plain("0"), nil, ""},
 		{"its address is not known anew", "a", "", plain("7"), nil, ""},
-		{"less than nothing", "a", at, plain("-1"), ErrRefused, "how large"},
-		{"no size", "a", at, plain(""), ErrRefused, "how large"},
-		{"another node", "b", at, plain("7"), nil, "answers there"},
+		{"less than nothing", "a", at, plain("-1"), ErrRefused, "have the size"},
+		{"no size", "a", at, plain(""), ErrRefused, "have the size"},
+		{"another node", "b", at, plain("7"), nil, "answered there instead"},
 		{"no folder", "a", at, problem(404, api.CodeNotFound, "none"), ErrGone, "none"},
 		{"not for this node", "a", at, problem(403, api.CodeDenied, "no"), ErrRefused, "no"},
 		{"a folder that cannot be carried", "a", at, problem(422, api.CodeInvalid, "deep"), ErrRefused, "deep"},
@@ -75,7 +75,7 @@ func TestWhatASourceAnswers(t *testing.T) {
 		{"it runs", "a", at, problem(409, api.CodeWrongState, "runs"), nil, "runs"},
 		{"no word", "a", at, problem(404, api.CodeNotFound, ""), nil, "404 Not Found"},
 		{"another text", "a", at, func(w http.ResponseWriter) { w.WriteHeader(502) }, nil, "502 Bad Gateway"},
-		{"no size of much", "a", at, func(w http.ResponseWriter) { _, _ = w.Write(much) }, ErrRefused, "how large"},
+		{"no size of much", "a", at, func(w http.ResponseWriter) { _, _ = w.Write(much) }, ErrRefused, "have the size"},
 		{"a long text", "a", at, func(w http.ResponseWriter) { w.WriteHeader(502); _, _ = w.Write(much) }, nil,
 			"502 Bad Gateway"},
 	} {
@@ -220,7 +220,7 @@ func TestHowMuchStaysFree(t *testing.T) {
 		{0, reserveMax - 1, 20 * reserveMax, false}, {0, reserveMax - 1, 19 * reserveMax, true},
 	} {
 		err := s.leaves(c.need, c.free, c.all)
-		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "no room on the disk of node b") {
+		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "the disk of node b is full") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -60,8 +60,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, p.Detail)
 		return
 	case err != nil:
-		api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "the controllers were asked whether "+
-			"node "+c.From+" may have it: "+err.Error())
+		api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
+			"cannot ask the controllers whether node "+c.From+" may have it: "+err.Error())
 		return
 	case s.Runs(id):
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, fmt.Sprintf("job %d still runs here", id.Job))
@@ -87,14 +87,14 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, id container.ID, m
 		bytes, err = measure(r.Context(), root)
 	}
 	if err != nil {
-		api.WriteProblem(w, http.StatusUnprocessableEntity, api.CodeInvalid, "it cannot be carried: "+err.Error())
+		api.WriteProblem(w, http.StatusUnprocessableEntity, api.CodeInvalid, "it cannot be copied: "+err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set(headerBytes, strconv.FormatInt(bytes, 10))
 	out := &patient{w, http.NewResponseController(w)}
 	if err := send(r.Context(), root, out, func() error { return s.unchanged(have, root) }); err != nil {
-		s.log.Warn("a checkpoint could not be sent", "alloc", have.String(), "err", err)
+		s.log.Warn("cannot send a checkpoint", "alloc", have.String(), "err", err)
 		panic(http.ErrAbortHandler) // all that is left is to cut the answer off
 	}
 }
@@ -110,7 +110,7 @@ func (s *Store) unchanged(id container.ID, root *os.Root) error {
 	}
 	named, err := os.Lstat(s.path(id))
 	if err != nil || !os.SameFile(opened, named) {
-		return errors.Join(err, errors.New("another attempt has it now"))
+		return errors.Join(err, errors.New("it belongs to another attempt now"))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (c *Client) Open(ctx context.Context, from *api.CheckpointSource, id contai
 	bytes, err := strconv.ParseInt(resp.Header.Get(headerBytes), 10, 64)
 	if err != nil || bytes < 0 {
 		resp.Body.Close()
-		return nil, fmt.Errorf("%w: its answer does not say how large it is", ErrRefused)
+		return nil, fmt.Errorf("%w: its answer does not have the size", ErrRefused)
 	}
 	return &Stream{resp.Body, bytes}, nil
 }
@@ -165,7 +165,7 @@ func refusal(resp *http.Response) error {
 	var p api.Problem
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil || json.Unmarshal(text, &p) != nil || p.Detail == "" {
-		return fmt.Errorf("its daemon answers %s", resp.Status)
+		return fmt.Errorf("its daemon answered %s", resp.Status)
 	}
 	switch p.Code {
 	case api.CodeNotFound:

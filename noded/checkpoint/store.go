@@ -73,7 +73,7 @@ type Source interface {
 
 // Errors of a [Source] for which trying again does not help.
 var (
-	ErrGone    = errors.New("there is no such folder")
+	ErrGone    = errors.New("no such folder")
 	ErrRefused = errors.New("it may not be copied")
 )
 
@@ -175,13 +175,15 @@ func (s *Store) prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 	case from == nil:
 		return s.make(w, nil)
 	case from.Node == s.node:
-		s.log.Warn("the folder of a worker is gone from this node: it begins anew", "alloc", w.ID.String(),
+		s.log.Warn("the folder of a worker is gone from this node: the worker starts from the beginning", "alloc",
+			w.ID.String(),
 			"attempt", from.Attempt)
 		return s.make(w, nil)
 	}
 	err = s.fetch(ctx, w, from)
 	if errors.Is(err, ErrGone) {
-		s.log.Warn("the folder of a worker is gone from its last node: it begins anew", "alloc", w.ID.String(),
+		s.log.Warn("the folder of a worker is gone from its last node: the worker starts from the beginning", "alloc",
+			w.ID.String(),
 			"node", from.Node, "attempt", from.Attempt)
 		return s.make(w, nil)
 	}
@@ -351,7 +353,7 @@ func (s *Store) open(ctx context.Context, id container.ID, from *api.CheckpointS
 		case errors.Is(err, ErrGone) || errors.Is(err, ErrRefused):
 			return nil, err
 		case time.Since(began)+delay > patience:
-			return nil, fmt.Errorf("it was tried for %v: %w", patience, err)
+			return nil, fmt.Errorf("given up after %v: %w", patience, err)
 		}
 		t := time.NewTimer(delay)
 		select {
@@ -384,8 +386,8 @@ func (s *Store) checkRoom(need int64) error {
 func (s *Store) leaves(need, free, all int64) error {
 	reserve := min(all/reservePart, reserveMax)
 	if need > free-reserve {
-		return fmt.Errorf("no room on the disk of node %s: the copy needs %v, %v are free, %v reserved for the node: "+
-			"make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
+		return fmt.Errorf("the disk of node %s is full: the copy needs %v, %v are free, of which %v are reserved for the "+
+			"node: make room in %s", s.node, jobspec.Bytes(need), jobspec.Bytes(free), jobspec.Bytes(reserve), s.dir)
 	}
 	return nil
 }
@@ -393,7 +395,7 @@ func (s *Store) leaves(need, free, all int64) error {
 // noRoom says in plain words that a disk is full.
 func noRoom(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("no room on the disk: make room in the data directory of the node: %w", err)
+		return fmt.Errorf("the disk is full: make room in the data directory of the node: %w", err)
 	}
 	return err
 }

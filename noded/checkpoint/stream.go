@@ -84,7 +84,7 @@ func walkDir(
 	root *os.Root, dir string, info fs.FileInfo, depth int, visit func(string, fs.FileInfo) error,
 ) error {
 	if depth > maxDepth {
-		return fmt.Errorf("directories in it lie deeper in one another than %d", maxDepth)
+		return fmt.Errorf("directories in it are nested more than %d deep", maxDepth)
 	}
 	if err := visit(dir, info); err != nil {
 		return err
@@ -241,7 +241,7 @@ type stalling struct {
 
 // watched returns a reader of in that calls cancel when nothing comes any more.
 func watched(ctx context.Context, in io.Reader, cancel context.CancelCauseFunc) *stalling {
-	t := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("nothing came for %v", stallTime)) })
+	t := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("no data came for %v", stallTime)) })
 	t.Stop()
 	return &stalling{untilDone{ctx, in}, t}
 }
@@ -266,7 +266,7 @@ type receiver struct {
 	block   []byte
 }
 
-var errEnd = errors.New("it ends before its sums: the connection was cut")
+var errEnd = errors.New("it ends before its checksums: the connection broke")
 
 // receive writes a whole stream below root, owned by the job's user, and puts it on the disk. It fails
 // on anything that [send] does not write.
@@ -312,17 +312,18 @@ func shortName(s string) string {
 func checkSums(tr *tar.Reader, h *tar.Header, sum *sums) error {
 	want := sum.text()
 	if h.Typeflag != tar.TypeReg || h.Size > 1000 {
-		return errors.New("its sums cannot be read")
+		return errors.New("its checksums cannot be read")
 	}
 	got, err := io.ReadAll(tr)
 	if err != nil {
 		return errEnd
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("the sums of its %d files do not match: they were changed on the way, or a disk is failing", sum.n)
+		return fmt.Errorf("the checksums of its %d files do not match: the files were changed on the way, or a disk is "+
+			"failing", sum.n)
 	}
 	if _, err := tr.Next(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows its sums")
+		return errors.New("data follows its checksums")
 	}
 	return nil
 }
@@ -349,7 +350,7 @@ func (r *receiver) entry(ctx context.Context, h *tar.Header, in io.Reader) ([]by
 	case tar.TypeReg:
 		return r.file(ctx, h, in)
 	}
-	return nil, fmt.Errorf("an entry of type %q is not carried", h.Typeflag)
+	return nil, fmt.Errorf("an entry of type %q cannot be copied", h.Typeflag)
 }
 
 // place makes sure that an entry lies in a directory that has come in this stream, and completes
@@ -359,17 +360,17 @@ func (r *receiver) place(h *tar.Header) error {
 	dir := path.Dir(h.Name)
 	if !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Mode&^0o777 != 0 ||
 		dir == "." && (h.Typeflag != tar.TypeDir || h.Name != filesDir && h.Name != imageDir) {
-		return errors.New("it does not belong into a checkpoint")
+		return errors.New("it does not belong in a checkpoint")
 	}
 	n := len(r.open)
 	for n > 0 && r.open[n-1].Name != dir {
 		n--
 	}
 	if n == 0 && dir != "." {
-		return errors.New("its directory has not come before it")
+		return errors.New("it came before its directory")
 	}
 	if n >= maxDepth && h.Typeflag == tar.TypeDir {
-		return fmt.Errorf("it lies deeper than %d directories", maxDepth)
+		return fmt.Errorf("it is nested more than %d directories deep", maxDepth)
 	}
 	return r.leave(n)
 }

@@ -61,7 +61,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if ids := k.Folders.List(); len(ids) > 0 || len(k.Kept.list()) > 0 {
 			if err := k.drop(ctx, ids); err != nil {
 				again = askAgain
-				k.Retry(ctx, "cannot ask which checkpoints are needed: all are kept", err, again)
+				k.Retry(ctx, "cannot ask the controllers which checkpoints are needed: keeping all", err, again)
 			}
 		}
 		timer := time.NewTimer(again)
@@ -109,12 +109,13 @@ func (k *Keeper) keepUnknown(unknown []string, here []container.ID) error {
 	now := time.Now()
 	fresh, err := k.Kept.keep(unknown, now)
 	if len(fresh) > 0 {
-		k.Log.Warn("the controllers do not know these checkpoint folders: they stay until an admin decides (rota node kept)",
+		k.Log.Warn("the controllers do not know these checkpoint folders: they are kept until an admin decides (rota node "+
+			"kept)",
 			"folders", fresh, "until", now.Add(keptFor).UTC().Format(time.RFC3339))
 	}
 	over, gone := k.Kept.settle(here, now)
 	for _, id := range over {
-		k.logOf(id).Warn("the controllers have not known this checkpoint folder for 14 days: it is removed")
+		k.logOf(id).Warn("removing a checkpoint folder that the controllers have not known for 14 days")
 		k.Folders.Remove(id)
 	}
 	return errors.Join(err, gone)

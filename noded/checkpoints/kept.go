@@ -157,6 +157,6 @@ func (k *Kept) Notice() string {
 		names = append(names, "…")
 	}
 	return fmt.Sprintf("keeps %d checkpoint folders that the controllers do not know (%s) until %s: rota node kept "+
-		"shows them",
+		"lists them",
 		len(list), strings.Join(names, ", "), first.UTC().Format(time.DateOnly))
 }

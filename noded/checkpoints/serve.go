@@ -58,7 +58,7 @@ func (k *Keeper) DropKept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, id := range ids {
-		k.logOf(id).Info("an admin has this checkpoint folder removed")
+		k.logOf(id).Info("removing a checkpoint folder for an admin")
 		k.Folders.Remove(id)
 	}
 	k.ServeKept(w, r)
@@ -69,6 +69,6 @@ func fromController(w http.ResponseWriter, r *http.Request) bool {
 	if c, ok := identity.CallerOf(r.Context()); ok && c.Role == string(pki.Controller) {
 		return true
 	}
-	api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "this is for controllers")
+	api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may do this")
 	return false
 }

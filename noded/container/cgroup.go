@@ -57,8 +57,8 @@ type Used struct {
 	Memory, PeakMemory int64         // bytes, with the pages of files that are cached for them
 }
 
-// Used returns what the processes of a container have used by now; those of a worker with those of the
-// steps in it.
+// Used returns the usage of a container's processes so far. A worker's usage includes the steps in
+// it.
 func (s *Shims) Used(id ID) (Used, error) {
 	return UsedBy(s.cgroupOf(id))
 }
@@ -66,7 +66,7 @@ func (s *Shims) Used(id ID) (Used, error) {
 // UsedBy returns what the processes of a cgroup have used by now.
 func UsedBy(cgroup string) (Used, error) {
 	if len(cgroup) < len("/x") {
-		return Used{}, errors.New("the root of every hierarchy holds all of the machine's processes")
+		return Used{}, errors.New("the root cgroup of a hierarchy holds all of the machine's processes")
 	}
 	return usedBy(cgroupMount, cgroup)
 }

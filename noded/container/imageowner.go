@@ -16,7 +16,7 @@ func CheckImageOfRoot(image string, root Root, targets []string) error {
 		return FinalAt(image, fmt.Errorf("image %s cannot be read: %w", image, err))
 	}
 	if real != filepath.Clean(image) {
-		return Final(fmt.Errorf("checkpoint.criu: image %s is reached through a link: write %s", image, real))
+		return Final(fmt.Errorf("checkpoint.criu: image %s is a link, or lies behind one: write %s", image, real))
 	}
 	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
 		if err := onlyRoot(dir, unix.S_ISVTX); err != nil { // entries of root are safe in a sticky directory
@@ -56,7 +56,8 @@ func onlyRoot(path string, but uint32) error {
 	case st.Uid == 0 && (st.Mode&unix.S_IFMT == unix.S_IFLNK || st.Mode&0o022 == 0 || st.Mode&but != 0):
 		return nil
 	}
-	return Final(fmt.Errorf("checkpoint.criu needs an image that only root can change, because root restores its mounts: "+
-		"%s belongs to user %d and has mode %04o; have an administrator keep the image, or leave criu out", path, st.Uid,
+	return Final(fmt.Errorf("checkpoint.criu needs an image that only root can change, because root restores its "+
+		"mounts: %s belongs to user %d and has mode %04o; ask an administrator to take over the image, or leave criu out",
+		path, st.Uid,
 		st.Mode&0o7777))
 }

@@ -45,7 +45,7 @@ func TestImagesThatUsersChange(t *testing.T) {
 		}
 		link := filepath.Join(t.TempDir(), "link")
 		must(os.Symlink(image, link))
-		if err := CheckImageOfRoot(link, root, targets); !IsFinal(err) || !strings.Contains(err.Error(), "through a link") {
+		if err := CheckImageOfRoot(link, root, targets); !IsFinal(err) || !strings.Contains(err.Error(), "is a link") {
 			t.Errorf("%q through a link: %v", what, err)
 		}
 	}

@@ -22,8 +22,8 @@ const ioFile = "io.sock"
 type IO struct {
 	// Drop: while no reader is connected, what is too much is dropped, the oldest first, and no rank waits.
 	Drop bool `json:"drop,omitempty"`
-	// HangUpMS is how long no reader may be connected; then terminals are hung up, the ranks get SIGHUP, and
-	// a worker that goes on is killed after its kill timeout. 0: any time.
+	// HangUpMS is how long no reader may be connected. Then terminals are hung up, the ranks get
+	// SIGHUP, and a worker that goes on is killed after its kill timeout. 0: any time.
 	HangUpMS int64 `json:"hang_up_ms,omitempty"`
 }
 
@@ -66,7 +66,7 @@ type Terminal struct {
 }
 
 // ErrNoIO is returned for a container whose shim has no IO socket.
-var ErrNoIO = errors.New("its shim takes no connections: it has ended, or is of an older version")
+var ErrNoIO = errors.New("its shim accepts no connections: it has ended, or its version is older")
 
 // DialIO connects to the IO socket of the container in dir, and sends what is asked for.
 func DialIO(ctx context.Context, dir string, r IORequest) (*stream.Conn, error) {
@@ -107,13 +107,13 @@ func ReadIORequest(c *stream.Conn) (IORequest, error) {
 		return r, err
 	}
 	if f.Kind != stream.Request {
-		return r, fmt.Errorf("the first frame is %q and asks for nothing", f.Kind)
+		return r, fmt.Errorf("the first frame is %q, which is not a request", f.Kind)
 	}
 	if err := json.Unmarshal(f.Data, &r); err != nil {
-		return r, fmt.Errorf("what is asked for cannot be read: %w", err)
+		return r, fmt.Errorf("cannot read the request: %w", err)
 	}
 	if (r.Attach == nil) == (r.Exec == nil) {
-		return r, errors.New("either the worker's own input and output or another process must be asked for")
+		return r, errors.New("the request must name either the worker's own input and output or another process")
 	}
 	return r, nil
 }

@@ -102,22 +102,22 @@ func kernelRelease() string {
 func ReadSaved(dir string) (Saved, error) {
 	var s Saved
 	if err := CheckPrivate(dir); err != nil {
-		return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+		return s, fmt.Errorf("image %s is incomplete: %w", dir, err)
 	}
 	if err := readJSON(filepath.Join(dir, savedFile), &s); err != nil {
-		return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+		return s, fmt.Errorf("image %s is incomplete: %w", dir, err)
 	}
 	for name, size := range s.Files {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil {
-			return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+			return s, fmt.Errorf("image %s is incomplete: %w", dir, err)
 		}
 		if !info.Mode().IsRegular() || info.Size() != size {
-			return s, fmt.Errorf("image %s is not whole: %s has %d bytes instead of %d", dir, name, info.Size(), size)
+			return s, fmt.Errorf("image %s is incomplete: %s has %d bytes instead of %d", dir, name, info.Size(), size)
 		}
 	}
 	if s.Arch != runtime.GOARCH {
-		return s, fmt.Errorf("image %s is of a container on %s, and this machine is %s", dir, s.Arch, runtime.GOARCH)
+		return s, fmt.Errorf("image %s was saved on machine %s, but this machine is %s", dir, s.Arch, runtime.GOARCH)
 	}
 	return s, nil
 }

@@ -87,7 +87,7 @@ func (g *shimGroup) report(err error) error {
 		return fmt.Errorf("%w (the daemon must be able to write below the root of its cgroups: see --cgroup-root)", err)
 	}
 	g.failed.Do(func() {
-		g.log.Warn("shims stay in the node daemon's cgroup: the service manager must not end its processes with it",
+		g.log.Warn("shims stay in the node daemon's cgroup: the service manager must not kill them when the daemon stops",
 			"error", err)
 	})
 	return nil

@@ -31,11 +31,11 @@ func (s *Shims) findStrays() {
 		}
 	}
 	if len(s.strays) > 0 && s.cfg.Log != nil {
-		s.cfg.Log.Warn("containers run here whose directories are lost: they are ended", "cgroups", s.strays,
+		s.cfg.Log.Warn("stopping containers whose directories are lost", "cgroups", s.strays,
 			"dir", s.cfg.Dir)
 	}
 	if err := s.endStrays(); err != nil && s.cfg.Log != nil {
-		s.cfg.Log.Error("nothing is launched on this node for now", "error", err)
+		s.cfg.Log.Error("this node launches no jobs for now", "error", err)
 	}
 }
 
@@ -79,8 +79,8 @@ func (s *Shims) endStrays() error {
 	for _, cgroup := range strays {
 		err := sweepCgroup(cgroup)
 		if err != nil && populated(cgroup) {
-			errs = append(errs, fmt.Errorf("processes of %s, whose directory below %s is lost, cannot be ended: %w; end "+
-				"them, or start this machine anew", filepath.Base(cgroup), s.cfg.Dir, err))
+			errs = append(errs, fmt.Errorf("cannot kill processes of %s, whose directory below %s is lost: %w; kill them, or "+
+				"reboot this machine", filepath.Base(cgroup), s.cfg.Dir, err))
 			continue
 		}
 		s.mu.Lock()

@@ -17,7 +17,7 @@ func (u User) TakeRights() error {
 	gids := append([]uint32{u.GID}, u.GIDs...)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gids)), uintptr(unsafe.Pointer(&gids[0])),
 		0); e != 0 {
-		return fmt.Errorf("take the groups of user %d: %w", u.UID, e)
+		return fmt.Errorf("set the groups of user %d: %w", u.UID, e)
 	}
 	if err := setFilesystemID(unix.SYS_SETFSGID, u.GID); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (u User) TakeRights() error {
 func setFilesystemID(call uintptr, id uint32) error {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
 	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); uint32(now) != id {
-		return fmt.Errorf("take id %d in the file system: it is still %d", id, now)
+		return fmt.Errorf("set the file system id %d: it is still %d", id, now)
 	}
 	return nil
 }

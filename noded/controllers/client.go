@@ -206,7 +206,7 @@ func (g *generationCarrier) RoundTrip(r *http.Request) (*http.Response, error) {
 			if t, ok := g.next.(interface{ CloseIdleConnections() }); ok {
 				t.CloseIdleConnections()
 			}
-			return nil, fmt.Errorf("the answer of a controller is not believed: %w", err)
+			return nil, fmt.Errorf("ignoring the answer of a controller: %w", err)
 		}
 	}
 	return resp, err

@@ -98,7 +98,7 @@ func (l locked) quiet() time.Duration {
 }
 
 // errLeaderLives says that a node hears its leader, and follows no later generation.
-var errLeaderLives = errors.New("a leader of the generation that this node follows has just answered it")
+var errLeaderLives = errors.New("a leader of the generation that this node follows answered a moment ago")
 
 // followGeneration meets controllers of another generation of the cluster. It follows a later one, once
 // its own leader is silent, and reports what this node knows of attempts.
@@ -115,8 +115,8 @@ func (f *Follower) followGeneration(ctx context.Context) error {
 	switch own := f.Lineage.Current(); {
 	case theirs == own:
 	case !theirs.Outranks(own):
-		return fmt.Errorf("the controllers have generation %s of the cluster, and this node follows generation %s: it takes "+
-			"nothing from them", theirs, own)
+		return fmt.Errorf("the controllers belong to generation %s of the cluster, but this node follows generation %s: it "+
+			"ignores them", theirs, own)
 	default:
 		if err := f.adopt(theirs, own); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (f *Follower) followGeneration(ctx context.Context) error {
 	_, err = f.Control.AcceptGeneration(ctx, f.Self.Name, api.AcceptGeneration{BootID: f.Self.BootID,
 		Generation: theirs.String(), Known: known, Live: live})
 	if err == nil {
-		f.Log.Info("this node's attempts are reported to the controllers of the generation that it follows", "generation",
+		f.Log.Info("this node reports its attempts only to the controllers of the generation that it follows", "generation",
 			theirs.String(), "workers", len(known))
 	}
 	return err
@@ -142,16 +142,16 @@ func (f *Follower) adopt(theirs, own generation.Generation) error {
 	l, unlock := f.lock()
 	defer unlock()
 	if silent := time.Since(l.heard); silent < l.quiet() {
-		return fmt.Errorf("generation %s of the cluster is not followed yet, %v ago %w", theirs,
+		return fmt.Errorf("not following generation %s of the cluster yet: %v ago %w", theirs,
 			silent.Round(time.Second), errLeaderLives)
 	}
 	if err := l.Lineage.Follow(theirs); err != nil {
-		return fmt.Errorf("generation %s of the cluster cannot be kept: %w", theirs, err)
+		return fmt.Errorf("cannot store generation %s of the cluster: %w", theirs, err)
 	}
 	l.Log.Warn("this node follows another generation of the cluster from now on", "generation", theirs.String(), "before",
 		own.String())
-	l.keepAll(fmt.Sprintf("follows generation %s of the cluster: what its controllers do not know goes on here until its "+
-		"leases end", theirs), true)
+	l.keepAll(fmt.Sprintf("follows generation %s of the cluster: containers that its controllers do not know run here "+
+		"until their leases end", theirs), true)
 	return nil
 }
 

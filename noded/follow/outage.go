@@ -131,10 +131,11 @@ func (l locked) noteAnswer(n *api.NodeAllocs) error {
 	if err := o.store(r); err != nil {
 		// Without any witnesses nothing is extended, so that the answer may count.
 		if lost := o.forget(); lost != nil {
-			return fmt.Errorf("the answer of the leader does not count: store the witnesses of outages: %w",
+			return fmt.Errorf("ignoring the answer of the leader, because its witnesses for outages cannot be stored: %w",
 				errors.Join(err, lost))
 		}
-		l.Log.Error("cannot store the witnesses of outages: until that works jobs end with their leases in an outage",
+		l.Log.Error("cannot store the witnesses for outages of the controllers: until this works, an outage ends the jobs "+
+			"here with their leases",
 			"err", err)
 	}
 	// 2. The answer lists all containers that go on, and ends an outage.
@@ -143,7 +144,7 @@ func (l locked) noteAnswer(n *api.NodeAllocs) error {
 	o.holder.Hear(l.Boot())
 	if o.told {
 		o.told = false
-		l.Log.Info("a leader answers again; leases count from its answers")
+		l.Log.Info("a leader answers again; leases are renewed by its answers")
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (l locked) keepOnDisk() {
 	r := l.Outage.record
 	r.Kept = l.Node.Kept()
 	if err := l.Outage.store(r); err != nil {
-		l.Log.Error("cannot note which containers must end with their leases", "err", err)
+		l.Log.Error("cannot record which containers must end with their leases", "err", err)
 	}
 }
 
@@ -266,8 +267,8 @@ func (f *Follower) extendLeases(of *api.Witnesses) {
 	}
 	if !o.told {
 		o.told = true
-		l.Log.Warn("no leader answers, and a majority of the witnesses hears of none either: jobs go on beyond their "+
-			"leases", "witnesses", of.Number, "until", time.Duration(until-now)*time.Millisecond)
+		l.Log.Warn("no leader answers, and a majority of the witnesses has no leader either: jobs run beyond their leases",
+			"witnesses", of.Number, "until", time.Duration(until-now)*time.Millisecond)
 	}
 	// 2. It is a lease like the lease of an answer, and the shims get it.
 	l.lease = heldFrom(until-of.Hold, now, time.Duration(of.Hold)*time.Millisecond)

@@ -48,7 +48,7 @@ func (f *Follower) poll(ctx context.Context) error {
 			}
 		}
 		if unsettled(err) {
-			f.Log.Debug("the controllers wait until a majority of the nodes follows their generation")
+			f.Log.Debug("the controllers are waiting until a majority of the nodes follows their generation")
 			wait.Sleep(ctx)
 			continue
 		}
@@ -61,7 +61,7 @@ func (f *Follower) poll(ctx context.Context) error {
 			registered = false
 			continue
 		}
-		f.LogRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.Sleep(ctx))
+		f.LogRetry(ctx, "the controllers do not answer; containers run until their leases end", err, wait.Sleep(ctx))
 	}
 	return context.Cause(ctx)
 }
@@ -100,8 +100,8 @@ func (f *Follower) pollOnce(ctx context.Context) error {
 		return errors.New("the controller could not confirm that it is still the leader")
 	}
 	if own := f.Lineage.Current(); cmp.Or(answer.Generation, "0") != own.String() {
-		return fmt.Errorf("the controller answers for generation %s of the cluster, and this node follows %s: the answer "+
-			"does not count", answer.Generation, own)
+		return fmt.Errorf("ignoring the answer of a controller of generation %s of the cluster, because this node follows "+
+			"%s", answer.Generation, own)
 	}
 	return f.apply(answer, sent, time.Now())
 }
@@ -115,7 +115,7 @@ func (f *Follower) position() (uint64, api.Echo) {
 
 // errWentBack says that the controllers' state is older than one that they confirmed before. It was
 // restored, or belongs to a new cluster.
-var errWentBack = errors.New("the state of the controllers went back")
+var errWentBack = errors.New("the state of the controllers went back in time")
 
 // apply applies an answer that a quorum of the controllers confirmed.
 func (f *Follower) apply(n *api.NodeAllocs, sent Moment, received time.Time) error {
@@ -129,7 +129,7 @@ func (f *Follower) apply(n *api.NodeAllocs, sent Moment, received time.Time) err
 	// answer, but the answer of another state.
 	if n.Index < f.index {
 		err := fmt.Errorf("%w to index %d, after %d", errWentBack, n.Index, f.index)
-		l.keepAll(err.Error()+": what runs here goes on until its leases end", false)
+		l.keepAll(err.Error()+": containers here run until their leases end", false)
 		return err
 	}
 	// 3. The answer counts: its lease begins at the request, and its allocations hold from now on.
@@ -166,6 +166,6 @@ func (f *Follower) register(ctx context.Context) error {
 // next.
 func (f *Follower) RegisterNow(ctx context.Context) {
 	if err := f.register(ctx); err != nil {
-		f.LogRetry(ctx, "cannot register an unhealthy GPU; it will be tried again", err, 0)
+		f.LogRetry(ctx, "cannot register an unhealthy GPU; trying again", err, 0)
 	}
 }

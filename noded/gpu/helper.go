@@ -101,7 +101,7 @@ func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
 func (h *Helper) Usage(ctx context.Context, uuids ...string) ([]Use, error) {
 	r, err := h.call(ctx, request{Call: "usage", UUIDs: uuids})
 	if err == nil && len(r.Usage) != len(uuids) {
-		err = fmt.Errorf("NVML helper told the usage of %d GPUs, and was asked for that of %d", len(r.Usage), len(uuids))
+		err = fmt.Errorf("the NVML helper reported the usage of %d GPUs instead of %d", len(r.Usage), len(uuids))
 	}
 	if err != nil {
 		return nil, err

@@ -62,13 +62,13 @@ func (s Sim) Processes(ctx context.Context, uuid string) ([]int, error) {
 func (s Sim) Usage(_ context.Context, uuids ...string) ([]Use, error) {
 	declared, err := readDeclarations(s.Declared)
 	if err != nil {
-		return nil, fmt.Errorf("read what jobs use of simulated GPUs: %w", err)
+		return nil, fmt.Errorf("read the jobs' usage of simulated GPUs: %w", err)
 	}
 	list := make([]Use, len(uuids))
 	for i, uuid := range uuids {
 		u := &list[i]
 		if !s.has(uuid) {
-			u.Problem = "there is no GPU " + uuid
+			u.Problem = "unknown GPU " + uuid
 			continue
 		}
 		u.Processes = slices.Clone(declared[uuid])

@@ -66,7 +66,7 @@ func (g *Set) Watch(ctx context.Context) error {
 func (g *Set) Load(ctx context.Context) error {
 	known, err := g.File.Load()
 	if err != nil {
-		g.Log.Warn("cannot read which GPUs the last daemon had", "err", err)
+		g.Log.Warn("cannot read the list of GPUs that the last daemon had", "err", err)
 	}
 	now, err := g.Source.Inventory(ctx)
 	if err != nil && len(known.Devices) == 0 {
@@ -93,8 +93,8 @@ func (g *Set) Expect(n int) error {
 	if g.inventory.Absent != "" {
 		why = " (" + g.inventory.Absent + ")"
 	}
-	return fmt.Errorf("--gpus %d: this machine has %d%s: load NVIDIA's driver, look with nvidia-smi and \"rota doctor\" "+
-		"for what is missing, or write the number that there is", n, have, why)
+	return fmt.Errorf("--gpus %d: this machine has %d%s: load NVIDIA's driver, look for missing GPUs with nvidia-smi "+
+		"and \"rota doctor\", or correct the number", n, have, why)
 }
 
 // save keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
@@ -211,8 +211,8 @@ func (g *Set) noteChanges(before []model.GPU) {
 	}
 }
 
-// WhyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one:
-// its own processes would keep their GPU memory. "": they hold none.
+// WhyNotFreeze says why a worker with these GPUs must not be frozen to give them to another worker.
+// Its own processes would keep their GPU memory. "": they hold none.
 func (g *Set) WhyNotFreeze(ctx context.Context, indices []int, others func(pid int) bool) string {
 	all := g.All()
 	for _, i := range indices {
@@ -223,9 +223,9 @@ func (g *Set) WhyNotFreeze(ctx context.Context, indices []int, others func(pid i
 		pids = slices.DeleteFunc(slices.Clone(pids), others)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("the driver does not say whether it holds memory of GPU %d", i)
+			return fmt.Sprintf("the driver does not report whether it holds memory of GPU %d", i)
 		case len(pids) > 0:
-			return fmt.Sprintf("process %d would keep its memory on GPU %d", pids[0], i)
+			return fmt.Sprintf("process %d cannot give up its memory on GPU %d", pids[0], i)
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ func check(req *api.StepRequest) error {
 		req.GPUsPerTask, req.CoresPerGPU, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait),
 		int(req.TimeLimit)} {
 		if n < 0 {
-			return errors.New("a step has no negative numbers")
+			return errors.New("the numbers of a step must not be negative")
 		}
 	}
 	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask,
@@ -70,10 +70,10 @@ func checkParts(req *api.StepRequest) error {
 		r := &req.More[i]
 		if r.Name != "" || len(r.More) > 0 || r.Overlap || r.NoWait || r.Terminal != nil || r.Stdin != "" || r.KillOnBad ||
 			r.Key != "" || r.Acks || r.Losses || r.EndsJob || r.Wait != 0 || r.TimeLimit != 0 {
-			return fmt.Errorf("the part of a step in group %d says what holds for all of the step", r.Group)
+			return fmt.Errorf("the part of a step in group %d has settings that belong to the whole step", r.Group)
 		}
 		if groups[r.Group] {
-			return fmt.Errorf("a step has one part in a group, and two in group %d", r.Group)
+			return fmt.Errorf("a step can have only one part in each group, but has two in group %d", r.Group)
 		}
 		groups[r.Group] = true
 		if err := check(r); err != nil {

@@ -234,7 +234,7 @@ func (j *job) running(r *http.Request) (*step, error) {
 		return s, nil
 	}
 	return nil, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
-		Detail: fmt.Sprintf("job %d has no step %s that runs", j.id.Job, r.PathValue("n"))}
+		Detail: fmt.Sprintf("job %d has no running step %s", j.id.Job, r.PathValue("n"))}
 }
 
 // attach goes on to read the output of a step, or looks on.
@@ -245,7 +245,7 @@ func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
 	}
 	for _, n := range req.From {
 		if n < 0 {
-			return fmt.Errorf("from: %d is no number of bytes", n)
+			return fmt.Errorf("from: %d is not a number of bytes", n)
 		}
 	}
 	s, err := j.running(r)
@@ -289,7 +289,7 @@ func (j *job) asked(key string) (*step, error) {
 			Detail: fmt.Sprintf("step %d.%d begins", j.id.Job, n)}
 	}
 	return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
-		Detail: fmt.Sprintf("step %d.%d has ended while nothing read its output", j.id.Job, n)}
+		Detail: fmt.Sprintf("step %d.%d ended while no program was reading its output", j.id.Job, n)}
 }
 
 // watcherRoom is how many frames a client that looks on may be behind.
@@ -322,7 +322,7 @@ func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
 		return err
 	}
 	if unix.SignalNum(req.Signal) == 0 {
-		return fmt.Errorf("there is no signal %q: write one such as SIGTERM", req.Signal)
+		return fmt.Errorf("unknown signal %q: write a name such as SIGTERM", req.Signal)
 	}
 	s, err := j.running(r)
 	if err != nil {
@@ -345,7 +345,7 @@ func (m *Manager) ForControllers() http.Handler {
 	return m.Handler(JobPath+"{worker}", func(r *http.Request) (container.ID, error) {
 		if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
 			return container.ID{}, &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,
-				Detail: "only controllers may ask for steps here: use srun"}
+				Detail: "only controllers may request steps here: use srun"}
 		}
 		id, ok := container.ParseID(r.PathValue("worker"))
 		if !ok || id.Step != 0 {

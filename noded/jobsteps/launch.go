@@ -17,9 +17,8 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// create starts a granted step and follows it until it has ended. The order matters for a crash of
-// the daemon: the step is in the journal before any node starts a part, so the next daemon finds
-// it.
+// create starts a granted step and follows it until it has ended. The step is in the journal before
+// any node starts a part, so the next daemon finds it after a crash.
 func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	n := g.n
 	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
@@ -71,7 +70,7 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	j.follow(s)
 }
 
-// begins reports whether a node does not know yet that its worker runs: the first node of a job may
+// begins reports whether a node does not know yet that its worker runs. The first node of a job may
 // learn of the start before the others.
 func begins(err error) bool {
 	var p *api.Problem
@@ -189,7 +188,7 @@ func (p *part) unbegun(ctx context.Context) string {
 		case err == nil && begun:
 			return ""
 		case err == nil, errors.Is(err, container.ErrUnknown):
-			return "the node daemon of its job was restarted while it began"
+			return "the node daemon of the job was restarted while the step was starting"
 		case ctx.Err() != nil:
 			return ""
 		case time.Now().After(deadline):

@@ -41,7 +41,7 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	}
 	if len(j.steps())+len(j.waiting) >= stepsMost {
 		return grant{}, nil, &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-			Detail: fmt.Sprintf("job %d has %d steps that run or wait, as many as a job may have at a time: wait until one ends",
+			Detail: fmt.Sprintf("job %d has %d running or waiting steps, the maximum for a job: wait until one ends",
 				j.id.Job, stepsMost)}
 	}
 	shares, parts, err := choose.All(req, j.alloc, j.allHeld())

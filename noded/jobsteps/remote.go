@@ -51,7 +51,7 @@ func (s *Server) Handler() http.Handler {
 			return err
 		}
 		if len(p.Counts) != len(p.Nodes) || p.Node < 0 || p.Node >= len(p.Nodes) || len(p.Share.Tasks) == 0 {
-			return errors.New("a part of a step needs tasks, and its place among the nodes of the step")
+			return errors.New("a part of a step needs tasks, and its index among the nodes of the step")
 		}
 		return answer(w, struct{}{}, s.Local.Start(r.Context(), id, p))
 	})
@@ -69,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 			return err
 		}
 		if unix.SignalNum(o.Signal) == 0 {
-			return fmt.Errorf("there is no signal %q", o.Signal)
+			return fmt.Errorf("unknown signal %q", o.Signal)
 		}
 		return answer(w, struct{}{}, s.Local.Signal(r.Context(), id, o.Signal))
 	})
@@ -100,7 +100,7 @@ func (s *Server) admit(r *http.Request) (container.ID, error) {
 	}
 	c, ok := identity.CallerOf(r.Context())
 	if !ok || !c.Machine || c.Role != string(pki.Node) {
-		return container.ID{}, denied("only nodes may ask for parts of steps")
+		return container.ID{}, denied("only nodes may request parts of steps")
 	}
 	id, ok := container.ParseID(r.PathValue("id"))
 	if !ok || id.Step == 0 {
@@ -109,7 +109,8 @@ func (s *Server) admit(r *http.Request) (container.ID, error) {
 	w, err := s.Local.Worker(id.OfWorker())
 	switch {
 	case errors.Is(err, container.ErrUnknown):
-		return id, denied("no worker %s of a job with steps is here", id.OfWorker()) // what is here is told to none
+		return id, denied("worker %s, of a job with steps, is not on this node",
+			id.OfWorker()) // what is here is told to none
 	case err != nil:
 		return id, err
 	case !w.Alloc.RunsSteps() || w.Alloc.First() == "" || w.Alloc.First() != c.From:
@@ -150,7 +151,7 @@ var _ Node = (*Remote)(nil)
 func (n *Remote) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	addr := n.Addr(n.Name)
 	if addr == "" {
-		return nil, fmt.Errorf("gossip does not know where node %s is", n.Name)
+		return nil, fmt.Errorf("gossip does not know the address of node %s", n.Name)
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -183,7 +184,7 @@ func (n *Remote) do(ctx context.Context, method, path string, body any) (*http.R
 }
 
 // errUncertain is why it is not known whether a node has done what it was asked.
-var errUncertain = errors.New("the connection broke before its daemon had answered")
+var errUncertain = errors.New("the connection broke before its daemon answered")
 
 // openAt asks for the stream of a part.
 type openAt struct {
@@ -195,7 +196,7 @@ func problemOf(resp *http.Response) error {
 	var p api.Problem
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil || json.Unmarshal(text, &p) != nil || p.Detail == "" {
-		return fmt.Errorf("its daemon answers %s", resp.Status)
+		return fmt.Errorf("its daemon answered %s", resp.Status)
 	}
 	if p.Code == api.CodeNotFound {
 		return fmt.Errorf("%w: %s", container.ErrUnknown, p.Detail)
@@ -258,7 +259,7 @@ func (n *Remote) Open(ctx, life context.Context, id container.ID, from int64) (*
 	if !ok {
 		resp.Body.Close()
 		end()
-		return nil, fmt.Errorf("its daemon answers %s without a stream", resp.Status)
+		return nil, fmt.Errorf("its daemon answered %s without a stream", resp.Status)
 	}
 	s := stream.New(conn)
 	s.KeepAlive(life)

@@ -187,9 +187,9 @@ func TestRequestsOfControllers(t *testing.T) {
 		{"GET", "7.1.0", "", 200, `"name":"first"`},
 		{"GET", "8.1.0", "", 404, "8.1.0"},
 		{"GET", "x", "", 400, "JOB.ATTEMPT.WORKER"},
-		{"POST", "7.1.0/3/signal", `{"signal":"SIGTERM"}`, 404, "no step 3"},
-		{"POST", "7.1.0/0/signal", `{"signal":"TERM"}`, 400, "no signal"},
-		{"POST", "7.1.0/0/attach", `{"from":[-1]}`, 400, "no number of bytes"},
+		{"POST", "7.1.0/3/signal", `{"signal":"SIGTERM"}`, 404, "no running step 3"},
+		{"POST", "7.1.0/0/signal", `{"signal":"TERM"}`, 400, "unknown signal"},
+		{"POST", "7.1.0/0/attach", `{"from":[-1]}`, 400, "not a number of bytes"},
 		{"POST", "7.1.0/0/signal", `{"signal":"SIGTERM"}`, 200, "{}"},
 	} {
 		status, text := ask(pki.Controller, c.method, c.path, c.body)

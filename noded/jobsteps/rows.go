@@ -67,7 +67,7 @@ func (j *job) removeParts(s *step) *model.Usage {
 			defer cancel()
 			var err error
 			if ends[i], err = p.node.Remove(ctx, p.id); err != nil && !errors.Is(err, container.ErrUnknown) {
-				s.log.Warn("cannot remove what is left of a step; its node does that when the job ends", "node", p.name,
+				s.log.Warn("cannot remove the remains of a step; its node removes them when the job ends", "node", p.name,
 					"err", err)
 			}
 		})
@@ -126,7 +126,7 @@ func (j *job) record(s *step, usage *model.Usage) {
 	}
 	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(), Step: kept})
 	if err != nil {
-		s.log.Error("cannot write to the journal how a step has ended", "err", err)
+		s.log.Error("cannot record in the journal how a step ended", "err", err)
 		return // the next daemon finds it lost, and says so
 	}
 	j.rows++

@@ -107,8 +107,8 @@ func newStep(j *job, n int, st stepState) *step {
 		id := j.worker(share.Place).OfStep(n)
 		name := j.node(share.Place)
 		p := &part{step: s, index: i, id: id, name: name, node: j.m.node(name), kick: make(chan struct{}, 1)}
-		// A part takes input if one of its tasks reads it. Its other tasks are quiet: read closes
-		// their input at once, so that a task that tries to read sees its end and does not hang.
+		// A part takes input if one of its tasks reads it. Its other tasks get no input. read
+		// closes their input at once, so a task that tries to read does not hang.
 		p.input = st.Stdin == "" || st.Stdin == "all" || s.hasTask(share, st.Stdin)
 		for local, n := range share.Tasks {
 			if _, err := strconv.Atoi(st.Stdin); !p.input || err == nil && strconv.Itoa(n) != st.Stdin {
@@ -182,9 +182,9 @@ func (s *step) turn(ctx context.Context) {
 	if s.client != nil {
 		in, gone, told = s.client.in, s.client.gone, s.client.told
 	}
-	// 2. Back pressure: as long as frames wait for the client, no more events of parts are taken, so
-	// the parts' connections are not read and the output stays with the shims. Without a client
-	// events wait too, unless the output is to be dropped.
+	// 2. Back pressure: as long as frames wait for the client, no more events of parts are taken.
+	// The parts' connections are not read then, and the output stays with the shims. Without a
+	// client events wait too, unless the output is to be dropped.
 	switch {
 	case len(s.pending) > 0 && s.client != nil:
 		out, next = s.client.out, s.pending[0]
@@ -225,7 +225,7 @@ func (s *step) turn(ctx context.Context) {
 	case <-s.late:
 		s.late = nil
 		if s.ended == 0 {
-			s.kill("its other tasks did not end in time after the first one")
+			s.kill("its other tasks did not end in time after the first task")
 		}
 	case <-s.limit:
 		s.limit = nil
@@ -334,7 +334,7 @@ func (s *step) hear(e event) {
 	case stream.End:
 		var end api.StepEnd
 		if err := json.Unmarshal(f.Data, &end); err != nil {
-			end.Why = "node " + p.name + " says nothing of its end: " + err.Error()
+			end.Why = "node " + p.name + " did not report its end: " + err.Error()
 		}
 		s.partEnded(p, end)
 		// If the stream begins with its end, the shim may have refused to go on from this offset.
@@ -387,8 +387,8 @@ func (s *step) count(x api.StepTaskExit) {
 	}
 }
 
-// partEnded handles the end of a part. When the last part has ended, the step's resources go to the
-// requests that wait, and the client and the watchers learn how the step ended.
+// partEnded handles the end of a part. When the last part has ended, the step's resources go to
+// waiting requests. The client and the watchers learn how the step ended.
 func (s *step) partEnded(p *part, end api.StepEnd) {
 	if p.ended {
 		return

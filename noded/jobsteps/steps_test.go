@@ -131,10 +131,10 @@ func TestAStepInGroupsGoesOn(t *testing.T) {
 func TestRequestsForGroups(t *testing.T) {
 	one := []api.StepProgram{{Argv: []string{"x"}}}
 	for want, more := range map[string]api.StepRequest{
-		"a step has one part in a group, and two in group 0":                {Programs: one},
-		"the part of a step in group 1 says what holds for all of the step": {Group: 1, Programs: one, Overlap: true},
-		"in group 1: a step needs a program":                                {Group: 1},
-		"in group 1: a step has no negative numbers":                        {Group: 1, Programs: one, Nodes: -1},
+		"a step can have only one part in each group, but has two in group 0":      {Programs: one},
+		"the part of a step in group 1 has settings that belong to the whole step": {Group: 1, Programs: one, Overlap: true},
+		"in group 1: a step needs a program":                                       {Group: 1},
+		"in group 1: the numbers of a step must not be negative":                   {Group: 1, Programs: one, Nodes: -1},
 	} {
 		err := check(&api.StepRequest{Programs: one, More: []api.StepRequest{more}})
 		if err == nil || err.Error() != want {
@@ -196,14 +196,14 @@ func TestWhatEndsAStep(t *testing.T) {
 		late time.Duration
 	}{
 		"its time limit": {req: api.StepRequest{TimeLimit: 60}, late: time.Minute,
-			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its time limit is over"}},
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its time limit was reached"}},
 		"a task that fails": {req: api.StepRequest{KillOnBad: true},
 			do:   func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{Code: 4}) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 4}}},
 		"its first task": {req: api.StepRequest{Wait: 30}, late: 30 * time.Second,
 			do: func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{}) },
 			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9},
-				Why: "its other tasks did not end in time after the first one"}},
+				Why: "its other tasks did not end in time after the first task"}},
 		"a signal": {do: func(_ *lab, p *person) {
 			_ = p.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGINT")})
 		}, want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 2}}},

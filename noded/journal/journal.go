@@ -15,8 +15,8 @@ import (
 
 const (
 	// FinalsKept is how many results are kept after their containers are gone. A controller that
-	// has not yet seen a result, or answers from an older state, may still ask for that container:
-	// it gets the result again instead of a second run.
+	// has not yet seen a result, or answers from an older state, may still ask for that container.
+	// It gets the result again instead of a second run.
 	FinalsKept = 4096
 	// compactMin is the size in bytes from which the file is rewritten, unless most of it is still
 	// needed.
@@ -212,7 +212,7 @@ func (j *Journal) write(records []Record) error {
 	if err := j.file.Sync(); err != nil {
 		// It is unknown what a failed fsync has left on disk, and a second one may report success
 		// wrongly.
-		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again",
+		j.fail(fmt.Errorf("cannot write journal %s to disk: %w; restart the node daemon when the disk works again",
 			j.path, err))
 		return j.broken
 	}
@@ -245,7 +245,7 @@ func (j *Journal) reserve() {
 func (j *Journal) undo(cause error) error {
 	j.reservedTo = 0
 	if err := j.file.Truncate(j.size); err != nil {
-		j.fail(fmt.Errorf("%w; and the unfinished record cannot be removed: %w", cause, err))
+		j.fail(fmt.Errorf("%w; and cannot remove the unfinished record: %w", cause, err))
 	}
 	return cause
 }

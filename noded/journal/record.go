@@ -163,7 +163,7 @@ func (r *Record) check() error {
 		return nil
 	case Measured:
 		if r.Measures == nil {
-			return fmt.Errorf("measured record of %s has no measures", r.ID)
+			return fmt.Errorf("measured record of %s has no measurements", r.ID)
 		}
 		return nil
 	case Final:

@@ -263,4 +263,4 @@ func (r *orderedReader) lengthOf(runs []container.Run, until int64) (sum int64) 
 }
 
 // errNoOffset: an offset counts bytes of one stream.
-var errNoOffset = errors.New("offset is for one stream: name stdout or stderr")
+var errNoOffset = errors.New("an offset needs a single stream: stdout or stderr")

@@ -41,7 +41,7 @@ func (s *Store) because(why reason) string {
 	if why == reasonAge {
 		return fmt.Sprintf("a node keeps the logs of ended jobs for %d days", int(maxAge/(24*time.Hour)))
 	}
-	return fmt.Sprintf("the logs on this node took more than %v (--max-logs), and the oldest go first",
+	return fmt.Sprintf("the logs on this node took more than %v (--max-logs), so the oldest were removed",
 		jobspec.Bytes(s.Max))
 }
 

@@ -37,7 +37,7 @@ func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 			}
 			over := s.Max > 0 && left > s.Max
 			if over && !crowded {
-				log.Warn("the logs of running containers take more than --max-logs: no older one is left to remove",
+				log.Warn("the logs of running containers take more than --max-logs, and there are no older logs to remove",
 					"bytes", left, "max", s.Max)
 			}
 			crowded = over

@@ -107,7 +107,7 @@ func TestTheOldestLogsGoFirst(t *testing.T) {
 	for id, want := range map[string]string{
 		"5.1.0": "the output of 5.1.0 was removed at " + now.UTC().Format(time.RFC3339) +
 			": a node keeps the logs of ended jobs for 7 days",
-		"2.1.0": ": the logs on this node took more than 150000B (--max-logs), and the oldest go first",
+		"2.1.0": ": the logs on this node took more than 150000B (--max-logs), so the oldest were removed",
 		"7.1.0": "no stdout of 7.1.0 on this node: ",
 	} {
 		if code, text := answerOf(t, s, id); code != http.StatusNotFound || !strings.Contains(text, want) ||

@@ -43,7 +43,7 @@ func parseQuery(r *http.Request) (query, error) {
 	v := r.URL.Query()
 	q := query{task: v.Get("task"), stream: cmp.Or(v.Get("stream"), "stdout"), tail: -1}
 	if q.stream != "stdout" && q.stream != "stderr" && q.stream != bothStreams {
-		return q, fmt.Errorf("stream %q is neither stdout nor stderr, nor both", q.stream)
+		return q, fmt.Errorf("stream %q is not stdout, stderr or both", q.stream)
 	}
 	var errs [3]error
 	if s := v.Get("follow"); s != "" {

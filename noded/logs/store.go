@@ -34,7 +34,7 @@ func (s *Store) Keep(id container.ID) error {
 	dir, kept := filepath.Join(s.Containers, id.String()), filepath.Join(s.Dir, id.String())
 	if set, err := container.ReadSettings(dir); err == nil && (hasUserPath(set) || set.Several()) {
 		if err := keepSettings(kept, set); err != nil {
-			return fmt.Errorf("save where the log of %s is: %w", id, err)
+			return fmt.Errorf("record the location of the log of %s: %w", id, err)
 		}
 	}
 	bytes := measure(container.LogDir(dir)).bytes

@@ -173,7 +173,7 @@ func (m *Meter) recordMeasures() {
 		}
 		// 2. Keep a result, and then report it. A worker may have ended meanwhile.
 		if err := m.Journal.Append(journal.Record{Op: journal.Measured, ID: w.ID.String(), Measures: &next}); err != nil {
-			m.logOf(w.ID).Warn("cannot write to the journal what was measured; it will be tried again", "err", err)
+			m.logOf(w.ID).Warn("cannot record measurements in the journal; trying again", "err", err)
 			continue
 		}
 		if m.Node.SetMeasures(w.ID, &next) {

@@ -86,7 +86,7 @@ func (m *Meter) sampleGPUs(ctx context.Context) time.Duration {
 	// not tell, and again after it has told in between.
 	unseen, whole := m.checkGPUMemory(all, usage, err)
 	if unseen != nil && !m.silent {
-		m.Log.Warn("cannot see what jobs use of GPUs", "err", unseen)
+		m.Log.Warn("cannot measure the jobs' usage of GPUs", "err", unseen)
 	}
 	if unseen != nil || whole {
 		m.silent = unseen != nil
@@ -109,7 +109,7 @@ func (m *Meter) askDriver(ctx context.Context, targets []target) (map[string]*gp
 	}
 	usage, err := m.Driver.Usage(ctx, uuids...)
 	if err == nil && len(usage) != len(uuids) {
-		err = fmt.Errorf("%d GPUs were asked for, and %d answered", len(uuids), len(usage))
+		err = fmt.Errorf("asked about %d GPUs, but got answers for %d", len(uuids), len(usage))
 	}
 	byUUID := map[string]*gpu.Use{}
 	if err == nil {

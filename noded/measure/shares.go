@@ -103,7 +103,7 @@ func (m *Meter) judgeGPUMemory(l gpuLimit, used int64) {
 	if e.Message == "" {
 		e.Until = time.Now().Add(MemoryGrace)
 	}
-	e.Message = fmt.Sprintf("it uses %s of the memory of GPU %d and declared %s", sizeText(used), l.index,
+	e.Message = fmt.Sprintf("it uses %s of the memory of GPU %d, but declared %s", sizeText(used), l.index,
 		sizeText(l.memory))
 	m.Node.SetExcess(l.worker.ID, e)
 }

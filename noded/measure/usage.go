@@ -87,7 +87,7 @@ func addCgroup(u *model.Usage, of container.Used) {
 // worker by now.
 func (m *Meter) ServeUsage(w http.ResponseWriter, r *http.Request) {
 	if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
-		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may ask here: use rota eff")
+		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may read usage here: use rota eff")
 		return
 	}
 	id, ok := container.ParseID(r.PathValue("id"))

@@ -98,9 +98,9 @@ func (m *Service) takeShm() error {
 		if err := os.Rename(m.shm, aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		m.log.Warn("another user had made the directory of MPS; it was moved aside", "directory", m.shm, "to", aside)
+		m.log.Warn("moved the directory of MPS aside, because another user had made it", "directory", m.shm, "to", aside)
 	}
-	return fmt.Errorf("another user makes %s again and again", m.shm)
+	return fmt.Errorf("another user keeps creating %s", m.shm)
 }
 
 func ownedByUs(info os.FileInfo) bool {
@@ -151,7 +151,7 @@ func (m *Service) Run(ctx context.Context) error {
 		if time.Since(began) >= stable {
 			wait = retry.Backoff{}
 		}
-		m.log.Warn("MPS does not run: jobs that start now have time slices; its control daemon is started again",
+		m.log.Warn("MPS is not running, so new jobs share GPUs by time slices; restarting its control daemon",
 			"err", err, "log", m.output())
 		wait.Sleep(ctx)
 	}
@@ -162,7 +162,7 @@ func (m *Service) output() string { return filepath.Join(m.logs, "output") }
 // start starts a control daemon, unless one runs.
 func (m *Service) start() error {
 	if pid := m.find(); pid != 0 {
-		m.log.Info("the control daemon of MPS runs", "pid", pid)
+		m.log.Info("the control daemon of MPS is running", "pid", pid)
 		return nil
 	}
 	if err := os.RemoveAll(m.pidFile()); err != nil {
@@ -180,7 +180,7 @@ func (m *Service) start() error {
 		return err
 	}
 	go func() { _ = cmd.Wait() }() // awaitEnd notices its end
-	m.log.Info("the control daemon of MPS is started", "pid", cmd.Process.Pid)
+	m.log.Info("starting the control daemon of MPS", "pid", cmd.Process.Pid)
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (m *Service) Quit(ctx context.Context) {
 	cmd := exec.CommandContext(ctx, m.program)
 	cmd.Env, cmd.Stdin = m.environment(), strings.NewReader("quit\n")
 	if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-		m.log.Warn("cannot end the control daemon of MPS, which this node does not use any more", "err", err,
+		m.log.Warn("cannot stop the control daemon of MPS, which this node no longer uses", "err", err,
 			"output", strings.TrimSpace(string(out)))
 	}
 }

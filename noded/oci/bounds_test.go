@@ -203,7 +203,7 @@ func TestGPUsThatTheNodeDoesNotHave(t *testing.T) {
 	for _, n := range []int{-1, 4} {
 		in := example(nil)
 		in.Alloc.GPUs = []int{n}
-		if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), "was granted, but node gpu02 has 4") {
+		if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), "was assigned, but node gpu02 has only 4") {
 			t.Errorf("GPU %d: %v", n, err)
 		}
 	}

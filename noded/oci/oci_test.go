@@ -168,7 +168,7 @@ func TestRefused(t *testing.T) {
 		`option "suid" is not supported`: func(in *Input) {
 			task(in).Mounts[0].Options = []string{"suid"}
 		},
-		"GPU 4 was granted, but node gpu02 has 4": func(in *Input) {
+		"GPU 4 was assigned, but node gpu02 has only 4": func(in *Input) {
 			in.Alloc.GPUs = []int{4}
 		},
 		"the job has no group 1": func(in *Input) {

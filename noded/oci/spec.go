@@ -249,7 +249,7 @@ func (in taskInput) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, e
 	var nodes []Device
 	for _, i := range in.taskGPUs {
 		if i < 0 || i >= len(in.Node.GPUs) {
-			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
+			return nil, nil, fmt.Errorf("GPU %d was assigned, but node %s has only %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
 		if minor := in.Node.GPUs[i].Minor; minor >= 0 {
 			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195),

@@ -38,7 +38,7 @@ func evictedReport(f *Facts, r model.WorkerReport) model.WorkerReport {
 	if f.Entry.Stopped != CauseGPUMemory || r.Signal != sigKill {
 		return r
 	}
-	r.OOM, r.Why = true, "it used more of its GPU's memory than it declared" // the daemon was restarted meanwhile
+	r.OOM, r.Why = true, "it used more GPU memory than it declared" // the daemon was restarted meanwhile
 	if f.Excess.Message != "" {
 		r.Why = "stopped: " + f.Excess.Message
 	}

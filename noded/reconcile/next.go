@@ -37,7 +37,7 @@ func Next(f *Facts, now time.Time) (Action, time.Time) {
 		return Action{}, time.Time{} // containers go on until a controller says otherwise
 	case f.Desired == nil && f.Unread != "" && !f.Journaled:
 		return Action{Kind: Finish, Result: model.WorkerReport{State: model.WorkerFailed,
-			Message: "this node cannot read the job, its version may be too old: " + f.Unread}}, time.Time{}
+			Message: "this node cannot read the job, perhaps because its version is too old: " + f.Unread}}, time.Time{}
 	case f.Desired == nil:
 		return whenUnwanted(f), time.Time{}
 	case f.Desired.Stop != nil:

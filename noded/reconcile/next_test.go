@@ -221,7 +221,7 @@ func TestExcess(t *testing.T) {
 		}
 	}
 	s, _ := Next(&Facts{Entry: evicted, Actual: container.Exited, Exit: &container.Exit{Signal: 9}}, now)
-	if !s.Result.OOM || s.Result.Why != "it used more of its GPU's memory than it declared" {
+	if !s.Result.OOM || s.Result.Why != "it used more GPU memory than it declared" {
 		t.Errorf("another daemon reports %+v", s.Result)
 	}
 }

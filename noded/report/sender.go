@@ -70,7 +70,7 @@ func (s *Sender) sendSamples(ctx context.Context, samples []api.Sample, wait *re
 		return
 	}
 	if samples = awaitedSamples(samples); len(samples) > 0 {
-		s.Retry(ctx, "cannot report progress to the controllers; it will be tried again", err, wait.Sleep(ctx))
+		s.Retry(ctx, "cannot report progress to the controllers; trying again", err, wait.Sleep(ctx))
 		s.Outbox.PutSamples(samples, true)
 	}
 }
@@ -96,11 +96,11 @@ func (s *Sender) deliver(ctx context.Context, b batch) bool {
 			if more {
 				return s.deliver(ctx, first) && s.deliver(ctx, second)
 			}
-			s.Log.Error("the controllers refuse a report, which is dropped", "workers", b.workers, "steps", b.steps,
+			s.Log.Error("the controllers refuse a report; dropping it", "workers", b.workers, "steps", b.steps,
 				"samples", b.samples, "err", err)
 			return true
 		}
-		s.Retry(ctx, "cannot report to the controllers; it will be tried again", err, wait.Sleep(ctx))
+		s.Retry(ctx, "cannot report to the controllers; trying again", err, wait.Sleep(ctx))
 	}
 	return false
 }
@@ -138,7 +138,7 @@ func (s *Sender) send(ctx context.Context, b batch) error {
 		api.ReportRequest{BootID: s.BootID, Workers: b.workers, Samples: b.samples, Steps: b.steps})
 	if err == nil && resp != nil {
 		for _, row := range resp.Refused {
-			s.Log.Error("the controllers refuse a row of a report, which is not sent again", "row", row)
+			s.Log.Error("the controllers refuse a row of a report; it is not sent again", "row", row)
 		}
 	}
 	return err

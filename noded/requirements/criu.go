@@ -46,19 +46,19 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 	}
 	m := criuVersion.FindSubmatch(out)
 	if m == nil {
-		return "", "", fmt.Errorf("%s does not say its version: containers cannot be saved", path)
+		return "", "", fmt.Errorf("%s does not print its version: containers cannot be saved", path)
 	}
 	version = string(m[1])
 	if olderCriu(version) {
-		return "", "", fmt.Errorf("%s is CRIU %s, with which an image can have root mount other directories of the machine "+
-			"(CVE-2026-119614): install criu %s or later", path, version, CriuLeast)
+		return "", "", fmt.Errorf("%s is CRIU %s, in which a crafted image can make root mount other directories of the "+
+			"machine (CVE-2026-119614): install criu %s or later", path, version, CriuLeast)
 	}
 	if out, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("%s check: the kernel cannot save containers: %w: %s", path, err, lastLine(out))
 	}
 	if status, err := os.ReadFile("/proc/self/status"); err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
-		return "", "", errors.New("this process has a filter of system calls, so that the kernel lets CRIU save no " +
-			"container that has one: take the filters out of the service's unit (see docs/operating.md)")
+		return "", "", errors.New("this process has a filter of system calls, so CRIU cannot save containers that have one " +
+			"too: remove the filters from the service's unit (see docs/operating.md)")
 	}
 	return path, version, nil
 }

@@ -20,14 +20,14 @@ func TestOnlyAGoodCriuIsTaken(t *testing.T) {
 		`[ $1 = check ] || printf 'Version: 4.4-dev\nGitID: v4.3\n'`:   "",
 		`[ $1 = check ] || echo "Version: 4.10"`:                       "",
 		`[ $1 = check ] || echo "Version: 5.0"`:                        "",
-		`[ $1 = check ] || echo "Version: 4.3"`:                        "is CRIU 4.3, with which an image",
+		`[ $1 = check ] || echo "Version: 4.3"`:                        "is CRIU 4.3, in which a crafted image",
 		`[ $1 = check ] || echo "Version: 4.1.1"`:                      "install criu 4.3.1 or later",
-		`[ $1 = check ] || printf 'Version: 4.3.1-dev\nGitID: v4.3\n'`: "is CRIU 4.3.1-dev, with",
-		`[ $1 = check ] || echo "Version: 3.17.1"`:                     "is CRIU 3.17.1, with",
-		`[ $1 = check ] || echo "Version: 4.x"`:                        "is CRIU 4.x, with",
+		`[ $1 = check ] || printf 'Version: 4.3.1-dev\nGitID: v4.3\n'`: "is CRIU 4.3.1-dev, in",
+		`[ $1 = check ] || echo "Version: 3.17.1"`:                     "is CRIU 3.17.1, in",
+		`[ $1 = check ] || echo "Version: 4.x"`:                        "is CRIU 4.x, in",
 		`[ $1 = check ] && { echo one >&2; echo no time >&2; exit 1; }; echo "Version: 4.3.1"`: "check: the kernel " +
 			"cannot save containers: exit status 1: no time",
-		`echo hello`: "does not say its version",
+		`echo hello`: "does not print its version",
 		`exit 3`:     "--version: exit status 3",
 	} {
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {

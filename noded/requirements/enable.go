@@ -38,8 +38,8 @@ func enableIn(dir string) error {
 		err := os.WriteFile(file, []byte("+"+name), 0)
 		switch {
 		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
-			return fmt.Errorf("cgroups cannot be used: processes run in %s itself, so that no cgroup below it can have "+
-				"limits: move them into a cgroup below it, or choose another place with --cgroup-root", dir)
+			return fmt.Errorf("cgroups cannot be used: processes run directly in %s, so cgroups below it cannot have limits: "+
+				"move these processes into a cgroup below it, or choose another place with --cgroup-root", dir)
 		case err != nil:
 			return fmt.Errorf("cgroups cannot be used: the controller %s cannot be enabled below %s: %w (systemd does so "+
 				"for units with Delegate=yes; otherwise choose another place with --cgroup-root)", name, dir, err)

@@ -73,7 +73,7 @@ func TestACgroupWithProcesses(t *testing.T) {
 	}
 	self(busy)
 	defer self(strings.TrimSpace(strings.TrimPrefix(string(own), "0::")))
-	want := "processes run in " + mount + busy + " itself"
+	want := "processes run directly in " + mount + busy + " itself"
 	if err := Cgroups(busy); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}

@@ -57,7 +57,7 @@ const MPSProgram = "nvidia-cuda-mps-control"
 func MPS() error {
 	if _, err := exec.LookPath(MPSProgram); err != nil {
 		return errors.New("--mps: nvidia-cuda-mps-control is not in the PATH: install NVIDIA's driver with its programs, " +
-			"or leave --mps (mps in noded.hcl) out")
+			"or remove --mps (mps in noded.hcl)")
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func takenPort(d *api.Alloc) (int, error) {
 		}
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return port, fmt.Errorf("port %d, at which its workers were to meet, is taken on this node: the next attempt gets "+
-				"another one", port)
+			return port, fmt.Errorf("port %d, chosen as MASTER_PORT, is in use on this node: the next attempt gets another "+
+				"port", port)
 		}
 		if err == nil {
 			l.Close()
@@ -95,7 +95,7 @@ func takenPort(d *api.Alloc) (int, error) {
 func (r *Runner) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := r.Places.Clear(ctx, id)
 	if err != nil && !errors.Is(err, container.ErrLive) && !r.Stopping() {
-		r.logOf(id).Warn("cannot remove what is left of a failed launch", "err", err)
+		r.logOf(id).Warn("cannot remove the remains of a failed launch", "err", err)
 	}
 }
 

@@ -23,10 +23,10 @@ func (r *Runner) warn(id container.ID, f *reconcile.Facts) (Change, error) {
 				return nil, err
 			}
 		}
-		r.logOf(id).Info("the job uses no more of its GPU's memory than it declared")
+		r.logOf(id).Info("the job is within its declared GPU memory again")
 		return func(w *reconcile.Facts) { w.Warned = false }, nil
 	}
-	r.logOf(id).Warn("a job uses more of its GPU's memory than it declared: it is stopped unless it frees some",
+	r.logOf(id).Warn("a job uses more GPU memory than it declared: it will be stopped unless it frees some",
 		"why", f.Excess.Message, "until", f.Excess.Until)
 	err := r.Bundles.Notice(id, container.Notice{Reason: NoticeGPUMemory, Attempt: id.Attempt,
 		Deadline: f.Excess.Until.UTC().Format(time.RFC3339Nano), Message: f.Excess.Message})
@@ -39,7 +39,7 @@ func (r *Runner) warn(id container.ID, f *reconcile.Facts) (Change, error) {
 // evict writes down that a container is to be killed for its GPU's memory. The kill follows, also
 // by another daemon.
 func (r *Runner) evict(id container.ID, f *reconcile.Facts) (Change, error) {
-	r.logOf(id).Warn("a job is stopped, since it uses more of its GPU's memory than it declared",
+	r.logOf(id).Warn("stopping a job, because it uses more GPU memory than it declared",
 		"why", f.Excess.Message)
 	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: reconcile.CauseGPUMemory, Signal: "SIGKILL"}
 	if err := r.Journal.Append(stopped); err != nil {

@@ -31,7 +31,7 @@ func (r *Runner) orderSave(ctx context.Context, id container.ID, f *reconcile.Fa
 	}
 	within := time.Until(f.KillAt) * 3 / 4
 	if within < time.Millisecond {
-		return "", errors.New("no time is left for it")
+		return "", errors.New("there is no time left to save it")
 	}
 	return dir, r.Runtime.Save(ctx, id, container.SaveOrder{Dir: dir, Criu: r.Criu, WithinMS: within.Milliseconds()})
 }

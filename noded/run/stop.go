@@ -21,7 +21,7 @@ import (
 func (r *Runner) stop(ctx context.Context, id container.ID, f *reconcile.Facts) (Change, error) {
 	s := f.Desired.Stop
 	if why := cmp.Or(f.NotSaved, f.Save.Problem); why != "" && f.Entry.Stopped == "" {
-		r.logOf(id).Warn("the processes of a job cannot be saved; it is asked to leave", "why", why)
+		r.logOf(id).Warn("cannot save the processes of a job; asking it to stop instead", "why", why)
 	}
 	n := container.Notice{
 		Reason: NoticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt,
@@ -38,7 +38,7 @@ func (r *Runner) stop(ctx context.Context, id container.ID, f *reconcile.Facts) 
 	}
 	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}
 	if err := r.Journal.Append(stopped); err != nil {
-		r.logOf(id).Error("cannot write to the journal that a signal was sent", "err", err)
+		r.logOf(id).Error("cannot record in the journal that a signal was sent", "err", err)
 	}
 	return func(w *reconcile.Facts) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }

@@ -83,7 +83,7 @@ func (sup *supervisor) moveMemory() {
 
 // keepMemory notes that the worker cannot pause, and has it go on with its memory.
 func (sup *supervisor) keepMemory(err error) {
-	sup.cannotPause(sup.memory.because + "; and its GPU memory is not moved to the host: " + err.Error())
+	sup.cannotPause(sup.memory.because + "; and its GPU memory was not moved to the host: " + err.Error())
 	sup.takeMemoryBack()
 }
 

@@ -26,7 +26,7 @@ func (w *liveWorker) endAfterAnswers() container.Exit {
 }
 
 // heldMemory is why a worker with GPU memory must not be frozen.
-const heldMemory = "process 1 would keep its memory on GPU 0"
+const heldMemory = "process 1 cannot give up its memory on GPU 0"
 
 var outWithMemory = container.SwitchOrder{Number: 1, WithinMS: patient, NoFreeze: heldMemory}
 
@@ -176,7 +176,7 @@ func TestGPUMemoryThatStays(t *testing.T) {
 	gpu.Plan(fmt.Sprintf("fail checkpoint %d", b))
 	w.switchTo(outWithMemory)
 	s := w.done(1)
-	for _, text := range []string{"it comes by pause points", heldMemory, "is not moved to the host",
+	for _, text := range []string{"announced pause points", heldMemory, "was not moved to the host",
 		fmt.Sprintf("checkpoint process %d", b)} {
 		if s.Done != 0 || !strings.Contains(s.Problem, text) {
 			t.Errorf("%q lacks %q, or is no problem: %+v", s.Problem, text, s)

@@ -29,7 +29,7 @@ const (
 	sendPatience = time.Second
 )
 
-var errTooLong = errors.New("it takes too long, and goes on beside the supervisor")
+var errTooLong = errors.New("it takes too long, and continues in the background")
 
 // bounded does something that may hang. After the given time it goes on by itself.
 func bounded(patience time.Duration, do func() error) error {

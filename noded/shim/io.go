@@ -36,11 +36,11 @@ func (sup *supervisor) execute(e container.Exec) (*session.Session, error) {
 	case t.State != container.Running:
 		return nil, session.ErrEnded
 	case s.Ordered%2 == 1 || s.Done != s.Ordered:
-		return nil, errors.New("it is suspended: no process runs in it until it goes on")
+		return nil, errors.New("it is suspended: no process can run in it until it resumes")
 	case sup.image.phase == saving:
 		return nil, errors.New("it is being saved")
 	case sup.io.Processes() >= maxExecs:
-		return nil, fmt.Errorf("%d processes were started in it already, as many as can be at a time", maxExecs)
+		return nil, fmt.Errorf("%d processes were already started in it, the maximum at a time", maxExecs)
 	}
 	session, err := t.container.execute(e, &sup.io.Extern)
 	if err != nil {
@@ -81,7 +81,7 @@ func (sup *supervisor) hungUpFor() string {
 	if !sup.isHungUp {
 		return ""
 	}
-	return fmt.Sprintf("its terminal was closed: nothing was attached to it for %v",
+	return fmt.Sprintf("its terminal was closed: nothing had been attached to it for %v",
 		jobspec.Seconds(sup.settings.IO.HangUpMS/1000))
 }
 
@@ -157,7 +157,7 @@ func (c *runcContainer) startWithFiles(p *libcontainer.Process, terminal *contai
 	_, files, err := session.ReceiveFiles(ours)
 	if err != nil || len(files) != 1 {
 		session.CloseAll(files)
-		return nil, errors.Join(err, errors.New("its terminal did not come"), p.Signal(unix.SIGKILL))
+		return nil, errors.Join(err, errors.New("it did not send its terminal"), p.Signal(unix.SIGKILL))
 	}
 	return files, nil
 }

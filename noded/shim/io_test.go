@@ -86,7 +86,7 @@ func TestAWorkerWithoutAReader(t *testing.T) {
 			t.Error("it was not hung up")
 		}
 		sup.hungUp()
-		if got, want := sup.hungUpFor(), "nothing was attached to it for 5s"; !strings.HasSuffix(got, want) {
+		if got, want := sup.hungUpFor(), "nothing had been attached to it for 5s"; !strings.HasSuffix(got, want) {
 			t.Errorf("it says %q, not %q", got, want)
 		}
 		if runs := c.state == container.Running; (sup.killAt != nil) != runs || sup.tasks[0].container.hasEnded() == runs ||

@@ -181,7 +181,7 @@ func TestWhenAllHaveDoneWhatWasOrdered(t *testing.T) {
 			container.Frozen},
 		"none was asked": {func(*supervisor) {}, 2, ""},
 		"it was done":    {func(s *supervisor) { s.switching.Done = 3 }, 3, ""},
-		"the driver has its memory": {func(s *supervisor) {
+		"the GPU driver holds its GPU memory": {func(s *supervisor) {
 			s.switching.due,
 				s.memory.onHost = make(chan time.Time), true
 		}, 2, ""},
@@ -277,8 +277,8 @@ func TestWhatAWorkerCannotBeFrozenFor(t *testing.T) {
 		"both":               {noFreeze: "it has memory", away: true, wanted: true},
 		"with steps":         {place: true, by: container.Frozen, states: []cgroups.FreezerState{cgroups.Frozen}},
 		"with steps and memory": {place: true, noFreeze: "it has memory",
-			says: "why, and it is not frozen: it has memory; the GPU"},
-		"steps that cannot be": {place: true, err: no, says: "why, and it is not frozen: no freezer",
+			says: "why, and it cannot be frozen: it has memory; the GPU"},
+		"steps that cannot be": {place: true, err: no, says: "why, and it cannot be frozen: no freezer",
 			states: []cgroups.FreezerState{cgroups.Frozen, cgroups.Thawed}},
 		"steps, and memory moves": {place: true, away: true, wanted: true},
 	} {
@@ -296,7 +296,7 @@ func TestWhatAWorkerCannotBeFrozenFor(t *testing.T) {
 		if sup.memory.wanted != c.wanted || !slices.Equal(group.states, c.states) {
 			t.Errorf("%s: memory wanted on the host %t, cgroup %v", name, sup.memory.wanted, group.states)
 		}
-		want := "why, and it is not frozen: " + cmp.Or(c.noFreeze, "its GPU memory was on its way back")
+		want := "why, and it cannot be frozen: " + cmp.Or(c.noFreeze, "its GPU memory was just being restored")
 		if c.wanted && sup.memory.because != want {
 			t.Errorf("%s: because %q, not %q", name, sup.memory.because, want)
 		}
@@ -346,8 +346,8 @@ func TestATaskThatCannotBeFrozen(t *testing.T) {
 
 // TestWhenAnAnswerIsOverdue: a worker that is to pause is frozen, and one that is to go on counts as going on.
 func TestWhenAnAnswerIsOverdue(t *testing.T) {
-	for number, want := range map[int]container.Switching{1: {Ordered: 1, Problem: "it did not come by a pause point in " +
-		"time, and it is not frozen: it has memory; the GPU memory of steps is not moved"},
+	for number, want := range map[int]container.Switching{1: {Ordered: 1, Problem: "it did not reach a pause point in " +
+		"time, and it cannot be frozen: it has memory; the GPU memory of steps cannot be moved"},
 		2: {Ordered: 2, Done: 2, Means: container.Cooperative}} {
 		sup, _ := orderly(t, 1)
 		sup.settings.Place = true

@@ -43,16 +43,16 @@ func (sup *supervisor) unsavable() error {
 	case m.phase == saving:
 		return fmt.Errorf("the worker is being saved into %s", m.save.Dir)
 	case m.phase.after(saveOrdered) != saving:
-		return errors.New("the worker cannot be saved: its processes are of no use any more")
+		return errors.New("the worker cannot be saved: its processes are being stopped")
 	case sup.shared != nil:
 		return errors.New("a worker of several tasks cannot be saved: CRIU saves one container")
 	case sup.job.Connected():
-		return errors.New("the worker cannot be saved: its processes have a connection to its job socket, " +
-			"$ROTA_SOCKET, which leads out of the container")
+		return errors.New("the worker cannot be saved: its processes have a connection to the job socket, $ROTA_SOCKET, " +
+			"which leads outside the container")
 	case sup.io.Own != nil || sup.io.Processes() > 0:
-		return errors.New("the worker cannot be saved: it has a terminal, or a person runs a process in it")
+		return errors.New("the worker cannot be saved: it has a terminal, or a process started by rota exec")
 	case sup.memory.away():
-		return errors.New("the worker cannot be saved: the driver has its GPU memory")
+		return errors.New("the worker cannot be saved: the GPU driver holds its GPU memory")
 	}
 	return nil
 }

@@ -73,14 +73,14 @@ func TestWhatKeepsAWorkerFromBeingSaved(t *testing.T) {
 		"the same, and was made": {func() { sup.image.save.Dir = "/none/1" }, "", true},
 		"another is being made": {func() { sup.image.save.Dir, sup.image.phase = "/other", saving },
 			"being saved into /other", false},
-		"another is whole":   {func() { sup.image.save.Dir, sup.image.phase = "/other", saved }, "of no use any more", false},
-		"it is lost":         {func() { sup.image.phase = lost }, "of no use any more", false},
+		"another is whole":   {func() { sup.image.save.Dir, sup.image.phase = "/other", saved }, "being stopped", false},
+		"it is lost":         {func() { sup.image.phase = lost }, "being stopped", false},
 		"several tasks":      {func() { sup.shared = &sharedResources{} }, "several tasks", false},
-		"the job's socket":   {func() { sup.job.Add(nil) }, "connection to its job socket", false},
+		"the job's socket":   {func() { sup.job.Add(nil) }, "connection to the job socket", false},
 		"a terminal":         {func() { sup.io.Own = session.New(false, nil) }, "it has a terminal", false},
 		"a person's process": {func() { sup.io.Add(nil) }, "it has a terminal", false},
-		"memory that moves":  {func() { sup.memory.moving = true }, "the driver has its GPU memory", false},
-		"memory on the host": {func() { sup.memory.onHost = true }, "the driver has its GPU memory", false},
+		"memory that moves":  {func() { sup.memory.moving = true }, "the GPU driver holds its GPU memory", false},
+		"memory on the host": {func() { sup.memory.onHost = true }, "the GPU driver holds its GPU memory", false},
 	} {
 		fresh()
 		c.edit()

@@ -92,11 +92,11 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 		memory: newGPUMemory(), image: newImage(settings.Restore),
 	}
 	if settings.Restore != nil && settings.Several() {
-		return nil, errors.New("a worker of several tasks cannot go on from an image: CRIU restores one container")
+		return nil, errors.New("a worker of several tasks cannot be restored from an image: CRIU restores one container")
 	}
 	if settings.IO != nil && (settings.Restore != nil || settings.Several()) {
-		return nil, container.Final(errors.New("a worker has input and output of its own only if it has one task " +
-			"and does not go on from an image"))
+		return nil, container.Final(errors.New("only a worker with one task that is not restored from an image can have " +
+			"its own input and output"))
 	}
 	l.watch(func() { sup.forceEnd(sup.leaseGrace() + loopPatience) })
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
@@ -364,7 +364,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpExtend:
 		return sup.lease.extend(o.Lease)
 	}
-	return fmt.Errorf("this shim does not know the order %q", o.Op)
+	return fmt.Errorf("unknown order %q for this shim", o.Op)
 }
 
 // stopSignal returns the signal that asks one task to stop when the worker gets s. A signal for the
@@ -421,7 +421,7 @@ func (sup *supervisor) signalEarly(s unix.Signal, to string) error {
 }
 
 // errNothingRuns is the error for a signal that no task gets.
-var errNothingRuns = errors.New("no main task of the worker runs")
+var errNothingRuns = errors.New("no main task of the worker is running")
 
 // signalMain passes a signal on to the main tasks that run. They are not asked to stop.
 func (sup *supervisor) signalMain(s unix.Signal, to string) error {

@@ -66,7 +66,7 @@ func (sup *supervisor) begin(o container.SwitchOrder) {
 func (sup *supervisor) pause() {
 	asked := sup.job.Ready()
 	if len(asked) == 0 {
-		sup.freeze("none of its processes has said that it comes by pause points")
+		sup.freeze("none of its processes has announced pause points")
 		return
 	}
 	sup.switching.due = time.After(time.Duration(sup.switching.order.WithinMS) * time.Millisecond)
@@ -116,14 +116,14 @@ func (sup *supervisor) checkSwitch() {
 		_ = sup.freezeTasks() // so that nothing else of it computes: its cores go to others
 		sup.switched(container.Cooperative)
 	case s.due != nil:
-		sup.freeze("its processes that came by pause points are gone")
+		sup.freeze("its processes that had announced pause points have ended")
 	}
 }
 
 // switchOverdue is called when processes have not answered in time.
 func (sup *supervisor) switchOverdue() {
 	if sup.switching.order.Pause() {
-		sup.freeze("it did not come by a pause point in time")
+		sup.freeze("it did not reach a pause point in time")
 		return
 	}
 	sup.switched(sup.switching.Means)
@@ -134,15 +134,16 @@ func (sup *supervisor) freeze(why string) {
 	s := &sup.switching
 	s.due = nil
 	if sup.settings.Place && s.order.NoFreeze != "" {
-		sup.cannotPause(why + ", and it is not frozen: " + s.order.NoFreeze + "; the GPU memory of steps is not moved")
+		sup.cannotPause(why + ", and it cannot be frozen: " + s.order.NoFreeze + "; the GPU memory of steps cannot be moved")
 		return
 	}
 	if s.order.NoFreeze != "" || sup.memory.away() {
-		sup.moveMemoryOut(why + ", and it is not frozen: " + cmp.Or(s.order.NoFreeze, "its GPU memory was on its way back"))
+		sup.moveMemoryOut(why + ", and it cannot be frozen: " + cmp.Or(s.order.NoFreeze, "its GPU memory was just being "+
+			"restored"))
 		return
 	}
 	if err := sup.freezeTasks(); err != nil {
-		sup.cannotPause(why + ", and it is not frozen: " + err.Error())
+		sup.cannotPause(why + ", and it cannot be frozen: " + err.Error())
 		return
 	}
 	sup.switched(container.Frozen)

@@ -158,7 +158,7 @@ func (t *Table) finishAction(w *worker, s reconcile.Action, done run.Change, err
 	// 3. Slow down repeated actions, and decide again.
 	w.delayRepeat(s.Kind, err)
 	if err != nil && !errors.Is(err, run.ErrNoCores) && h.ctx.Err() == nil {
-		h.logOf(w.ID).Warn("an action failed and will be tried again", "action", string(s.Kind), "in", w.delay, "err", err)
+		h.logOf(w.ID).Warn("an action failed; trying again", "action", string(s.Kind), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, run.ErrNoCores)
 	h.reconcile(w)

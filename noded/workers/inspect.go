@@ -45,7 +45,7 @@ func (t *Table) Alive(ctx context.Context) error {
 	select {
 	case t.questions <- answer:
 	case <-ctx.Done():
-		return fmt.Errorf("the loop that watches containers does not turn: %w", context.Cause(ctx))
+		return fmt.Errorf("the loop that watches containers has stopped: %w", context.Cause(ctx))
 	}
 	select {
 	case <-answer:

@@ -35,7 +35,7 @@ func (h held) queueSwitch(w *worker) {
 	}
 	w.lastSwitch = n
 	if n.Unpaused != "" {
-		h.logOf(w.ID).Warn("a job does not pause", "why", n.Unpaused)
+		h.logOf(w.ID).Warn("cannot suspend a job", "why", n.Unpaused)
 	}
 	h.Outbox.Put(w.ID, n)
 }

@@ -24,7 +24,7 @@ func (t *Table) ForSteps(id container.ID) (jobsteps.Worker, error) {
 	switch {
 	case w != nil && w.Desired != nil && !w.Kept:
 	case !h.desiredKnown:
-		return jobsteps.Worker{}, later("no controller has told this node yet what runs here")
+		return jobsteps.Worker{}, later("no controller has told this node yet which jobs belong here")
 	default:
 		return jobsteps.Worker{}, fmt.Errorf("worker %s: %w", id, container.ErrUnknown)
 	}
@@ -34,7 +34,7 @@ func (t *Table) ForSteps(id container.ID) (jobsteps.Worker, error) {
 	case w.Actual == container.Silent || w.Actual == container.Created,
 		w.Actual == "" && w.Entry.Final == nil && w.Desired.Stop == nil:
 		// its program or a controller is faster than this daemon, and asks again
-		out.Refuse = later("job %d begins on node %s", id.Job, h.Node)
+		out.Refuse = later("job %d is starting on node %s", id.Job, h.Node)
 	case w.Actual != container.Running:
 		out.Refuse = never("job %d does not run on node %s", id.Job, h.Node)
 	case w.Desired.Stop != nil:

@@ -56,7 +56,7 @@ func (h held) cannotRead(u *api.UnreadAlloc, received time.Time, now int64) cont
 	w := h.of(id)
 	if why := reconcile.Message(u.Err); w.Unread != why {
 		w.Unread = why
-		h.Log.Error("cannot read what the controllers say of a worker: is this node's version older than theirs?",
+		h.Log.Error("cannot read what the controllers want of a worker: is this node's version older than theirs?",
 			"worker", id.String(), "err", why)
 	}
 	if w.Desired != nil && u.Stop != nil {

@@ -117,7 +117,7 @@ func (b *bench) restoreBackup(ctx context.Context, c *lab.Cluster, file string, 
 	defer client.Close()
 	count, err := countPending(ctx, client)
 	if err == nil && count != pending {
-		err = fmt.Errorf("%d jobs are pending after the restore, and %d were before", count, pending)
+		err = fmt.Errorf("%d jobs are pending after the restore, but %d were pending before", count, pending)
 	}
 	return err
 }

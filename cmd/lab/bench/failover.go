@@ -180,7 +180,7 @@ func (f *failover) kill(ctx context.Context) (outage, error) {
 	gone := time.Now()
 	answers, err := f.record.answersAfter(ctx, gone)
 	if err != nil {
-		return outage{}, fmt.Errorf("%s was killed, and not every client has an answer: %w", leader.Name, err)
+		return outage{}, fmt.Errorf("%s was killed, but not every client has an answer: %w", leader.Name, err)
 	}
 	o := outage{elected: (<-elected).Sub(begin), answered: answers[0].Sub(begin), all: answers[len(answers)-1].Sub(begin)}
 	if err := leader.Start(); err != nil {
@@ -254,7 +254,7 @@ func (f *failover) reaches(ctx context.Context, name string, leader *api.Cluster
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("it is at index %d with leader %q, and %s is at %d", info.Index, info.Leader, leader.Leader,
+			err = fmt.Errorf("it is at index %d with leader %q, but %s is at %d", info.Index, info.Leader, leader.Leader,
 				leader.Index)
 		}
 		if time.Now().After(deadline) {

@@ -88,8 +88,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := f.String("only", "", "regular expression of the measurements to take: "+
 		"start, latency, throughput, submit, names, queue, backup, cycle, decide, simulate, kill, failover, slurmctld")
 	f.StringVar(&b.bin, "bin", "bin", "directory with Rota's programs")
-	f.Uint64Var(&b.seed, "seed", 1, "of the instants at which leaders are killed")
-	f.BoolVar(&b.quick, "quick", false, "a tenth of the repetitions")
+	f.Uint64Var(&b.seed, "seed", 1, "seed for the instants at which leaders are killed")
+	f.BoolVar(&b.quick, "quick", false, "make only a tenth of the repetitions")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

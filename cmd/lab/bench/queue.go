@@ -155,9 +155,10 @@ func (q *fullQueue) fill(ctx context.Context) error {
 	}
 	all := queueUsers * q.each
 	q.b.add(fmt.Sprintf("memory of a pending job, %d pending", all), live/float64(all)-1024, "B", "<= 2000",
-		"all that is live in the controller's heap, beside the scripts of 1 KiB; Slurm 3,800")
+		"live data in the controller's heap, without the scripts of 1 KiB; Slurm 3,800")
 	q.b.add(fmt.Sprintf("resident memory of the controller, %d pending", all), resident/1e6, "MB", "",
-		fmt.Sprintf("with the scripts and garbage; while it was filled at most %.0f, pages of the log included; Slurm 390",
+		fmt.Sprintf("including the scripts and garbage; at most %.0f while the queue was filled, including pages of the "+
+			"log; Slurm 390",
 			most/1e6))
 	return nil
 }

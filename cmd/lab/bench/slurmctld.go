@@ -133,8 +133,8 @@ func (s *slurmctld) submit(ctx context.Context, client int) (string, error) {
 // kill kills slurmctld, starts it again at once, and waits until each client has an answer.
 func (s *slurmctld) kill(ctx context.Context) (outage, error) {
 	if !s.sacct && time.Now().After(s.forget) {
-		return outage{}, errors.New("Slurm forgets jobs that have ended before all kills are done: " +
-			"set a longer MinJobAge in slurm.conf, such as 3600, or run slurmdbd")
+		return outage{}, errors.New("Slurm forgets ended jobs before all kills are done: set a longer MinJobAge in " +
+			"slurm.conf, such as 3600, or run slurmdbd")
 	}
 	ctx, cancel := context.WithTimeout(ctx, slurmOutageLimit)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *slurmctld) kill(ctx context.Context) (outage, error) {
 	answers, err := s.record.answersAfter(ctx, gone)
 	cancel() // a restart is not repeated any more
 	if err != nil {
-		return outage{}, fmt.Errorf("slurmctld was killed, and not every client has an answer: %w",
+		return outage{}, fmt.Errorf("slurmctld was killed, but not every client has an answer: %w",
 			errors.Join(err, <-restarted))
 	}
 	return outage{answered: answers[0].Sub(begin), all: answers[len(answers)-1].Sub(begin)}, <-restarted
@@ -289,7 +289,7 @@ func (s *slurmctld) drained(ctx context.Context) error {
 		case time.Since(since) > slurmStall && vain == slurmHelp:
 			return nil
 		case time.Since(since) > slurmStall:
-			fmt.Fprintf(s.b.out, "slurmctld: %d jobs are queued, and none has ended for %v: its nodes are resumed\n", n,
+			fmt.Fprintf(s.b.out, "slurmctld: %d jobs are queued, but none has ended for %v: resuming its nodes\n", n,
 				slurmStall)
 			if err := resumeNodes(ctx); err != nil {
 				return err

@@ -187,7 +187,7 @@ func (h *harm) onReadOnlyDisk(d *lab.Daemon, length time.Duration) error {
 			return err
 		}
 		if !ended || d.ExitCode() == 0 {
-			return fmt.Errorf("%s runs on a disk that it cannot write to", d.Name)
+			return fmt.Errorf("%s runs on a disk to which it cannot write", d.Name)
 		}
 		return nil
 	})
@@ -285,7 +285,7 @@ func (h *harm) written(ctx context.Context) error {
 	_, err = until(ctx, func() (uint64, error) {
 		index, err := h.acknowledged(ctx)
 		if err == nil && index <= from {
-			err = fmt.Errorf("nothing was written since index %d", from)
+			err = fmt.Errorf("nothing has been written since index %d", from)
 		}
 		return index, err
 	})

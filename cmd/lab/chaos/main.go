@@ -51,8 +51,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "bin", "directory with the programs")
 	flag.StringVar(&o.keep, "keep", "", "directory where logs of the daemons go when something is wrong")
-	flag.StringVar(&o.only, "only", "", "faults to do, separated by commas (default: all)")
-	flag.Uint64Var(&o.seed, "seed", 0, "of the schedule; 0: a random one")
+	flag.StringVar(&o.only, "only", "", "faults to inject, separated by commas (default: all)")
+	flag.Uint64Var(&o.seed, "seed", 0, "seed of the schedule; 0: a random seed")
 	flag.Float64Var(&o.minutes, "minutes", 2, "how long faults go on")
 	flag.BoolVar(&o.verbose, "v", false, "print each fault when it begins")
 	flag.Parse()
@@ -173,7 +173,7 @@ func hurt(ctx context.Context, o options, cluster *lab.Cluster, dir, shared stri
 	fmt.Printf("seed %d, %.0f s, faults: %s; %d damaged logs refused, and these controllers replaced\n", o.seed,
 		time.Since(begin).Seconds(), countsText(h.windows), h.replaced)
 	if err := h.heal(ctx); err != nil {
-		return nil, fmt.Errorf("the cluster does not come back: %w", err)
+		return nil, fmt.Errorf("the cluster does not recover: %w", err)
 	}
 	client, err := cluster.Client()
 	if err != nil {

@@ -49,12 +49,12 @@ func (v *judge) outages(ctx context.Context) error {
 		for i := range j.Attempts {
 			for _, w := range all {
 				if endedBy(w, &j.Attempts[i]) {
-					v.violation("job %d: attempt %d ended as %s in an outage of all controllers of %v, which the witnesses should "+
-						"have kept it through", t.id, j.Attempts[i].N, j.Attempts[i].Cause, w.to.Sub(w.from).Round(time.Millisecond))
+					v.violation("job %d: attempt %d ended as %s in an outage of all controllers of %v, although the witnesses "+
+						"should have kept it alive", t.id, j.Attempts[i].N, j.Attempts[i].Cause, w.to.Sub(w.from).Round(time.Millisecond))
 				}
 			}
 		}
 	}
-	v.note("%d outages of all controllers beyond a lease, without a fault of a node nearby", len(all))
+	v.note("%d outages of all controllers were longer than a lease, without a fault of a node at that time", len(all))
 	return nil
 }

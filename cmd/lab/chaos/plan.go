@@ -109,7 +109,7 @@ func checkKinds(list string) error {
 	known := slices.Concat(onControllers, onNodes)
 	for name := range strings.SplitSeq(list, ",") {
 		if list != "" && !slices.Contains(known, kind(name)) {
-			return fmt.Errorf("-only: there is no fault %q; there are %v", name, slices.Compact(known))
+			return fmt.Errorf("-only: unknown fault %q; the faults are %v", name, slices.Compact(known))
 		}
 	}
 	return nil

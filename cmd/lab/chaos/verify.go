@@ -287,7 +287,7 @@ func (v *judge) training(ctx context.Context) error {
 			completed++
 			got, err := os.ReadFile(filepath.Join(t.dir, "checkpoint"))
 			if err != nil || !bytes.Equal(got, want[t.steps]) {
-				v.violation("job %d has another result than a job that was left alone (%v)", t.id, err)
+				v.violation("job %d has a different result than an undisturbed job (%v)", t.id, err)
 			}
 		} else if j.Ended != nil {
 			v.violation("job %d ended as %s", t.id, j.Code)
@@ -309,7 +309,7 @@ func (v *judge) attempts(t trained, all []training.Life) {
 			v.violation("attempts %d and %d of job %d ran at once for %v", before.Attempt, after.Attempt, t.id, overlap)
 		}
 		if saved := before.To / saveEvery * saveEvery; after.From < min(saved, t.steps)-saveEvery {
-			v.violation("attempt %d of job %d begins at step %d, attempt %d had come to %d", after.Attempt, t.id,
+			v.violation("attempt %d of job %d begins at step %d, but attempt %d had come to step %d", after.Attempt, t.id,
 				after.From, before.Attempt, before.To)
 		}
 	}
@@ -369,7 +369,8 @@ func (l *ledger) judge(r *report) {
 		return
 	}
 	per := func(d time.Duration) float64 { return 1000 * d.Seconds() / l.beaten.Seconds() }
-	r.note("GPU time of %d jobs: %.0f s by heartbeats, %.0f s charged, %.1f per mille too little, %.1f too much", l.jobs,
+	r.note("GPU time of %d jobs: %.0f s by heartbeats, %.0f s charged, of which %.1f per mille are too little and %.1f "+
+		"too much", l.jobs,
 		l.beaten.Seconds(), l.charged.Seconds(), per(l.tooShort), per(l.tooLong))
 	if off := (l.tooShort + l.tooLong).Seconds() / l.beaten.Seconds(); off > ledgerMost {
 		r.violation("the ledger is off by %.1f %%", 100*off)

@@ -31,7 +31,7 @@ const (
 )
 
 func main() {
-	timeout := flag.String("timeout", "15m", "for the tests of each package")
+	timeout := flag.String("timeout", "15m", "time limit for the tests of each package")
 	flag.Parse()
 	if flag.NArg() < 2 {
 		fmt.Fprintln(os.Stderr, "usage: cover [-timeout 15m] PAGE PACKAGE...")

@@ -96,14 +96,14 @@ func TestStreamsOutliveAnAuthority(t *testing.T) {
 		w.wants(out+errs, "of controller c1 is good until")
 	}
 	w.ok("cluster", "rotate-authority")
-	phase("trusted; controller/c3 has no key of it yet")
+	phase("trusted; controller/c3 has no copy of its key yet")
 	fine("trusted")
 	longer("trusted")
 	w.ok("cluster", "remove", "c3")
-	phase("issues; node/n2 has no certificate of it yet")
+	phase("issues; node/n2 has no certificate from it yet")
 	fine("issues")
 	longer("issues")
-	w.wants(w.ok("cluster", "rotate-authority", "--finish"), "node/n2 has no certificate of it and must join again")
+	w.wants(w.ok("cluster", "rotate-authority", "--finish"), "node/n2 has no certificate of this authority and must join again")
 	w.wait("the end", func() bool { return !strings.Contains(w.ok("cluster"), "of certificates:") })
 	fine("afterwards")
 	longer("afterwards")
@@ -111,7 +111,7 @@ func TestStreamsOutliveAnAuthority(t *testing.T) {
 
 	// Both return.
 	w.must(node.Start())
-	const advice = "whose authority was replaced while this machine was off: have it join again with a new token"
+	const advice = "its authority was replaced while this machine was off: have it join again with a new token"
 	w.wait("n2 says what to do", func() bool { return strings.Contains(node.LogTail(4000), advice) })
 	node.Term()
 	join("rota-noded", "n2", "node", node.Data)

@@ -121,7 +121,7 @@ func TestACheckpointThatFindsNoRoom(t *testing.T) {
 	if full := w.full(small.Data); full {
 		t.Error("the disk of the small node is full")
 	}
-	w.wants(w.ok("status", id), "no room on the disk of node "+small.Name, "from node "+large.Name)
+	w.wants(w.ok("status", id), "the disk of node "+small.Name+" is full", "from node "+large.Name)
 	w.ok("node", "resume", large.Name)
 	j := w.ends(id)
 	if j.Code != "CD" || j.Attempt != 3 || nodesOf(j.Attempts[1])[0] != small.Name ||

@@ -77,7 +77,7 @@ func TestLogsOfAllAttempts(t *testing.T) {
 		t.Fatalf("%+v", j)
 	}
 	out, said, code := w.rota("logs", id)
-	const note = "rota: this is attempt 3; --all shows the earlier ones too, from 1 on\n"
+	const note = "rota: this is the output of attempt 3; --all shows earlier attempts too, from 1 on\n"
 	if out != "this is 3\n" || said != note || code != 0 {
 		t.Errorf("exit %d, %q, %q", code, out, said)
 	}

@@ -130,7 +130,7 @@ says squeue
 	if j.Code != "CD" || len(j.Attempts) != 1 {
 		t.Errorf("it ended as %s, attempts %+v\n%s", j.Code, j.Attempts, text)
 	}
-	refused := "from inside a job only its own job can be changed: this is job " + id
+	refused := "processes of a job can change only that job: this is job " + id
 	w.wants(text, "squeue -h -j "+id+" -o %T = 0: RUNNING\n", "squeue -h -j "+other+" -o %T = 0: RUNNING\n",
 		"scontrol requeue "+other+" = 1: scontrol: error: job "+other+": "+refused,
 		"scontrol update JobId="+other+" Name=x = 1: scontrol: error: job "+other+": "+refused,
@@ -140,7 +140,7 @@ says squeue
 		"sstat -n -j "+id+" -o jobid = 0: "+id+".batch",
 		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused,
 		"rota node drain n1 --reason x = 4: rota: node n1: "+refused,
-		"rota logs "+other+" = 4: rota: from inside a job only the output",
+		"rota logs "+other+" = 4: rota: processes of a job can read the output",
 		"scontrol show hostnames = 0: n1\n", "squeue -h -j "+id+" -o %k = 0: inside\n",
 		"sacct -nXP -j "+id+" -o state,comment = 0: RUNNING|inside\n", "sinfo -h -o %D = 0: 1\n",
 		"scontrol update JobId="+id+" TimeLimit=4 = 0: \n", "Job "+id+"  ",

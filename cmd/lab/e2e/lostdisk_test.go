@@ -59,7 +59,7 @@ func TestAControllerThatLostItsDisk(t *testing.T) {
 		w.must(w.Unplug(w.ctx, c1))
 		w.must(c3.Start())
 		w.must(c2.Start())
-		w.refuses(c2, "its disk was rolled back", "c2.promises says that it was at", "Move this directory away")
+		w.refuses(c2, "its disk was rolled back", "c2.promises the log was at", "Move this directory away")
 		w.noLeader(c3)
 		w.must(w.Plug(w.ctx, c1))
 		w.must(c2.EmptyDisk()) // as it says
@@ -107,7 +107,8 @@ func TestAControllerThatLostItsDisk(t *testing.T) {
 		}
 		w.leads(c1, c3)
 		w.must(w.Plug(w.ctx, c2))
-		w.refuses(c2, "it is beyond the leader's log", "are committed", "Keep a copy of this directory")
+		w.refuses(c2, "it has committed entries that the leader's log lacks", "are committed",
+			"Keep a copy of this directory")
 	})
 }
 

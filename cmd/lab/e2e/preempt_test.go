@@ -81,7 +81,7 @@ func TestATrialTakesRoomAndGivesItBack(t *testing.T) {
 	t.Run("the training saves, leaves, and resumes at the head", w.trialAndTraining)
 	t.Run("a job that ignores the signal is killed at the end of the grace", w.trialAndStubborn)
 	t.Run("an account has so many trials at once", w.trialsOfOneAccount)
-	t.Run("an account takes back what it deserves", func(t *testing.T) {
+	t.Run("another account takes back its quota", func(t *testing.T) {
 		write(parted)
 		if err := syscall.Kill(w.Cluster.Controllers[0].Pid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
@@ -261,7 +261,8 @@ func (w *world) trialsOfOneAccount(t *testing.T) {
 		t.Errorf("the trial of another account ended as %s", other.Code)
 	}
 	why := w.ok("why", second)
-	w.wants(why, "Job "+second+": TELimit: there is a limit on how much trial-and-error jobs hold at once: account ",
+	w.wants(why, "Job "+second+": TELimit: trial-and-error jobs have reached a limit on the resources that they may "+
+		"hold: account ",
 		" holds 2 GPUs in them, may hold 2 at once, and this job asks for 1\n")
 	if got, want := w.ok("queue", "-j", second, "--no-header", "--columns", "code,where"), "PD (TELimit)\n"; got != want {
 		t.Errorf("the queue has %q, want %q", got, want)

@@ -178,7 +178,7 @@ func TestSrunOutlivesItsDaemon(t *testing.T) {
 	j := w.ends(id)
 	text := regexp.MustCompile(`n\d: task \d`).ReplaceAllString(w.readFile(out), "one")
 	// said only if the daemon is away for long
-	text = regexp.MustCompile(`(?m)^srun: StepId=\S+ goes on without a connection.*\n`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`(?m)^srun: StepId=\S+ continues without a connection.*\n`).ReplaceAllString(text, "")
 	if want := strings.Repeat("after\n", 2) + strings.Repeat("before\n", 2) + "code 4\n" +
 		strings.Repeat("srun: error: one: Exited with exit code 4\n", 2); j.Code != "CD" || sortedLines(text)+"\n" != want {
 		t.Errorf("it ended as %s, and wrote\n%s", j.Code, text)

@@ -40,7 +40,7 @@ func TestSteeringOutlivesItsLeader(t *testing.T) {
 
 	trial := w.submit(onGPUs("trial", 1, `class = "te"`, "true"))
 	w.until(trial, "spared", func(j api.Job) bool { return j.Reason.Code == "NoVictim" })
-	w.wants(w.ok("why", trial), "preemption is paused by root since", "a demonstration")
+	w.wants(w.ok("why", trial), "preemption was paused by root at", "a demonstration")
 	w.must(leader.Start())
 	history := w.ok("config", "history")
 	w.wants(history, "by root  for the demonstration", "from its file")

@@ -36,7 +36,7 @@ func TestACheckpointFolderVanishes(t *testing.T) {
 	if j.Attempt != 2 || j.SavedStep != 0 {
 		t.Errorf("attempt %d, saved %d", j.Attempt, j.SavedStep)
 	}
-	w.says(w.ok("status", id), `attempt 2 is at step 3, and an earlier one had saved step 450`)
+	w.says(w.ok("status", id), `attempt 2 is at step 3, but an earlier attempt had saved step 450`)
 	if got := w.lines(filepath.Join(dir, "found"), 1); got != "nothing\n" {
 		t.Errorf("the program found %q", got)
 	}

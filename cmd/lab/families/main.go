@@ -30,10 +30,10 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.draws, "n", 12, "how many workloads are drawn, at least one")
+	flag.IntVar(&o.draws, "n", 12, "number of workloads to draw, at least one")
 	flag.IntVar(&o.draw, "draw", 0, "print the rota sim command that repeats this draw, and nothing else")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the draws")
-	flag.IntVar(&o.jobs, "jobs", 0, "of each draw; 0: 400 to 2400, by the size of the cluster")
+	flag.IntVar(&o.jobs, "jobs", 0, "number of jobs of each draw; 0: 400 to 2400, by the size of the cluster")
 	flag.StringVar(&o.policy, "policy", "rota", "the judged policy, NAME or NAME:key=value,...")
 	flag.BoolVar(&o.quotas, "quotas", false, "every user is an account, and all accounts have the same quota")
 	flag.BoolVar(&o.json, "json", false, "print JSON")

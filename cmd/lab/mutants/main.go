@@ -24,15 +24,17 @@ import (
 
 func main() {
 	o := options{slack: 5 * time.Second}
-	flag.IntVar(&o.most, "n", 200, "mutants to run at most")
-	flag.IntVar(&o.first, "first", 1, "where in the sample to begin, as the last part of a long run says")
+	flag.IntVar(&o.most, "n", 200, "most mutants to run")
+	flag.IntVar(&o.first, "first", 1, "number of the first mutant of the sample, as printed by the last part of a long "+
+		"run")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the sample")
-	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them, once the tests were run on the clean source")
-	flag.StringVar(&o.only, "only", "", "files of the package whose name contains this")
-	tests := flag.String("tests", "", "packages whose tests are run, by spaces (default: the package's own)")
+	flag.DurationVar(&o.limit, "limit", time.Hour, "time limit for all mutants, after the tests have run on the clean "+
+		"source")
+	flag.StringVar(&o.only, "only", "", "mutate only files whose name contains this")
+	tests := flag.String("tests", "", "packages whose tests are run, separated by spaces (default: the package itself)")
 	again := flag.String("again", "", "try only the survivors that this report of a former run lists")
 	flag.StringVar(&o.pattern, "run", "", "only tests that match this, as go test -run")
-	flag.BoolVar(&o.verbose, "v", false, "print each mutant and what became of it")
+	flag.BoolVar(&o.verbose, "v", false, "print each mutant and its verdict")
 	flag.Parse()
 	if flag.NArg() != 1 || o.first < 1 {
 		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-first I] [-seed S] [-limit 1h] [-only FILE] [-again REPORT] "+
@@ -91,28 +93,18 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	// All mutants, and the test suites that are green on the clean source.
-	p, err := findPackage(o.pkg)
+	p, all, err := sampleOf(o)
 	if err != nil {
 		return err
-	}
-	all, err := p.mutants(o.only)
-	if err != nil {
-		return err
-	}
-	if o.again != "" {
-		all = slices.DeleteFunc(all, func(m *mutant) bool { return !m.survivedIn(o.again) })
 	}
 	suites, err := newSuites(ctx, dir, p, o)
 	if err != nil {
 		return err
 	}
 	if len(suites.failing) > 0 {
-		fmt.Fprintf(out, "not asked, because they fail on the clean source here: %s\n", strings.Join(suites.failing, ", "))
+		fmt.Fprintf(out, "left out, because they fail on the clean source here: %s\n", strings.Join(suites.failing, ", "))
 	}
-	// The seed alone gives the order, so that FIRST goes on with the same sample.
 	end := time.Now().Add(o.limit)
-	r := rand.New(rand.NewPCG(o.seed, 1))
-	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	counts := map[outcome]int{}
 	var survivors []string
 	var stopped error
@@ -130,7 +122,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			break
 		}
 		if !time.Now().Before(end) {
-			stopped = fmt.Errorf("the time of %v is over", o.limit)
+			stopped = fmt.Errorf("the time limit of %v is over", o.limit)
 		} else {
 			stopped = ctx.Err()
 		}
@@ -155,9 +147,28 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	report(out, o, p, len(all), counts, survivors, stopped)
 	if next <= len(all) {
-		fmt.Fprintf(out, "the rest of the sample begins at mutant %d: FIRST=%d\n", next, next)
+		fmt.Fprintf(out, "to run the rest of the sample, begin at mutant %d: FIRST=%d\n", next, next)
 	}
 	return nil
+}
+
+// sampleOf returns the package, and its mutants in the order in which they are tried. The seed alone
+// gives the order, so that FIRST continues the same sample.
+func sampleOf(o options) (*source, []*mutant, error) {
+	p, err := findPackage(o.pkg)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := p.mutants(o.only)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.again != "" {
+		all = slices.DeleteFunc(all, func(m *mutant) bool { return !m.survivedIn(o.again) })
+	}
+	r := rand.New(rand.NewPCG(o.seed, 1))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return p, all, nil
 }
 
 // ran is how many mutants were another program.
@@ -198,4 +209,4 @@ func relative(path string) string {
 	return path
 }
 
-var errNoTests = errors.New("there are no tests: name the packages whose tests are to run with -tests")
+var errNoTests = errors.New("the package has no tests: name packages whose tests are to be run with -tests")

@@ -33,8 +33,8 @@ type document struct {
 // The first line says what names the rows: policy, trace, or both. A line with two bars is a
 // column: its title, the path of the number in the JSON of a result, and its format. The format is
 // a number of digits, then "/N" to divide, then "of ROW" or "change ROW" for percentages of another
-// row, or "times ROW" for how many times smaller a number is than that of the other row. ROW is a
-// policy on the same trace, or the name of a row. theirs has the numbers of a paper, in the order
+// row. "times ROW" stands for how many times smaller a number is than that of the other row. ROW is
+// a policy on the same trace, or the name of a row. theirs has the numbers of a paper, in the order
 // of the columns. name gives a row another name. goal is reported below the table as met or missed.
 type block struct {
 	title    string
@@ -177,24 +177,24 @@ func (b *block) line(text string) error {
 	case len(parts) == 3:
 		return b.column(parts)
 	}
-	return fmt.Errorf("%q is no column, theirs, name or goal", text)
+	return fmt.Errorf("%q is not column, theirs, name or goal", text)
 }
 
 func (b *block) column(parts []string) error {
 	c := column{title: parts[0], path: strings.Split(parts[1], "."), divide: 1}
 	words := strings.Fields(parts[2])
 	if len(words) == 0 {
-		return errors.New("a column has digits")
+		return errors.New("a column needs a number of digits")
 	}
 	var err error
 	if c.digits, err = strconv.Atoi(words[0]); err != nil || c.digits < 0 {
-		return fmt.Errorf("%q is no number of digits", words[0])
+		return fmt.Errorf("%q is not a number of digits", words[0])
 	}
 	for i := 1; i < len(words); i++ {
 		switch rest, divide := strings.CutPrefix(words[i], "/"); {
 		case divide:
 			if c.divide, err = strconv.ParseFloat(rest, 64); err != nil || c.divide == 0 {
-				return fmt.Errorf("%q is nothing to divide by", words[i])
+				return fmt.Errorf("%q cannot be a divisor", words[i])
 			}
 		case slices.Contains([]string{"of", "change", "times"}, words[i]) && i+1 < len(words):
 			end := i + 1
@@ -216,7 +216,7 @@ func (b *block) goal(row, title, bound string) error {
 	sign, number, _ := strings.Cut(bound, " ")
 	f, err := strconv.ParseFloat(number, 64)
 	if i < 0 || err != nil || sign != "<=" && sign != ">=" {
-		return fmt.Errorf("a goal has a row, the title of a column above, and <= or >= with a number")
+		return fmt.Errorf("a goal needs a row, the title of a column above, and <= or >= with a number")
 	}
 	b.goals = append(b.goals, goal{row: row, column: i, least: sign == ">=", bound: f, text: number})
 	return nil

@@ -40,9 +40,12 @@ func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("rota-papers", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "Usage: rota-papers [--rota PROGRAM] FILE.md [SECTION...]\n"+
-			"       rota-papers specon RUN...\n\n"+
-			"Writes the tables of FILE.md, or those of the sections whose titles have one of the words given.\n"+
-			"ROTA_TRACES names the folder of the traces.\n\n")
+			"       rota-papers specon RUN...\n"+
+			"\n"+
+			"Writes the tables of FILE.md, or only of the sections whose titles contain one of the given words.\n"+
+			"ROTA_TRACES names the folder of the traces.\n"+
+			"\n"+
+			"")
 		flags.PrintDefaults()
 	}
 	rota := flags.String("rota", beside("rota"), "the `PROGRAM` that simulates")

@@ -90,12 +90,12 @@ func TestMistakes(t *testing.T) {
 		{"<!-- table policy", "<!-- table user", `line 11: rows are named by policy or trace, not "user"`},
 		{"rota sim --trace gen", "sim --trace gen", "no command"},
 		{"| 1\n", "| one\n", "line 12"},
-		{"/3600", "/0", "nothing to divide by"},
+		{"/3600", "/0", "cannot be a divisor"},
 		{"change fifo", "chance fifo", `"chance"`},
 		{"theirs fifo | 33.4 |", "theirs fifo | 1 | 2 | 3 | 4 | 5", "5 numbers for 4 columns"},
 		{"| against FIFO | <= -50", "| against SJF | <= -50", "line 18"},
 		{"| <= -50", "| < -50", "line 18"},
-		{"name fifo | FIFO", "gibberish", "no column, theirs, name or goal"},
+		{"name fifo | FIFO", "gibberish", "not column, theirs, name or goal"},
 		{"-->\nold\n<!-- end -->", "", "does not end"},
 	} {
 		text := strings.Replace(sample, test.from, test.to, 1)
@@ -116,7 +116,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"change fifo", "change sjf", "no row sjf"},
 		{"theirs fifo", "theirs sjf", "theirs sjf"},
 		{"goal lrtp | TE", "goal sjf | TE", "a missing row"},
-		{"| wait |", "| weight |", "weight is no number"},
+		{"| wait |", "| weight |", "weight is not a number"},
 	} {
 		doc, err := parse(strings.Replace(sample, test.from, test.to, 1))
 		if err != nil {

@@ -53,13 +53,13 @@ func number(run map[string]any, path []string) (float64, error) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)
 		if !ok {
-			return 0, fmt.Errorf("there is no %s in a result", strings.Join(path, "."))
+			return 0, fmt.Errorf("a result has no %s", strings.Join(path, "."))
 		}
 		v = m[key]
 	}
 	f, ok := v.(float64)
 	if !ok {
-		return 0, fmt.Errorf("%s is no number in a result", strings.Join(path, "."))
+		return 0, fmt.Errorf("%s is not a number in a result", strings.Join(path, "."))
 	}
 	return f, nil
 }

@@ -29,14 +29,15 @@ func runSpecon(args []string, out io.Writer) error {
 			"ALPHA is per second of wall-clock time and INTERVAL in seconds, as in the paper.\n\n")
 		flags.PrintDefaults()
 	}
-	move := flags.Int64("move", 5, "for how many `S`econds a job does no work that moves")
+	move := flags.Int64("move", 5, "for how many `S`econds a job does no work when it moves")
 	seeds := flags.Uint64("seeds", 20, "`N`umber of seeds, from 1")
 	names := flags.String("policies", "", "`NAMES` of policies with commas between them; default: all")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() == 0 || *move < 0 || *seeds == 0 {
-		return fmt.Errorf("name a run, a length of a move of at least 0 s, and at least one seed: rota-papers specon mixed20")
+		return fmt.Errorf("name a run, and give at least one seed and a length of a move from 0 s: rota-papers specon " +
+			"mixed20")
 	}
 	var groups []speconGroup
 	for _, run := range flags.Args() {
@@ -95,11 +96,11 @@ func setting(transit int64, text string) (specon.Setting, error) {
 	}
 	alpha, err := strconv.ParseFloat(parts[0], 64)
 	if err != nil || alpha <= 0 {
-		return set, fmt.Errorf("%q is no ALPHA above 0", parts[0])
+		return set, fmt.Errorf("%q is not an ALPHA above 0", parts[0])
 	}
 	interval, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil || !slices.Contains([]int64{20, 25, 30}, interval) {
-		return set, fmt.Errorf("%q is no INTERVAL of 20, 25 or 30 s", parts[1])
+		return set, fmt.Errorf("%q is not an INTERVAL of 20, 25 or 30 s", parts[1])
 	}
 	set.Alpha, set.Interval = alpha*jobsOfWorker, interval*1000
 	return set, nil

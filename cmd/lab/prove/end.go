@@ -67,7 +67,7 @@ func (p *proof) replay(ctx context.Context) {
 		}
 		plans, same, snapshots = plans+r.Plans, same+r.Identical, snapshots+r.Snapshots
 	}
-	p.tell("live equals simulated", wrong, "%s in %d logs decided again, %d the same to the byte; %s compared",
+	p.tell("live equals simulated", wrong, "%s in %d logs repeated, %d identical to the byte; %s compared",
 		countText(plans, "plan"), controllers, same, countText(snapshots, "snapshot"))
 }
 

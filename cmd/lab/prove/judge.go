@@ -29,7 +29,7 @@ func (p *proof) ends(f *found) {
 		j := f.history[t.id]
 		switch {
 		case j == nil:
-			wrong.add("job %d was acknowledged and is not in the history", t.id)
+			wrong.add("job %d was acknowledged, but is missing from the history", t.id)
 			continue
 		case j.Code == model.Completed:
 			completed++
@@ -40,7 +40,7 @@ func (p *proof) ends(f *found) {
 		}
 		attempts += len(f.attempts(t.id))
 		if len(f.attempts(t.id)) != j.Attempt {
-			wrong.add("job %d has %d attempts, and there are events of %d", t.id, j.Attempt, len(f.attempts(t.id)))
+			wrong.add("job %d has %d attempts, but events of %d", t.id, j.Attempt, len(f.attempts(t.id)))
 		}
 	}
 	for _, t := range f.tried {
@@ -77,12 +77,12 @@ func (p *proof) order(f *found) {
 			for _, old := range jobs[:i] {
 				pairs++
 				if s, ok := f.assigned[attemptID{old.id, 1}]; !ok || s.Index > start.Index {
-					wrong.add("job %d (%s) started although job %d, which is older and alike, waited", young.id, young.name, old.id)
+					wrong.add("job %d (%s) started although the equal, older job %d was waiting", young.id, young.name, old.id)
 				}
 			}
 		}
 	}
-	p.tell("order", wrong, "%s in %d groups of jobs that are alike, %s of an older and a younger job compared",
+	p.tell("order", wrong, "%s in %d groups of equal jobs, %s of an older and a younger job compared",
 		countText(starts, "first start"), len(byKind), countText(pairs, "pair"))
 }
 
@@ -100,7 +100,7 @@ func (p *proof) steps(f *found) {
 				lost += all[i-1].To - l.From
 			}
 			if l.From < saved {
-				wrong.add("attempt %d of job %d begins at step %d, and step %d was saved", l.Attempt, t.id, l.From, saved)
+				wrong.add("attempt %d of job %d begins at step %d, but step %d was saved", l.Attempt, t.id, l.From, saved)
 			}
 			saved = max(saved, (l.To-1)/saveEvery*saveEvery)
 			if f.left(t, l) {
@@ -108,7 +108,7 @@ func (p *proof) steps(f *found) {
 			}
 		}
 	}
-	p.tell("checkpoints", wrong, "%s from a checkpoint, %s done twice in all", countText(resumed, "restart"),
+	p.tell("checkpoints", wrong, "%s from a checkpoint, %s done twice in total", countText(resumed, "restart"),
 		countText(lost, "step"))
 }
 
@@ -141,9 +141,9 @@ func (p *proof) alone(f *found) {
 			}
 		}
 	}
-	text := "no attempt followed another"
+	text := "no job had a second attempt"
 	if n > 0 {
-		text = fmt.Sprintf("%s followed another of its job, at least %d ms after its last beat",
+		text = fmt.Sprintf("%s followed another attempt of the same job, at least %d ms after its last heartbeat",
 			countText(n, "attempt"), least.Milliseconds())
 	}
 	p.tell("one attempt", wrong, "%s", text)
@@ -172,13 +172,14 @@ func (p *proof) grace(f *found) {
 				killed++
 			}
 			if late > graceSlack {
-				wrong.add("attempt %d of job %d was gone %v after the end of its grace of %d s", a.n, a.job, late, t.grace)
+				wrong.add("attempt %d of job %d ended %v after the end of its grace period of %d s", a.n, a.job, late, t.grace)
 			}
 		}
 	}
 	text := "no job was asked to leave"
 	if asked > 0 {
-		text = fmt.Sprintf("%s asked to leave, %d of them do not listen; the last was gone %d ms after the end of its grace",
+		text = fmt.Sprintf("%s asked to leave, %d of them ignore the request; the last one ended %d ms after the end of "+
+			"its grace period",
 			countText(asked, "attempt"), killed, latest.Milliseconds())
 	}
 	p.tell("grace", wrong, "%s", text)

@@ -24,8 +24,8 @@ type waits struct {
 // latency tells how long trials waited for their first line.
 func (p *proof) latency(f *found) {
 	w, wrong := f.waits()
-	p.tell("latency", wrong, "trials began %s after their room was free (without those during a take-over: %s); "+
-		"%s after their submission", w.room, w.quiet, w.submitted)
+	p.tell("latency", wrong, "trials began %s after their room was free (without trials during a change of the leader: "+
+		"%s); %s after their submission", w.room, w.quiet, w.submitted)
 	if w.quiet.at(99) > latencyGoal {
 		p.remark("the goal is a p99 of %d ms on a quiet machine", latencyGoal.Milliseconds())
 	}

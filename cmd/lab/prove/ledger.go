@@ -38,7 +38,7 @@ func (p *proof) ledger(f *found) {
 	}
 	var wrong complaints
 	if off := g.percent(g.total()); math.Abs(off) > 100*ledgerMost {
-		wrong.add("that is more than %.0f %%", 100*ledgerMost)
+		wrong.add("the difference is more than %.0f %%", 100*ledgerMost)
 	}
 	p.tell("ledger", wrong, "%.1f GPU s charged; %.1f s by heartbeats and %.1f s from assignments to first beats: "+
 		"%+.2f %% (%+.2f %% of the heartbeats alone); job %d is off most, by %+.1f s", g.charged.Seconds(),

@@ -41,9 +41,9 @@ func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "bin", "directory with the programs")
 	flag.StringVar(&o.keep, "keep", "", "directory where the logs of the daemons go, and the data of the controllers")
-	flag.Uint64Var(&o.seed, "seed", 0, "of jobs and kills; 0: a random one")
-	flag.Float64Var(&o.minutes, "minutes", 3, "how long jobs come and leaders are killed")
-	flag.Float64Var(&o.sharing, "sharing", 4, "minutes for which jobs share GPUs, at least; 0: none")
+	flag.Uint64Var(&o.seed, "seed", 0, "seed of jobs and kills; 0: a random seed")
+	flag.Float64Var(&o.minutes, "minutes", 3, "how long jobs are submitted and leaders are killed")
+	flag.Float64Var(&o.sharing, "sharing", 4, "for how many minutes, at least, jobs share GPUs; 0: not at all")
 	flag.IntVar(&o.moveTimes, "moves", 20, "how often a job is moved to another node")
 	flag.BoolVar(&o.verbose, "v", false, "print each kill of a leader when it begins")
 	flag.Parse()

@@ -55,7 +55,7 @@ func (p *proof) moves(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Cancel(ctx, t.id, "it has moved often enough"); err != nil {
+	if err := client.Cancel(ctx, t.id, "the job has moved often enough"); err != nil {
 		return err
 	}
 	if _, err := awaitEnd(ctx, client, t.id, patience); err != nil {
@@ -77,7 +77,7 @@ func awaitAttempt(ctx context.Context, client *api.Client, t *turn, n int) (node
 			}
 		}
 		if !lab.Sleep(ctx, 20*time.Millisecond) {
-			return "", fmt.Errorf("attempt %d of job %d takes no step: %+v, %w", n, t.id, j, err)
+			return "", fmt.Errorf("attempt %d of job %d takes no training step: %+v, %w", n, t.id, j, err)
 		}
 	}
 }
@@ -96,14 +96,15 @@ func (p *proof) judgeMoves(ctx context.Context, t *turn) error {
 			wrong.add("attempt %d began at step %d, after step %d", now.Attempt, now.From, before.To)
 		}
 		if !now.First.After(before.Last) {
-			wrong.add("attempts %d and %d were there at once", before.Attempt, now.Attempt)
+			wrong.add("attempts %d and %d ran at once", before.Attempt, now.Attempt)
 		}
 		gaps = append(gaps, now.First.Sub(before.Last))
 	}
 	if len(all) != p.moveTimes+1 {
-		wrong.add("it has had %s", countText(len(all), "attempt"))
+		wrong.add("the job has had %s", countText(len(all), "attempt"))
 	}
-	p.tell("moves", wrong, "%d between two nodes; from the last beat on one to the first on the other: %v", len(gaps),
+	p.tell("moves", wrong, "%d moves between two nodes; from the last heartbeat on one node to the first on the other: "+
+		"%v", len(gaps),
 		gaps)
 	return p.judgeLosses(ctx, "moves lose nothing", []turn{*t})
 }

@@ -68,7 +68,7 @@ func (p *proof) packs(ctx context.Context, client *api.Client) ([]*pair, error) 
 func (p *proof) judgePacks(ctx context.Context, client *api.Client, all []*pair) error {
 	for _, x := range all {
 		for _, id := range append([]model.JobID{x.filler}, x.jobs...) {
-			if err := client.Cancel(ctx, id, "the turns are over"); err != nil {
+			if err := client.Cancel(ctx, id, "the part with turns is over"); err != nil {
 				return err
 			}
 			if _, err := awaitEnd(ctx, client, id, patience); err != nil {
@@ -82,13 +82,14 @@ func (p *proof) judgePacks(ctx context.Context, client *api.Client, all []*pair)
 			}
 			gains.add("%.2f", float64(e.MeasuredGain)/1000)
 			if e.Undone == x.stays {
-				wrong.add("undone: %t, with %.2f times the rate", e.Undone, float64(e.MeasuredGain)/1000)
+				wrong.add("undone: %t, at %.2f times the rate", e.Undone, float64(e.MeasuredGain)/1000)
 			}
 		}
 		if len(gains) == 0 {
-			wrong.add("they were not tried together, or not measured")
+			wrong.add("the jobs were not tried together, or not measured")
 		}
-		p.tell("packing, "+x.name+" jobs", wrong, "two on one GPU come on %v times as fast as in turn; they stay: %t", gains,
+		p.tell("packing, "+x.name+" jobs", wrong, "two jobs on one GPU run %v times as fast as in turns; they stay "+
+			"together: %t", gains,
 			x.stays)
 	}
 	return nil

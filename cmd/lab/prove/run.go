@@ -63,7 +63,7 @@ func (p *proof) checkPolicy(ctx context.Context) error {
 	defer client.Close()
 	c, _, err := client.Cluster(ctx)
 	if err == nil && c.Policy != policy {
-		err = fmt.Errorf("a new cluster schedules by policy %q, not %q", c.Policy, policy)
+		err = fmt.Errorf("a new cluster uses policy %q, not %q", c.Policy, policy)
 	}
 	return err
 }

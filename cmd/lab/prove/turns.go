@@ -79,21 +79,11 @@ func (p *proof) turns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// 3. Kill a leader every 20 to 40 s, and count the steps done meanwhile.
-	length := max(packLength, time.Duration(p.sharing*float64(time.Minute)))
-	k := &killer{cluster: p.cluster, begin: time.Now(), verbose: p.verbose}
-	dice := rand.New(rand.NewPCG(p.seed, 3))
-	killing, stop := context.WithTimeout(ctx, length)
-	defer stop()
-	before := stepsOf(jobs)
-	began := time.Now()
-	for lab.Sleep(killing, 20*time.Second+time.Duration(dice.Int64N(int64(20*time.Second)))) {
-		if err := k.kill(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	// 3. Kill leaders, and count the steps done meanwhile.
+	before, began := stepsOf(jobs), time.Now()
+	takeOvers, err := p.killDuringTurns(ctx)
+	if err != nil {
+		return err
 	}
 	done, took := stepsOf(jobs), time.Since(began)
 	for i := range jobs {
@@ -105,11 +95,30 @@ func (p *proof) turns(ctx context.Context) error {
 			return err
 		}
 	}
-	p.judgeTurns(jobs, done, took, speed, k.takeOvers)
+	p.judgeTurns(jobs, done, took, speed, takeOvers)
 	if err := p.judgePacks(ctx, client, pairs); err != nil {
 		return err
 	}
 	return p.judgeLosses(ctx, "turns lose nothing", jobs)
+}
+
+// killDuringTurns kills a leader every 20 to 40 s, for as long as the turns last. It returns the
+// changes of the leader.
+func (p *proof) killDuringTurns(ctx context.Context) ([]takeOver, error) {
+	length := max(packLength, time.Duration(p.sharing*float64(time.Minute)))
+	k := &killer{cluster: p.cluster, begin: time.Now(), verbose: p.verbose}
+	dice := rand.New(rand.NewPCG(p.seed, 3))
+	killing, stop := context.WithTimeout(ctx, length)
+	defer stop()
+	for lab.Sleep(killing, 20*time.Second+time.Duration(dice.Int64N(int64(20*time.Second)))) {
+		if err := k.kill(ctx, 500*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return k.takeOvers, nil
 }
 
 // turn submits a training that can pause.
@@ -131,7 +140,7 @@ func (p *proof) turn(ctx context.Context, client *api.Client, n int) (turn, erro
 
 // endTurn cancels a job, which saves, and reads what it has written.
 func (p *proof) endTurn(ctx context.Context, client *api.Client, t *turn) error {
-	if err := client.Cancel(ctx, t.id, "the turns are over"); err != nil {
+	if err := client.Cancel(ctx, t.id, "the part with turns is over"); err != nil {
 		return err
 	}
 	if _, err := awaitEnd(ctx, client, t.id, patience); err != nil {
@@ -207,7 +216,7 @@ func (p *proof) judgeTurns(jobs []turn, done []int, took time.Duration, speed fl
 		wrong.add("Jain's index is below %.2f: %v steps", leastJain, done)
 	}
 	if lost > mostLost {
-		wrong.add("more than %.0f %% of the steps are lost", 100*mostLost)
+		wrong.add("more than %.0f %% of the training steps are lost", 100*mostLost)
 	}
 	p.tell("turns", wrong,
 		"%d trainings on %d GPUs for %.1f min with %s of the leader: Jain's index %.4f, %.1f %% of the steps lost",
@@ -215,12 +224,13 @@ func (p *proof) judgeTurns(jobs []turn, done []int, took time.Duration, speed fl
 	pauses, resumes := p.switches(jobs, kills)
 	wrong = nil
 	if len(pauses) < turnsJobs || len(resumes) < turnsJobs-1 {
-		wrong.add("too few to say")
+		wrong.add("too few to judge")
 	}
 	if pauses.at(99) > mostSwitch || resumes.at(99) > mostSwitch {
 		wrong.add("it takes longer than %v", mostSwitch)
 	}
-	p.tell("switches", wrong, "to suspend: %v; to resume: %v (without those during a take-over)", pauses, resumes)
+	p.tell("switches", wrong, "to suspend: %v; to resume: %v (without those during a change of the leader)", pauses,
+		resumes)
 }
 
 // switches returns how long it took to suspend the jobs and to have them go on, where a leader was
@@ -269,7 +279,7 @@ func (p *proof) judgeLosses(ctx context.Context, name string, jobs []turn) error
 		first, _ := strconv.Atoi(lines[0][1]) // the pattern has digits there
 		for i, line := range lines {
 			if line[1] != strconv.Itoa(first+i) {
-				wrong.add("job %d has printed step %s after step %d", t.id, line[1], first+i-1)
+				wrong.add("job %d printed step %s after step %d", t.id, line[1], first+i-1)
 				break
 			}
 		}
@@ -277,13 +287,13 @@ func (p *proof) judgeLosses(ctx context.Context, name string, jobs []turn) error
 		alone, err := exec.CommandContext(ctx, filepath.Join(p.bin, "trainer"), "-steps", last[1], "-log", last[1], "-hidden",
 			"8").Output()
 		if err != nil {
-			return errors.Join(fmt.Errorf("a run left alone: %w", err), ctx.Err())
+			return errors.Join(fmt.Errorf("an undisturbed run: %w", err), ctx.Err())
 		}
 		if !strings.Contains(string(alone), "loss "+last[2]+"\n") {
-			wrong.add("job %d has loss %s at step %s, a run left alone %s", t.id, last[2], last[1], alone)
+			wrong.add("job %d has loss %s at step %s, an undisturbed run %s", t.id, last[2], last[1], alone)
 		}
 	}
-	p.tell(name, wrong, "%s, each step once, and the loss of a run left alone",
+	p.tell(name, wrong, "%s, each step once, with the loss of an undisturbed run",
 		countText(len(jobs), "training"))
 	return nil
 }

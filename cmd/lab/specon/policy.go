@@ -43,7 +43,7 @@ var Policies = []Policy{
 func PolicyNamed(name string) (*Policy, error) {
 	i := slices.IndexFunc(Policies, func(p Policy) bool { return p.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no policy is called %q", name)
+		return nil, fmt.Errorf("unknown policy %q", name)
 	}
 	return &Policies[i], nil
 }
@@ -95,8 +95,8 @@ func (e *engine) scores() []int64 {
 }
 
 // ask serves the requests of converged jobs one at a time. A job that shares its worker with
-// progressing jobs moves to the worker with the lowest score, if its score stays lower even with
-// the job.
+// progressing jobs moves to the worker with the lowest score. That score must stay lower with the
+// job.
 func (e *engine) ask() {
 	for i := range e.runs {
 		v := &e.runs[i]

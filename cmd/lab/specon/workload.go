@@ -54,7 +54,7 @@ var Workloads = []Workload{
 func WorkloadNamed(name string) (*Workload, error) {
 	i := slices.IndexFunc(Workloads, func(w Workload) bool { return w.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no run is called %q", name)
+		return nil, fmt.Errorf("unknown run %q", name)
 	}
 	return &Workloads[i], nil
 }

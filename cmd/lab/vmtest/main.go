@@ -50,11 +50,11 @@ func main() {
 	flag.StringVar(&o.image, "kernel", "linux-image-cloud-amd64", "Debian package of the kernel")
 	flag.StringVar(&o.keep, "keep", "", "directory where the kernel's messages go")
 	flag.StringVar(&o.run, "run", "", "run only the tests that match this pattern")
-	flag.IntVar(&o.memory, "memory", 2048, "of the machine, in MiB")
+	flag.IntVar(&o.memory, "memory", 2048, "memory of the machine, in MiB")
 	flag.IntVar(&o.cores, "cores", 2, "of the machine")
 	flag.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long the machine may run")
 	flag.BoolVar(&o.verbose, "v", false, "print everything that the tests print")
-	flag.BoolVar(&o.fetch, "fetch", false, "print the path of the kernel, downloaded if need be, and end")
+	flag.BoolVar(&o.fetch, "fetch", false, "print the path of the kernel, download it if needed, and exit")
 	flag.Parse()
 	if o.packages = flag.Args(); len(o.packages) == 0 {
 		o.packages = defaultPackages

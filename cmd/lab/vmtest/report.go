@@ -83,7 +83,7 @@ func (r *report) line(line string) {
 	case mark+" " == endMark && p != nil:
 		e := packageEnd{}
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			e.Error = fmt.Sprintf("its end cannot be read: %v", err)
+			e.Error = fmt.Sprintf("cannot read how it ended: %v", err)
 		}
 		delete(r.running, name)
 		r.end(name, p, e)

@@ -23,7 +23,7 @@ func TestNodeDrain(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/nodes/n1/drain", api.Node{Name: "n1"})
 	a.Refuse("POST /v1/nodes/n2/resume", api.Problem{Status: 404, Code: api.CodeNotFound,
-		Detail: "there is no node \"n2\""})
+		Detail: "unknown node \"n2\""})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	if got := s.Run("node", "drain", "n1", "--reason", "fan"); got.Code != 0 || got.Stdout != "1 drained\n" {
 		t.Errorf("%+v", got)
@@ -32,7 +32,7 @@ func TestNodeDrain(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	if got := s.Run("node", "resume", "n2"); got.Code != exit.NotFound ||
-		!strings.HasPrefix(got.Stderr, "rota: there is no node \"n2\"") {
+		!strings.HasPrefix(got.Stderr, "rota: unknown node \"n2\"") {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range []string{"node", "node drain", "node drain n1", "node burn n1"} {

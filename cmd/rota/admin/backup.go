@@ -27,11 +27,11 @@ func writeBackup(env *command.Env, c *cli.Context, args []string) error {
 		return exit.Usagef("rota cluster backup FILE [--with-keys [--passphrase-file FILE]] [--force]")
 	}
 	if c.IsSet("passphrase-file") && !c.Bool("with-keys") {
-		return exit.Usagef("--passphrase-file is for the keys: write --with-keys too")
+		return exit.Usagef("--passphrase-file needs --with-keys: the passphrase encrypts the keys")
 	}
 	path := args[0]
 	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
-		return fmt.Errorf("%s exists: name another file, or write over it with --force", path)
+		return fmt.Errorf("%s exists: name another file, or overwrite it with --force", path)
 	}
 	req := api.BackupRequest{WithKeys: c.Bool("with-keys")}
 	if req.WithKeys {
@@ -102,7 +102,7 @@ func receive(to io.Writer, from io.Reader, path string, unpacked func(io.Reader)
 	case file.err != nil:
 		return m, fmt.Errorf("write %s: %w", path, file.err)
 	case err != nil:
-		return m, fmt.Errorf("what the controller sent is not whole; see its log: %w", err)
+		return m, fmt.Errorf("the backup that the controller sent is incomplete; see its log: %w", err)
 	}
 	return m, nil
 }
@@ -150,7 +150,7 @@ func passphrase(env *command.Env, path string) (string, error) {
 
 func checked(b []byte) (string, error) {
 	if len(b) < backup.PassphraseMin {
-		return "", fmt.Errorf("the passphrase has %d bytes: take %d or more", len(b), backup.PassphraseMin)
+		return "", fmt.Errorf("the passphrase has only %d bytes: at least %d are needed", len(b), backup.PassphraseMin)
 	}
 	return string(b), nil
 }

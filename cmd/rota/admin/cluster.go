@@ -96,7 +96,8 @@ func joinToken(env *command.Env, c *cli.Context) error {
 	}
 	token, err := session.CreateJoinToken(c.Context, c.String("role"))
 	if err != nil {
-		return exit.LostAnswer(err, "a token may have been made whose text is lost: repeat the command, and use the new one")
+		return exit.LostAnswer(err, "a token may have been made, but its text is lost: repeat the command to make another "+
+			"one")
 	}
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, token)
@@ -139,8 +140,8 @@ func rotateKey(env *command.Env, c *cli.Context) error {
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, key)
 	}
-	fmt.Fprintf(env.Stdout, "key %d of the gossip is installed; in about a minute members send with it, and a minute "+
-		"later the old key is dropped\n", key.Number)
+	fmt.Fprintf(env.Stdout, "gossip key %d is installed; members use it in about a minute, and drop the old key a "+
+		"minute later\n", key.Number)
 	return nil
 }
 
@@ -162,15 +163,16 @@ func rotateAuthority(env *command.Env, c *cli.Context) error {
 		return table.PrintJSON(env.Stdout, a)
 	}
 	if !c.Bool("finish") {
-		fmt.Fprintf(env.Stdout, "authority %d is trusted beside the old one. It issues certificates once every controller "+
-			"has its key. The old authority is dropped once every machine has a new certificate (rota cluster shows how "+
-			"far it is).\n",
+		fmt.Fprintf(env.Stdout, "authority %d is now trusted in addition to the old one. It issues certificates once every "+
+			"controller has its key. The old authority is dropped once every machine has a new certificate (rota cluster "+
+			"shows the progress).\n",
 			a.Number)
 		return nil
 	}
-	fmt.Fprintf(env.Stdout, "authority %d is the only one that is trusted\n", a.Number)
+	fmt.Fprintf(env.Stdout, "only authority %d is trusted now\n", a.Number)
 	if n := len(a.Lacking) + a.More; n > 0 {
-		fmt.Fprintf(env.Stdout, "%s no certificate of it and must join again with a token\n", lacking(a, "has", "have"))
+		fmt.Fprintf(env.Stdout, "%s no certificate of this authority and must join again with a token\n", lacking(a, "has",
+			"have"))
 	}
 	return nil
 }
@@ -193,9 +195,9 @@ func authorityText(a *api.AuthorityChange) string {
 	if len(a.Lacking) == 0 {
 		return text + "\n"
 	}
-	what := "no certificate of it yet"
+	what := "no certificate from it yet"
 	if a.Phase == string(trust.AuthorityTrusted) {
-		what = "no key of it yet"
+		what = "no copy of its key yet"
 	}
 	return text + "; " + lacking(a, "has", "have") + " " + what + "\n"
 }
@@ -212,7 +214,7 @@ func clusterText(cl *api.Cluster, p *cluster.Policy, utc bool) string {
 		fmt.Fprintf(&b, "  %s\n", show.Steering(s, utc))
 	}
 	if k := cl.GossipKey; k != nil {
-		fmt.Fprintf(&b, "  key %d of the gossip: %s\n", k.Number, k.Phase)
+		fmt.Fprintf(&b, "  gossip key %d: %s\n", k.Number, k.Phase)
 	}
 	b.WriteString(witnessText(cl.Witnesses))
 	if cl.Authority != nil {
@@ -232,7 +234,7 @@ func witnessText(w *api.WitnessState) string {
 		text += fmt.Sprintf("; %d of %d are in touch with the leader, out of touch: %s", n, len(w.Nodes),
 			hostlist.Compress(w.OutOfTouch))
 		if n <= len(w.Nodes)/2 {
-			text += ". Jobs of lost nodes wait, since no majority is in touch"
+			text += ". Jobs of lost nodes wait, because no majority is in touch"
 		}
 	}
 	return text + "\n"
@@ -251,15 +253,16 @@ func generationText(cl *api.Cluster) string {
 			fmt.Fprintf(&b, "    not yet: %s\n", hostlist.Compress(g.Missing))
 		}
 		if g.Settled && g.OldJobsIn > 0 {
-			fmt.Fprintf(&b, "    jobs from before may start in %s, when the leases of these nodes have ended\n",
+			fmt.Fprintf(&b, "    jobs that ran before the recovery may start in %s, when the leases of these nodes have ended\n",
 				jobspec.Seconds(g.OldJobsIn))
 		}
 		if g.Held > 0 {
-			fmt.Fprintf(&b, "    %d jobs ran after the state was saved: those that wait are held (rota ps, rota why)\n", g.Held)
+			fmt.Fprintf(&b, "    %d jobs ran after the state was saved: those that are pending again are held (rota ps, rota "+
+				"why)\n", g.Held)
 		}
 		if g.Unknown > 0 {
-			fmt.Fprintf(&b, "    nodes know %d jobs that the controllers do not: what runs ends with its lease, output and "+
-				"checkpoints stay\n", g.Unknown)
+			fmt.Fprintf(&b, "    nodes have %d jobs that the controllers do not know: running ones end with their leases, "+
+				"output and checkpoints stay\n", g.Unknown)
 		}
 	}
 	for _, n := range cl.RefusedBy {
@@ -273,11 +276,11 @@ func roleOf(m *api.Controller) string {
 	case m.Leader:
 		return ", leader"
 	case m.State == api.ControllerNoLog:
-		return ", has lost its log: no vote until a leader has brought it up to date"
+		return ", has lost its log: no vote until it has caught up with a leader"
 	case m.HTTP == "":
 		return ", unreachable"
 	case m.State == api.ControllerLearner:
-		return ", no vote yet: it catches up"
+		return ", no vote yet: it is catching up"
 	case !m.Voter:
 		return ", no vote yet"
 	}

@@ -78,8 +78,8 @@ func TestRolesOfControllers(t *testing.T) {
 	for want, m := range map[string]api.Controller{", leader": {Leader: true, Voter: true, HTTP: "a"},
 		", unreachable": {Voter: true},
 		", no vote yet": {HTTP: "a"}, "": {HTTP: "a", Voter: true},
-		", no vote yet: it catches up":                                         {HTTP: "a", State: api.ControllerLearner},
-		", has lost its log: no vote until a leader has brought it up to date": {HTTP: "a", State: api.ControllerNoLog}} {
+		", no vote yet: it is catching up":                                 {HTTP: "a", State: api.ControllerLearner},
+		", has lost its log: no vote until it has caught up with a leader": {HTTP: "a", State: api.ControllerNoLog}} {
 		if got := roleOf(&m); got != want {
 			t.Errorf("%+v: %q", m, got)
 		}

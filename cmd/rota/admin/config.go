@@ -19,15 +19,15 @@ import (
 func configCommand() *command.Command {
 	return &command.Command{Name: "config", Usage: "compare, apply and roll back the configuration of the cluster",
 		ArgsUsage: "diff FILE | apply FILE | history [N] | rollback VERSION", Action: configure,
-		Description: "FILE is a configuration file as controllers have it. Only what holds for the whole cluster counts.\n" +
-			"It describes all of that: what it leaves out has its default, and a policy that it does not name stays.\n" +
+		Description: "FILE is a controller's configuration file. Only its settings for the whole cluster count here.\n" +
+			"Settings that FILE leaves out get their defaults; if it names no policy, the policy stays.\n" +
 			"diff prints what FILE would change. Exit codes: 0 no change, 1 changes, 2 FILE is wrong.\n" +
-			"apply puts FILE in force, and prints what has changed. A wrong FILE is refused with its\n" +
-			"line, and the configuration in force stays. history lists the last 20 versions, the one in force first, or\n" +
-			"the last N, with what each has changed. rollback puts an old version in force again, as a new version.\n" +
-			"apply and rollback change nothing if another version has come meanwhile. With --if-version they do so only if\n" +
-			"that version is in force: write the one that FILE was made from, which diff names.\n" +
-			"A controller's own file is applied when it is new or has changed, at its start or after kill -HUP.\n" +
+			"apply puts FILE in force, and prints the changes. An error in FILE is reported with its line, and the\n" +
+			"configuration in force stays. history lists the last 20 versions, or the last N, with the changes of each; the\n" +
+			"version in force comes first. rollback puts an old version in force again, as a new version.\n" +
+			"apply and rollback change nothing if another version comes into force meanwhile. With --if-version they act\n" +
+			"only if that version is in force: give the version that FILE was made from, as printed by diff.\n" +
+			"A controller applies its own file when the file is new or has changed, at its start or after kill -HUP.\n" +
 			"diff and history are for operators, apply and rollback for admins.",
 		Flags: command.WithCommon(command.Text("comment", "record `TEXT` with the version"),
 			&cli.IntFlag{Name: "if-version", Usage: "do nothing unless version `N` is in force"}),
@@ -70,11 +70,11 @@ func readConfig(env *command.Env, path string) (*cluster.Config, error) {
 	}
 	cfg := f.Replicated()
 	if cfg == nil {
-		return nil, exit.Usagef("%s says nothing of the whole cluster: it has none of cluster, queue, policy, lease, "+
+		return nil, exit.Usagef("%s has no settings for the whole cluster: it has none of cluster, queue, policy, lease, "+
 			"limits, account, accounts, capacity, operators, admins and private", path)
 	}
 	if f.OfController() {
-		env.Notef("settings of one controller in %s count only in that controller's own file", path)
+		env.Notef("%s has settings of a single controller too: these count only in that controller's own file", path)
 	}
 	return cfg, nil
 }
@@ -92,7 +92,7 @@ func compare(env *command.Env, c *cli.Context, session *command.Session, path st
 	}
 	env.WarnStale(answer)
 	if len(list.Items) == 0 {
-		return nil, nil, nil, fmt.Errorf("the controller names no version of the configuration")
+		return nil, nil, nil, fmt.Errorf("the controller's answer has no version of the configuration")
 	}
 	now := &list.Items[0]
 	if next.Policy.Name == "" {
@@ -151,7 +151,7 @@ func applyConfig(env *command.Env, c *cli.Context, path string) error {
 		if session.AsJSON {
 			return table.PrintJSON(env.Stdout, now)
 		}
-		env.Notef("nothing to change: version %d says the same", now.Number)
+		env.Notef("nothing to change: version %d has the same settings", now.Number)
 		return nil
 	}
 	made, err := session.SetConfig(c.Context, api.ConfigRequest{Config: next, Comment: c.String("comment"),
@@ -165,7 +165,7 @@ func applyConfig(env *command.Env, c *cli.Context, path string) error {
 func rollBack(env *command.Env, c *cli.Context, text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return exit.Usagef("%q is no version: rota config history lists them", text)
+		return exit.Usagef("%q is not a version: rota config history lists the versions", text)
 	}
 	session, err := env.Connect(c)
 	if err != nil {
@@ -211,7 +211,7 @@ func showVersions(env *command.Env, c *cli.Context, args []string) error {
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return exit.Usagef("%q is no number of versions", args[0])
+			return exit.Usagef("%q is not a number of versions", args[0])
 		}
 		most = n
 	}

@@ -58,7 +58,7 @@ func TestAConfigurationIsCompared(t *testing.T) {
 	}
 	got := s.Run("config", "diff", writeFile(t, "name = \"c1\"\nlimits {\n  max_requests = 5\n}\n"))
 	if got.Code != exit.Failed || got.Stdout != "limits.max_requests: (none) -> 5\n" ||
-		!strings.Contains(got.Stderr, "settings of one controller") {
+		!strings.Contains(got.Stderr, "settings of a single controller") {
 		t.Errorf("a file with settings of one controller: %+v", got)
 	}
 }
@@ -86,7 +86,7 @@ func TestWhatWasReadHasToBeInForce(t *testing.T) {
 	}
 	before := len(a.Requests())
 	if got := s.Run("config", "apply", writeFile(t, "policy \"rota\" {}\n")); got.Code != 0 ||
-		got.Stderr != "rota: nothing to change: version 4 says the same\n" || len(a.Requests()) != before+1 {
+		got.Stderr != "rota: nothing to change: version 4 has the same settings\n" || len(a.Requests()) != before+1 {
 		t.Errorf("nothing to change: %+v", got)
 	}
 	a.Refuse("POST /v1/config", api.Problem{Status: 409, Code: api.CodeWrongState, Detail: "version 5 is in force, not 4"})

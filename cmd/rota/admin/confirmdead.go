@@ -43,7 +43,7 @@ func deadText(d *api.ConfirmedDead, dry, utc bool) string {
 	}
 	var b strings.Builder
 	for _, n := range d.Items {
-		jobs := "no job was there"
+		jobs := "it had no jobs"
 		if len(n.Jobs) > 0 {
 			jobs = fmt.Sprintf("%s it at once: %s", show.Count(len(n.Jobs), one, many), show.IDs(n.Jobs))
 		}

@@ -22,7 +22,8 @@ func TestConfirmDead(t *testing.T) {
 	got := s.Run("node", "confirm-dead", "n[1-3]", "--reason", "burnt", "--utc")
 	want := "n1 is confirmed dead, down since 2023-11-14T22:13:20Z; 2 jobs leave it at once: 4,7\n" +
 		"n2 is confirmed dead, down since 2023-11-14T22:13:20Z; 1 job leaves it at once: 9\n" +
-		"n3 is confirmed dead, down since 2023-11-14T22:13:20Z; no job was there\n"
+		"n3 is confirmed dead, down since 2023-11-14T22:13:20Z; it had no jobs\n" +
+		""
 	if got.Code != 0 || got.Stdout != want {
 		t.Errorf("%+v, want\n%s", got, want)
 	}

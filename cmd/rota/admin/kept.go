@@ -36,7 +36,7 @@ func keptFolders(env *command.Env, c *cli.Context) error {
 		return table.PrintJSON(env.Stdout, list)
 	}
 	if len(list.Items) == 0 {
-		fmt.Fprintf(env.Stdout, "node %s keeps no checkpoint folder that the controllers do not know\n", args[0])
+		fmt.Fprintf(env.Stdout, "node %s has no checkpoint folders that the controllers do not know\n", args[0])
 		return nil
 	}
 	for _, f := range list.Items {

@@ -21,23 +21,26 @@ import (
 var pausable = []string{"preemption", "growth", "migration", "slicing", "packing", "all"}
 
 func schedCommand() *command.Command {
-	return &command.Command{Name: "sched", Usage: "pause parts of scheduling, or only record what would be displaced",
+	return &command.Command{Name: "sched", Usage: "pause parts of scheduling, or only record which jobs would be " +
+		"displaced",
 		ArgsUsage: "status | pause [PART] [--reason TEXT] | resume [PART] | dry-run on|off [--reason TEXT]",
 		Action:    steerScheduler,
 		Description: "PART is one of these; without it, pause and resume mean all:\n" +
-			"  preemption  no job is asked to leave, to move or to give up workers for another job: not for a\n" +
-			"              trial-and-error job, a quota or the order of jobs\n" +
+			"  preemption  no job has to leave, move or give up workers for another job, be it for a trial-and-error\n" +
+			"              job, a quota or the service order\n" +
 			"  growth      elastic jobs keep their size, unless they give up workers for another job\n" +
-			"  migration   no job moves to other nodes for its own sake, so that a larger one fits, or to even out nodes\n" +
-			"  slicing     no job is suspended so that jobs take turns; those that are suspended go on where there is room\n" +
-			"  packing     no further jobs are put on one GPU\n" +
-			"  all         nothing starts, no room is reserved, and none of the above happens. Jobs run on, and end by\n" +
-			"              themselves, at their time limit, by rota cancel or with their node; new jobs wait\n" +
-			"Jobs that have been asked to leave already do so. resume all ends every pause, and leaves a dry run on.\n" +
-			"While dry-run is on, no job leaves, moves or gives up workers for another one. Each prevented displacement is\n" +
-			"recorded once: as an event (rota events --type would-preempt), and in rota sched status and rota why.\n" +
-			"rota cluster and rota why show what is paused. status is for every user, its list of jobs and the rest for " +
-			"operators.",
+			"  migration   no job moves to other nodes to run better there, to make room for a larger job, or to even out " +
+			"nodes\n" +
+			"  slicing     no job is suspended so that jobs take turns; suspended jobs resume where there is room\n" +
+			"  packing     no further jobs share a GPU\n" +
+			"  all         nothing starts, no room is reserved, and none of the above happens. Running jobs continue until\n" +
+			"              they end, reach their time limit, are cancelled or lose their node; new jobs wait\n" +
+			"Jobs that have already been asked to leave still do so. resume all ends every pause, but leaves a dry run on.\n" +
+			"During a dry run no job leaves, moves or gives up workers for another one. Each displacement that the dry run\n" +
+			"prevents is recorded once: as an event (rota events --type would-preempt), in rota sched status and in rota " +
+			"why.\n" +
+			"rota cluster and rota why show what is paused. Every user may see status, but only operators its list of jobs.\n" +
+			"The other commands are for operators.",
 		Flags: command.WithCommon(command.Text("reason", "record `TEXT` as the reason")),
 		Arguments: complete.Subcommand(complete.Words("status", "pause", "resume", "dry-run"),
 			complete.Words(append(slices.Clone(pausable), "on", "off")...))}
@@ -89,7 +92,7 @@ func schedRequest(c *cli.Context) (*api.SchedRequest, error) {
 	case "pause", "resume":
 		word = cmp.Or(word, "all")
 		if !slices.Contains(pausable, word) {
-			return nil, exit.Usagef("%q is no part of scheduling: write one of %s", word, strings.Join(pausable, ", "))
+			return nil, exit.Usagef("%q is not a part of scheduling: write one of %s", word, strings.Join(pausable, ", "))
 		}
 		return &api.SchedRequest{What: word, On: verb == "pause", Reason: c.String("reason")}, nil
 	case "dry-run":

@@ -66,10 +66,10 @@ func TestStatusOfTheScheduler(t *testing.T) {
 		{Job: 4, For: 9, Cause: model.CauseTE, Grace: 30, LostGPUSeconds: 7, Since: noon},
 		{Job: 5, Cause: model.CauseShrink, Workers: 2, Since: noon}}})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
-	pauses := `all scheduling is paused by root since 2026-11-21T12:00:00Z (end it with "rota sched resume")
-a dry run is on, by ann since 2026-11-21T12:00:00Z: jobs that would be displaced are only recorded ` +
+	pauses := `all scheduling was paused by root at 2026-11-21T12:00:00Z (end it with "rota sched resume")
+a dry run was started by ann at 2026-11-21T12:00:00Z: jobs that would be displaced are only recorded ` +
 		`(end it with "rota sched dry-run off")
-growth is paused by ann since 2026-11-21T12:00:00Z, reason: a test (end it with "rota sched resume growth")
+growth was paused by ann at 2026-11-21T12:00:00Z, reason: a test (end it with "rota sched resume growth")
 `
 	list := `  2026-11-21T12:00:00Z  job 4 would have been asked to leave for job 9 (te, grace 30 s, 7 GPU s lost)
   2026-11-21T12:00:00Z  job 5 would have been asked to give up 2 workers (shrink, grace 0 s, 0 GPU s lost)

@@ -59,7 +59,7 @@ func TestTheClusterIsShown(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Cluster{Name: "lab"})
 	})
 	if got := s.Run("cluster"); got.Code != 0 || got.Stderr !=
-		"rota: warning: no contact with a leader for 1m30s; the data is that old\n" {
+		"rota: warning: the controller has had no contact with a leader for 1m30s: its data may be that old\n" {
 		t.Errorf("without a leader: %+v", got)
 	}
 	for _, what := range []string{"GET /v1/config", "GET /v1/cluster"} {
@@ -114,7 +114,7 @@ func TestTheKeyIsReplaced(t *testing.T) {
 	a.Give("POST /v1/gossip-key/rotate", api.GossipKey{Number: 3, Phase: "installed"})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "rotate-key")
-	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "key 3 of the gossip is installed; ") || got.Stderr != "" {
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "gossip key 3 is installed; ") || got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
 	if got = s.Run("cluster", "rotate-key", "now"); got.Code != exit.Usage {
@@ -130,12 +130,11 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 	a.Give("POST /v1/authority/finish", api.AuthorityChange{Number: 2, Lacking: []string{"node/n1", "node/n2"}, More: 3})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "rotate-authority")
-	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is trusted beside the old one. ") || got.Stderr != "" {
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is now trusted in addition to the old one. ") || got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
 	got = s.Run("cluster", "rotate-authority", "--finish")
-	if got.Code != 0 || got.Stdout != "authority 2 is the only one that is trusted\n"+
-		"node/n1, node/n2 and 3 more have no certificate of it and must join again with a token\n" {
+	if got.Code != 0 || got.Stdout != "only authority 2 is trusted now\nnode/n1, node/n2 and 3 more have no certificate of this authority and must join again with a token\n" {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range [][]string{{"rotate-authority", "now"}, {"rotate-key", "--finish"}, {"--finish"}} {
@@ -144,8 +143,8 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 		}
 	}
 	for phase, want := range map[string]string{
-		"trusted": "  authority 2 of certificates: trusted; controller/c2 has no key of it yet\n",
-		"issues":  "  authority 2 of certificates: issues; controller/c2 has no certificate of it yet\n",
+		"trusted": "  authority 2 of certificates: trusted; controller/c2 has no copy of its key yet\n",
+		"issues":  "  authority 2 of certificates: issues; controller/c2 has no certificate from it yet\n",
 	} {
 		if got := authorityText(&api.AuthorityChange{Number: 2, Phase: phase,
 			Lacking: []string{"controller/c2"}}); got != want {
@@ -188,8 +187,8 @@ func TestALostTokenIsSaidToBeLost(t *testing.T) {
 	a.On("POST /v1/join-tokens", rotatest.Cut)
 	a.On("POST /v1/tokens", rotatest.Cut)
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
-	for args, want := range map[string]string{"cluster join-token": "a token may have been made whose text is lost",
-		"token create": "\"rota token list\" shows it"} {
+	for args, want := range map[string]string{"cluster join-token": "a token may have been made, but its text is lost",
+		"token create": "\"rota token list\" shows its id"} {
 		before := len(a.Requests())
 		got := s.Run(strings.Fields(args)...)
 		if got.Code != exit.Unreachable || got.Stdout != "" || !strings.Contains(got.Stderr, want) {
@@ -213,7 +212,7 @@ func TestTokensOfOthers(t *testing.T) {
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("token", "create", "-u", "ci", "--scope", "read", "--days", "365", "--utc")
 	if got.Code != 0 || got.Stdout != "rota-api.x\n" || got.Stderr != "rota: token 00112233aabb of ci, scope read, "+
-		"until 2026-11-20T08:00:00Z: it is not shown again\n" {
+		"valid until 2026-11-20T08:00:00Z: it is not shown again\n" {
 		t.Errorf("%+v", got)
 	}
 	if asked := a.Requests(); asked[0].Body != `{"user":"ci","scope":"read","days":365}` {
@@ -277,7 +276,7 @@ func TestOperatorsWithoutAController(t *testing.T) {
 		got := s.Run(strings.Fields(args)...)
 		if got.Code != exit.Unreachable || got.Stdout != "" ||
 			!strings.Contains(got.Stderr, "no controller reachable at unix:/nowhere/rota.sock") ||
-			!strings.Contains(got.Stderr, "hint: check that a controller is running, and its address in ROTA_ADDR") {
+			!strings.Contains(got.Stderr, "hint: check that a controller is running, and that ROTA_ADDR") {
 			t.Errorf("rota %s: %+v", args, got)
 		}
 		bad := rotatest.Session{Commands: Commands, T: t, Addr: "ftp://host"}

@@ -20,12 +20,14 @@ import (
 func tokenCommand() *command.Command {
 	return &command.Command{Name: "token", Usage: "make, list and revoke API tokens for pipelines",
 		ArgsUsage: "create [OPTIONS] | list [--user USER] | revoke ID...", Action: tokens,
-		Description: "A token lets a pipeline act for a user where no daemon knows it: with ROTA_TOKEN or --token, " +
-			"commands connect to\nhttps://host:7070. create prints the token, this one time. The cluster keeps its " +
-			"digest only.\nScope read is for reading; submit is for submitting jobs, and controlling the user's own; all " +
-			"is for whatever the user may do.\nNo token makes or revokes tokens. Only admins do so for other users.",
+		Description: "With a token a pipeline acts for a user from a machine without a daemon: with ROTA_TOKEN or --token, " +
+			"commands connect to\n" +
+			"https://host:7070. create prints the token once; the cluster keeps only its digest.\n" +
+			"Scope read allows reading; submit also submits jobs and controls the user's own jobs; all allows everything that " +
+			"the user may do.\n" +
+			"Tokens cannot be made or revoked with a token. Only admins make and revoke tokens of other users.",
 		Flags: command.WithCommon(
-			command.Text("name", "call the token `NAME`, such as the pipeline's"),
+			command.Text("name", "call the token `NAME`, such as the pipeline's name"),
 			&cli.StringFlag{Name: "scope", Usage: "`SCOPE` of the token: read, submit or all",
 				Value: string(trust.ScopeSubmit)},
 			&cli.IntFlag{Name: "days", Usage: fmt.Sprintf("valid for `N` days, at most %d", trust.MaxAPITokenDays),
@@ -83,14 +85,14 @@ func createToken(env *command.Env, c *cli.Context) error {
 	token, err := session.CreateToken(c.Context, api.TokenRequest{Name: c.String("name"), User: c.String("user"),
 		Scope: trust.TokenScope(c.String("scope")), Days: c.Int("days")})
 	if err != nil {
-		return exit.LostAnswer(err, "a token may have been made whose text is lost: \"rota token list\" shows it, and "+
-			"\"rota token revoke\" takes it back")
+		return exit.LostAnswer(err, "a token may have been made, but its text is lost: \"rota token list\" shows its id, "+
+			"and \"rota token revoke\" revokes it")
 	}
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, token)
 	}
 	fmt.Fprintln(env.Stdout, token.Token)
-	env.Notef("token %s of %s, scope %s, until %s: it is not shown again", token.ID, token.User, token.Scope,
+	env.Notef("token %s of %s, scope %s, valid until %s: it is not shown again", token.ID, token.User, token.Scope,
 		show.Time(token.Expires, c.Bool("utc")))
 	return nil
 }

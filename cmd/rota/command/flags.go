@@ -17,7 +17,8 @@ func CommonFlags() []cli.Flag {
 	return []cli.Flag{
 		Text("addr", "address `ADDR` of the controllers: http://host:port, unix:PATH, or a "+
 			"comma-separated list (default $ROTA_ADDR)"),
-		Text("token", "show API `TOKEN` to the controllers (default $ROTA_TOKEN, which other users cannot see)"),
+		Text("token", "authenticate with API `TOKEN` (default $ROTA_TOKEN, which unlike an option is hidden from other "+
+			"users)"),
 		Text("output,o", "output `FORMAT`, such as json"),
 		&cli.StringFlag{Name: "color", Aliases: []string{"colour"},
 			Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
@@ -74,7 +75,7 @@ func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 // WarnStale prints a warning if an answer comes from a controller without a leader.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
-		env.Notef("warning: no contact with a leader for %s; the data is that old", a.Stale)
+		env.Notef("warning: the controller has had no contact with a leader for %s: its data may be that old", a.Stale)
 	}
 }
 

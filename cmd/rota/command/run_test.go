@@ -257,20 +257,19 @@ func TestWhereTheControllersAre(t *testing.T) {
 		t.Errorf("by the second address: %+v", got)
 	}
 	for addr, want := range map[string]string{
-		"http://127.0.0.1:1": "rota: no controller reachable at http://127.0.0.1:1: ",
-		"unix:/nowhere/s":    "rota: no controller reachable at unix:/nowhere/s: ",
-		"unix:":              "rota: address \"unix:\" has no path: write unix:/run/rota/rota.sock\n",
-		",":                  "rota: address \",\" names no controller: write http://host:7070 or unix:PATH\n",
-		"ftp://host:7070": "rota: address \"ftp://host:7070\" is not a controller's: write unix:PATH or " +
-			"https://host:7070\n",
-		"http://host":         "rota: address \"http://host\" is not a controller's: ",
+		"http://127.0.0.1:1":  "rota: no controller reachable at http://127.0.0.1:1: ",
+		"unix:/nowhere/s":     "rota: no controller reachable at unix:/nowhere/s: ",
+		"unix:":               "rota: address \"unix:\" has no path: write unix:/run/rota/rota.sock\n",
+		",":                   "rota: address \",\" does not name a controller: write http://host:7070 or unix:PATH\n",
+		"ftp://host:7070":     "rota: address \"ftp://host:7070\" is not the address of a controller: write unix:PATH or https://host:7070\n",
+		"http://host":         "rota: address \"http://host\" is not the address of a controller: ",
 		"http://a b:1":        "rota: address \"http://a b:1\": ",
-		"https://host:7070":   "rota: address https://host:7070 needs a token by which to know the cluster",
-		api.DefaultSocket[1:]: "rota: address \"" + api.DefaultSocket[1:] + "\" is not a controller's: ",
+		"https://host:7070":   "rota: address https://host:7070 needs an API token, which also identifies the cluster",
+		api.DefaultSocket[1:]: "rota: address \"" + api.DefaultSocket[1:] + "\" is not the address of a controller: ",
 	} {
 		code, hint := exit.Usage, "  hint: set the address of the controllers by --addr or ROTA_ADDR\n"
 		if strings.Contains(want, "reachable") {
-			code, hint = exit.Unreachable, "  hint: check that a controller is running, and its address in ROTA_ADDR or --addr"
+			code, hint = exit.Unreachable, "  hint: check that a controller is running, and that ROTA_ADDR or --addr"
 		}
 		if got := s.Run("nodes", "--addr", addr); got.Code != code || got.Stdout != "" ||
 			!strings.HasPrefix(got.Stderr, want) || !strings.Contains(got.Stderr, hint) {
@@ -314,7 +313,7 @@ func TestAPastedToken(t *testing.T) {
 	s := session(t, "http://10.255.255.1:7070")
 	before := len(a.Requests())
 	if got := s.Run("nodes", "--token", token); got.Code != exit.Usage || strings.Contains(got.Stderr, token) ||
-		!strings.Contains(got.Stderr, "has no TLS, and the API token would be readable on the way") {
+		!strings.Contains(got.Stderr, "has no TLS, so the API token could be read on the network") {
 		t.Errorf("without TLS: %+v", got)
 	}
 	for _, broken := range []string{token[:40] + " " + token[40:], token[:40], "rota-join." + token, "secret"} {

@@ -74,7 +74,7 @@ func (env *Env) clientOptions(token string) (api.Options, error) {
 	}
 	t, err := api.ParseBearerToken(text)
 	if err != nil {
-		return opts, exit.Usagef("%v", err).WithHint("the token is that of --token, or of ROTA_TOKEN")
+		return opts, exit.Usagef("%v", err).WithHint("the token comes from --token or ROTA_TOKEN")
 	}
 	return opts.WithToken(t), nil
 }

@@ -39,33 +39,31 @@ func Commands() []*command.Command {
 			Action: controlJobs("released", model.VerbRelease), Arguments: complete.Jobs(model.Pending)},
 		{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
 			ArgsUsage: "[JOB...]", Flags: withReason(), OwnJob: true,
-			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
+			Description: "Without an id, a job requeues itself. This counts like exit code 85 (max_requeues).",
 			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
-		{Name: "finished", Usage: "in a job: say that its program has done all that it had to do",
-			Description: "A job that has to leave for another one and exits with 0 has completed if it has said that it is " +
-				"finished. A job with a checkpoint block that has not said so is started again. It writes a line to " +
-				"$ROTA_PROGRESS_FILE.",
+		{Name: "finished", Usage: "in a job: report that its program has done all its work",
+			Description: "If a job with a checkpoint block is preempted and exits with 0, it is started again, unless it has " +
+				"reported that it is finished. The command writes a line to $ROTA_PROGRESS_FILE.",
 			Flags: command.WithCommon(), Action: sayFinished},
 		{Name: "signal", Usage: "send a signal to the processes of running jobs",
 			ArgsUsage: "JOB|JOB.STEP... --signal SIGNAL [--to script|programs]",
-			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run. " +
-				"123.0 is the first step that srun has started in job 123: KILL ends it.",
+			Description: "The signal is sent once, and the job is not asked to stop. For an array, all running tasks get it. " +
+				"123.0 is the first step that srun has started in job 123: KILL ends that step.",
 			Flags: command.WithCommon(
 				command.Text("signal,s", "`SIGNAL` such as USR1, SIGUSR1 or 10"),
-				command.Text("to", "of a shell script, signal the `PART`: script is its shell, programs is what the shell runs; "+
-					"without it, both"),
+				command.Text("to", "of a shell script, signal only this `PART`: script is the shell, programs are the processes "+
+					"that the shell runs (default: both)"),
 			), Action: signalJobs, Arguments: complete.Jobs(model.Running),
 			Values: map[string]command.Source{"to": complete.Words("script", "programs")}},
 		{Name: "update", Usage: "change the time limit, priority, name or comment of jobs",
 			ArgsUsage: "[JOB...] --time T | --priority N | --name NAME | --comment TEXT", OwnJob: true,
-			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
-				"the current attempt counts.\n" +
-				"For an array only tasks that have not started are changed.",
+			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. The limit of a running " +
+				"job counts from the start of\nthe current attempt. For an array only tasks that have not started are changed.",
 			Action: updateJobs, Flags: command.WithCommon(
 				command.Text("time,t", "set the time limit to `T`, or change it by +T or -T"),
 				command.Number("priority", "set the priority to `N`, 0 to 100"),
 				command.Text("name,J", "rename the job to `NAME`, if it has not started"),
-				command.Text("comment", "show `TEXT` with the job; \"\" takes the comment away"),
+				command.Text("comment", "show `TEXT` with the job; \"\" removes the comment"),
 			), Arguments: complete.Jobs()},
 		{Name: "array", Usage: "keep the best tasks of an array and cancel the others",
 			ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",

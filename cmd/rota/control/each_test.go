@@ -206,7 +206,7 @@ func TestMoreTimeIsNotGivenTwice(t *testing.T) {
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("update", "4", "--time", "+2h")
 	if got.Code != exit.Unreachable || len(a.Requests()) != 1 ||
-		!strings.Contains(got.Stderr, "hint: it is not known whether this was done: look before you repeat it") {
+		!strings.Contains(got.Stderr, "hint: the request may or may not have taken effect: check before you repeat it") {
 		t.Errorf("%+v after %d requests", got, len(a.Requests()))
 	}
 }

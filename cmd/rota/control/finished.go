@@ -16,11 +16,11 @@ const progressFileEnv = "ROTA_PROGRESS_FILE"
 // sayFinished adds the line to the job's progress file that says that its program is finished.
 func sayFinished(_ *command.Env, c *cli.Context) error {
 	if c.Args().Present() {
-		return exit.Usagef("rota finished takes no arguments: it is for the job that it runs in")
+		return exit.Usagef("rota finished takes no arguments: it reports for the job in which it runs")
 	}
 	path := os.Getenv(progressFileEnv)
 	if path == "" {
-		return exit.Usagef("rota finished is for jobs: $%s is not set here", progressFileEnv)
+		return exit.Usagef("rota finished works only in jobs: $%s is not set here", progressFileEnv)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

@@ -24,7 +24,7 @@ func finishedWith(t *testing.T, args ...string) error {
 func TestAJobSaysThatItIsFinished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	t.Setenv(progressFileEnv, "")
-	if err := finishedWith(t); err == nil || !strings.Contains(err.Error(), "is for jobs") {
+	if err := finishedWith(t); err == nil || !strings.Contains(err.Error(), "works only in jobs") {
 		t.Errorf("outside of a job: %v", err)
 	}
 	t.Setenv(progressFileEnv, path)

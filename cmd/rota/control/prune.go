@@ -44,7 +44,7 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	}
 	fmt.Fprintf(env.Stdout, "kept: %s\n%s: %s\n", indexList(resp.Kept), verb, indexList(resp.Cancelled))
 	if len(resp.Silent) > 0 {
-		fmt.Fprintf(env.Stdout, "not touched, no %s reported yet: %s\n", req.Metric, indexList(resp.Silent))
+		fmt.Fprintf(env.Stdout, "not pruned, because they have not reported %s yet: %s\n", req.Metric, indexList(resp.Silent))
 	}
 	return nil
 }

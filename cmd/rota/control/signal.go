@@ -24,7 +24,7 @@ func signalJobs(env *command.Env, c *cli.Context) error {
 	req := api.SignalRequest{Signal: command.SignalName(c.String("signal")), To: c.String("to")}
 	for _, ref := range refs {
 		if _, step := stepOf(ref); step >= 0 && req.To != "" {
-			return exit.Usagef("--to is for scripts, and %s is a step", ref)
+			return exit.Usagef("--to is for jobs that run a script, but %s is a step", ref)
 		}
 	}
 	return session.ForEach(refs, "job", "signalled", func(ref string) (*api.ControlResponse, error) {

@@ -482,7 +482,7 @@ func TestDevKeepsResults(t *testing.T) {
 	code, _ := w.ended()
 	if got := w.stderr.String(); code != 0 || !strings.Contains(got, "rota: jobs of root run as nobody, which cannot "+
 		"write to "+filepath.Join(w.home, "work")+": they can write to "+w.dir+"/shared, or use \"chmod o+rwx .\"\n") ||
-		!strings.HasSuffix(got, "rota: what jobs wrote to "+w.dir+"/shared stays there\n") {
+		!strings.HasSuffix(got, "rota: files that jobs wrote to "+w.dir+"/shared are kept\n") {
 		t.Errorf("exit %d, %s", code, got)
 	}
 	if got := w.read("work/.rota/shared/result"); got != "17\n" {

@@ -31,7 +31,7 @@ func (d *devCluster) stop() error {
 	d.end(nodes)
 	d.end(controllers)
 	if entries, err := os.ReadDir(d.path("shared")); err == nil && len(entries) > 0 {
-		d.Notef("what jobs wrote to %s stays there", d.path("shared"))
+		d.Notef("files that jobs wrote to %s are kept", d.path("shared"))
 		d.made = false // only what this program wrote is removed
 	}
 	return errors.Join(d.removeStrays(d.record.Nodes), d.cleanUp())
@@ -96,7 +96,7 @@ func (d *devCluster) awaitEmpty(parent context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d cgroups of containers are left", left)
+			return fmt.Errorf("%d cgroups of containers could not be removed", left)
 		case <-ticker.C:
 		}
 	}

@@ -24,15 +24,15 @@ const clockError = 5
 // synchronised asks the kernel whether a time daemon keeps the clock in step.
 func (in *inspection) synchronised(context.Context) []finding {
 	const name = "synchronised"
-	const fix = "run chronyd, systemd-timesyncd or ntpd; on a virtual machine, a clock of the host"
+	const fix = "run chronyd, systemd-timesyncd or ntpd; in a virtual machine, synchronise with the host's clock"
 	state, t, err := in.timex()
 	switch {
 	case err != nil:
 		return one(note, name, "", "the kernel does not say whether the clock is synchronised: %v", err)
 	case state == clockError || t.Status&unix.STA_UNSYNC != 0:
-		return one(warn, name, fix, "no program keeps the clock of this machine right")
+		return one(warn, name, fix, "no time daemon keeps the clock of this machine in step")
 	}
-	return fine(name, "the kernel counts the clock as right to %s", human(time.Duration(t.Maxerror)*time.Microsecond))
+	return fine(name, "the kernel estimates the clock's error as %s", human(time.Duration(t.Maxerror)*time.Microsecond))
 }
 
 // reading is the time of another machine, from the Date header of an HTTP answer.
@@ -70,13 +70,13 @@ func (in *inspection) offsets(ctx context.Context) []finding {
 		}
 		switch {
 		case d.Abs() > offsetBad:
-			found = append(found, one(bad, "offset", "set the clock, and keep it right with chronyd", "%s is %s %s: "+
-				"certificates are refused beyond a day", r.addr, human(d.Abs()), far)...)
+			found = append(found, one(bad, "offset", "set the clock, and keep it synchronised with chronyd", "%s is %s %s: "+
+				"certificates are refused if clocks differ by more than a day", r.addr, human(d.Abs()), far)...)
 		case d.Abs() > offsetWarn:
-			found = append(found, one(warn, "offset", "set the clock that is wrong, and keep it right with chronyd",
-				"%s is %s %s: times in logs and in the queue do not match", r.addr, human(d.Abs()), far)...)
+			found = append(found, one(warn, "offset", "set the wrong clock, and keep it synchronised with chronyd",
+				"%s is %s %s: times in logs and in the queue will not match", r.addr, human(d.Abs()), far)...)
 		default:
-			found = append(found, fine("offset", "%s shows the same time, to a second", r.addr)...)
+			found = append(found, fine("offset", "the clock of %s is the same to within a second", r.addr)...)
 		}
 	}
 	return found

@@ -108,10 +108,10 @@ func (in *inspection) directory(dir dataDir) []finding {
 	mode := info.Mode().Perm()
 	switch {
 	case uid != 0 && !dir.controller:
-		return one(bad, name, "chown -R root "+dir.path+", if you trust what is there", "%s belongs to uid %d, and the node "+
+		return one(bad, name, "chown -R root "+dir.path+", if you trust its contents", "%s belongs to uid %d, and the node "+
 			"daemon runs as root", dir.path, uid)
 	case mode&0o022 != 0:
-		return one(bad, name, "chmod go-w "+dir.path+", if you trust what is there", "other accounts may write to %s (mode "+
+		return one(bad, name, "chmod go-w "+dir.path+", if you trust its contents", "other accounts may write to %s (mode "+
 			"%04o)", dir.path, mode)
 	case mode&0o077 != 0:
 		return one(warn, name, "chmod 0700 "+dir.path, "other accounts may enter %s, which has every user's scripts and "+
@@ -160,7 +160,8 @@ func (in *inspection) kindOf(dir dataDir, at string) []finding {
 			dir.path, m.kind)
 	case m.overNetwork():
 		return one(severe, "file system", "put data_dir on a disk of this machine", "%s is on a file server (%s of %s): "+
-			"its fsync and locks are weaker than a disk's, and the daemon hangs when it does", dir.path, m.kind, m.source)
+			"fsync and locks are weaker there than on a disk, and the daemon hangs if the server does", dir.path, m.kind,
+			m.source)
 	}
 	return fine("file system", "%s is on %s (%s)", dir.path, m.source, m.kind)
 }
@@ -181,7 +182,7 @@ func freeSpace(path string, s unix.Statfs_t) []finding {
 	if l == ok {
 		return fine("space", "%s: %s", path, text)
 	}
-	return one(l, "space", "make room, or move the directory to a larger disk; on a node, lower max_logs",
+	return one(l, "space", "free some space, or move the directory to a larger disk; on a node, lower max_logs",
 		"%s: %s", path, text)
 }
 
@@ -210,8 +211,8 @@ func (in *inspection) fsync(context.Context) []finding {
 	if l == ok {
 		return fine(name, text, args...)
 	}
-	return one(l, name, "put data_dir on a local SSD that no other program keeps busy",
-		text+"; every submission, start and end of a job waits for an fsync on most controllers", args...)
+	return one(l, name, "put data_dir on a local SSD that other programs do not keep busy",
+		text+"; every submission, start and end of a job waits for an fsync on a majority of the controllers", args...)
 }
 
 // defaultShared are directories that a node shares with its jobs by default if they exist.
@@ -225,7 +226,7 @@ func (in *inspection) sharedPaths(context.Context) []finding {
 	var found []finding
 	for _, p := range in.settings.node.SharedPath {
 		if info, err := os.Stat(in.path(p)); err != nil || !info.IsDir() {
-			found = append(found, one(bad, "shared path", "mount it, or take it out of shared_path", "%s is not a directory "+
+			found = append(found, one(bad, "shared path", "mount it, or remove it from shared_path", "%s is not a directory "+
 				"here: the node daemon does not start", p)...)
 			continue
 		}
@@ -267,13 +268,13 @@ func (in *inspection) sharedPath(path string) []finding {
 		return nil
 	}
 	if !m.overNetwork() {
-		return one(note, "shared path", "", "%s is on a file system of this machine (%s of %s): jobs on other nodes see "+
-			"other files there", path, m.kind, m.source)
+		return one(note, "shared path", "", "%s is on a local file system (%s of %s): jobs on other nodes see different "+
+			"files there", path, m.kind, m.source)
 	}
-	found := fine("shared path", "%s is %s of %s: it must be the same on each node", path, m.kind, m.source)
+	found := fine("shared path", "%s is %s of %s: every node must mount the same one", path, m.kind, m.source)
 	if in.uid == 0 && m.kind != "9p" && unix.Access(in.path(path), unix.W_OK) != nil {
-		found = append(found, one(note, "shared path", "", "root may not write to %s (root squash): jobs run as their "+
-			"users, and need no root there", path)...)
+		found = append(found, one(note, "shared path", "", "root may not write to %s (root squash): this is fine, because "+
+			"jobs run as their users", path)...)
 	}
 	return found
 }

@@ -31,17 +31,18 @@ const (
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
 	return command.InCategory("Operators", []*command.Command{{
-		Name: "doctor", Usage: "check this machine: what is missing or unsafe for Rota, and how to put it right",
+		Name: "doctor", Usage: "check this machine for problems that concern Rota, and show how to solve them",
 		ArgsUsage: "[OPTIONS]", Action: examine,
-		Description: "It checks this machine. The configuration files tell whether it is a controller, a node or a login " +
-			"node;\nwithout files it is a new machine. It changes nothing. Root sees more than a user.\n" +
+		Description: "The configuration files show whether this machine is a controller, a node or a login node; without " +
+			"files it is\n" +
+			"checked as a new machine. Nothing is changed. Run it as root to check everything.\n" +
 			"Exit codes: 0 if all is well, 1 with warnings, 7 if something keeps Rota from working.",
 		Flags: command.WithCommon(
 			&cli.StringFlag{Name: "controld-config", Value: controldFile, Usage: "`FILE` that rota-controld reads"},
 			&cli.StringFlag{Name: "noded-config", Value: nodedFile, Usage: "`FILE` that rota-noded reads"},
 			command.Switch("quick", "do not measure the disk"),
-			command.Switch("users", "print the users of this machine and a digest of them, to compare machines, and check "+
-				"nothing"),
+			command.Switch("users", "print the users of this machine and a digest of them, for comparison with other "+
+				"machines; check nothing"),
 		),
 		Values: map[string]command.Source{"controld-config": complete.Files, "noded-config": complete.Files},
 	}})
@@ -81,7 +82,7 @@ func examine(env *command.Env, c *cli.Context) error {
 			return err
 		}
 		if c.IsSet(flag) && !in.exists(paths[i]) {
-			return exit.Usagef("--%s %s: there is no such file", flag, c.String(flag))
+			return exit.Usagef("--%s %s: no such file", flag, c.String(flag))
 		}
 	}
 	in.readSettings(paths[0], paths[1])

@@ -60,7 +60,7 @@ func TestReadGPUs(t *testing.T) {
 	expect(t, in, "persistence", note, "off for 2 GPUs", "")
 	t.Setenv("LD_LIBRARY_PATH", t.TempDir())
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err != nil {
-		expect(t, in, "nvml", bad, "libnvidia-ml.so.1 is not on this machine", "install")
+		expect(t, in, "nvml", bad, "libnvidia-ml.so.1 is not installed on this machine", "install")
 	}
 }
 
@@ -101,11 +101,11 @@ func TestSystem(t *testing.T) {
 		},
 			"cgroups", bad, "/rota/n1 is read-only", "Delegate=yes"},
 		{func(in *inspection) { in.uid = 1001 }, "cgroups", note, "only root", "as root"},
-		{func(in *inspection) { in.uid = 1001; os.RemoveAll(in.path("/sys/fs/cgroup")) }, "cgroups", bad, "none are mounted",
+		{func(in *inspection) { in.uid = 1001; os.RemoveAll(in.path("/sys/fs/cgroup")) }, "cgroups", bad, "no cgroups are mounted",
 			"mount"},
 		{func(in *inspection) { in.clone = func(uintptr) error { return unix.EPERM } }, "namespaces", bad,
 			"pid, mount and ipc", "--privileged"},
-		{func(in *inspection) { in.clone = noUserNamespaces }, "user namespaces", note, "Rota itself needs none", ""},
+		{func(in *inspection) { in.clone = noUserNamespaces }, "user namespaces", note, "Rota itself does not need them", ""},
 		{func(in *inspection) { files(t, in, map[string]string{"/proc/self/status": "Name:\trota\n"}) }, "seccomp", bad,
 			"no filters", "CONFIG_SECCOMP"},
 		{func(in *inspection) {
@@ -113,7 +113,7 @@ func TestSystem(t *testing.T) {
 		}, "seccomp", bad, "kill allow", "CONFIG_SECCOMP_FILTER"},
 		{func(in *inspection) { in.keyring = refused }, "keyrings", bad, "BOOT_FAIL", "keyctl"},
 		{func(in *inspection) { in.keyring = func() error { return unix.EDQUOT } }, "keyrings", warn, "quota", "maxkeys"},
-		{func(in *inspection) { in.keyring = func() error { return unix.ENOSYS } }, "keyrings", ok, "needs none", ""},
+		{func(in *inspection) { in.keyring = func() error { return unix.ENOSYS } }, "keyrings", ok, "does not need them", ""},
 		{func(in *inspection) { files(t, in, map[string]string{"/sys/fs/selinux/enforce": "1"}) }, "selinux", note,
 			"enforcing", "ausearch"},
 		{func(in *inspection) {
@@ -242,9 +242,9 @@ func TestDirectories(t *testing.T) {
 	in.statfs = func(string) (unix.Statfs_t, error) {
 		return unix.Statfs_t{Bsize: 4096, Bavail: 1 << 18, Files: 100, Ffree: 9}, nil
 	}
-	expect(t, in, "space", bad, "1G free, 9 inodes", "make room")
+	expect(t, in, "space", bad, "1G free, 9 inodes", "free some space")
 	in.statfs = func(string) (unix.Statfs_t, error) { return unix.Statfs_t{Bsize: 4096, Bavail: 1 << 18}, nil }
-	expect(t, in, "space", warn, "1G free", "make room")
+	expect(t, in, "space", warn, "1G free", "free some space")
 	if err := os.Remove(in.path(controldData)); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ var card = map[string]string{"/sys/bus/pci/devices/0000:10:00.0/vendor": "0x10de
 // TestGPUs notices a GPU that is promised and missing, and each state of the driver.
 func TestGPUs(t *testing.T) {
 	in := fake(t)
-	expect(t, in, "none", note, "no NVIDIA GPU here", "")
+	expect(t, in, "none", note, "this machine has no NVIDIA GPU", "")
 	node(t, in, "label = { gpus = \"8\" }\n")
 	expect(t, in, "missing", bad, "label gpus=8", "lspci")
 	node(t, in, "sim_gpus = 2\n")
@@ -327,7 +327,7 @@ func TestGPUs(t *testing.T) {
 	devices[0].Problem = "the driver reported XID 79"
 	expect(t, in, "GPU-1", bad, "XID 79", "dmesg")
 	files(t, in, map[string]string{"/dev/nvidia1": ""})
-	expect(t, in, "nvml", bad, "counts 1 GPU, and 2 are here", "dmesg")
+	expect(t, in, "nvml", bad, "counts 1 GPU, but the machine has 2", "dmesg")
 }
 
 // TestClock notices a clock that no program keeps right, or that differs from the controllers'.
@@ -335,9 +335,9 @@ func TestClock(t *testing.T) {
 	in := fake(t)
 	expect(t, in, "synchronised", ok, "5.00 ms", "")
 	in.timex = func() (int, unix.Timex, error) { return clockError, unix.Timex{}, nil }
-	expect(t, in, "synchronised", warn, "no program", "chronyd")
+	expect(t, in, "synchronised", warn, "no time daemon", "chronyd")
 	in.timex = func() (int, unix.Timex, error) { return 0, unix.Timex{Status: unix.STA_UNSYNC}, nil }
-	expect(t, in, "synchronised", warn, "no program", "chronyd")
+	expect(t, in, "synchronised", warn, "no time daemon", "chronyd")
 	for ahead, want := range map[time.Duration]level{0: ok, time.Second: ok, -time.Second: ok, 3 * time.Second: warn,
 		-3 * time.Second: warn, 25 * time.Hour: bad, -25 * time.Hour: bad} {
 		in.cluster.reading = &reading{addr: "c1", sent: noon, received: noon.Add(100 * time.Millisecond),
@@ -383,12 +383,12 @@ func TestPorts(t *testing.T) {
 	}
 	expect(t, in, "http", bad, "held by nginx", "another port")
 	files(t, in, map[string]string{"/proc/77/comm": "rota-noded\n"})
-	expect(t, in, "http", bad, "held by rota-noded", "another port")
+	expect(t, in, "http", bad, "held by rota-noded", "a different port")
 	files(t, in, map[string]string{"/proc/77/comm": "rota-controld\n"})
 	expect(t, in, "http", ok, "held by it", "")
 	node(t, in, "")
-	expect(t, in, "gossip", bad, "gossip of rota-controld and gossip of rota-noded are both 127.0.0.1:7072",
-		"another port")
+	expect(t, in, "gossip", bad, "gossip of rota-controld and gossip of rota-noded both use 127.0.0.1:7072",
+		"a different port")
 	in.listen = func(string, string) error { return syscall.EADDRNOTAVAIL }
 	expect(t, in, "http", bad, "no interface", "address of this machine")
 }
@@ -400,13 +400,13 @@ func TestPeers(t *testing.T) {
 	expect(t, in, "peer", ok, "c1:7072 takes connections", "")
 	expect(t, in, "gossip", bad, "127.0.0.1:7072 only", "interface")
 	in.dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
-	expect(t, in, "peer", bad, "c1:7072 takes no connection", "firewall")
+	expect(t, in, "peer", bad, "c1:7072 accepts no connection", "firewall")
 	in.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no such host") }
 	expect(t, in, "peer", bad, "c1 does not resolve", "DNS")
 	expect(t, in, "controllers", bad, "no controller reachable", "start")
 	in.cluster = cluster{name: "x", leader: "", controllers: []api.Controller{{Name: "c2"}}}
-	expect(t, in, "controllers", bad, "no leader", "most of the controllers")
-	expect(t, in, "c2", warn, "unreachable for the others", "rota cluster remove c2")
+	expect(t, in, "controllers", bad, "no leader", "a majority of the controllers")
+	expect(t, in, "c2", warn, "the other controllers cannot reach", "rota cluster remove c2")
 	in.cluster = cluster{name: "x", leader: "c1", controllers: []api.Controller{{Name: "c1", HTTP: "192.0.2.9:7070"}}}
 	expect(t, in, "controllers", ok, "1 controller, leader c1", "")
 	expect(t, in, "c1", warn, "192.0.2.9", "")
@@ -421,9 +421,9 @@ func TestUsers(t *testing.T) {
 		text string
 	}{
 		{"ada", 1001, ok, "1 user with jobs"},
-		{"ada", 1002, bad, "user ada is 1001 here and 1002"},
-		{"bob", 1001, bad, "number 1001 is ada here and user bob"},
-		{"bob", 1002, warn, "does not know it"},
+		{"ada", 1002, bad, "user ada has number 1001 here, but its jobs have 1002"},
+		{"bob", 1001, bad, "number 1001 is user ada here, but jobs with this number belong to user bob"},
+		{"bob", 1002, warn, "is unknown on this machine"},
 	} {
 		in := fake(t)
 		node(t, in, "")
@@ -450,7 +450,7 @@ func TestCertificates(t *testing.T) {
 	}
 	in := fake(t)
 	controller(t, in, "")
-	expect(t, in, "certificate", bad, "in no cluster", "join-token")
+	expect(t, in, "certificate", bad, "not a member of a cluster", "join-token")
 	id, err := pki.Init(pki.Dir(in.path(controldData)), "c1")
 	if err != nil {
 		t.Fatal(err)
@@ -528,7 +528,7 @@ func TestThisMachine(t *testing.T) {
 		}
 	}
 	for check, text := range map[string]string{"kernel": "ok Linux", "seccomp": " ", "controllers": "ok cluster lab",
-		"numbers": "bad user root is 0 here and 4711", "offset": "controller that answers", "host name": " "} {
+		"numbers": "bad user root has number 0 here, but its jobs have 4711", "offset": "controller that answers", "host name": " "} {
 		if !strings.Contains(found[check], text) {
 			t.Errorf("%s: %q", check, found[check])
 		}

@@ -70,7 +70,7 @@ var colours = []table.Paint{table.Good, table.Moving, table.Waiting, table.Bad}
 // write prints the report as text, with the fix below each finding that needs one.
 func (r *report) write(to io.Writer, s table.Screen) error {
 	b := bufio.NewWriter(to)
-	as := "nothing of Rota is configured"
+	as := "Rota is not configured"
 	if len(r.Roles) > 0 {
 		as = strings.Join(r.Roles, ", ")
 	}

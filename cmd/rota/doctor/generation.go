@@ -19,8 +19,9 @@ func (in *inspection) generation(context.Context) []finding {
 		for _, r := range k.refusedBy {
 			names = append(names, r.Node)
 		}
-		found = one(bad, name, "decide which cluster goes on. The other one: stop these controllers, move their data "+
-			"directories away and join again. This one: stop the other cluster and run rota-controld recover here again",
+		found = one(bad, name, "decide which cluster is to continue. To keep the other one, stop these controllers, move "+
+			"their data directories away and join again. To keep this one, stop the other cluster and run rota-controld "+
+			"recover here again",
 			"%s (%s) follow generation %s of the cluster, and refuse these controllers", show.Count(n, "node", "nodes"),
 			hostlist.Compress(names), k.refusedBy[0].Generation)
 	}
@@ -28,11 +29,12 @@ func (in *inspection) generation(context.Context) []finding {
 	switch {
 	case g == nil:
 	case !g.Settled:
-		found = append(found, one(bad, name, "start the missing nodes; a node follows once its old leader has been silent "+
-			"for 30 s", "nothing starts: %d nodes follow generation %s, and %d must; missing: %s", g.Accepted, g.Generation,
+		found = append(found, one(bad, name, "start the missing nodes; a node follows the new generation once its old "+
+			"leader has been silent for 30 s", "nothing starts: %d nodes follow generation %s, but %d must; missing: %s",
+			g.Accepted, g.Generation,
 			g.Need, hostlist.Compress(g.Missing))...)
 	case len(g.Missing) > 0:
-		found = append(found, one(warn, name, "start them; what they ran may be unknown here until then",
+		found = append(found, one(warn, name, "start them; until then the controllers may not know what ran there",
 			"these nodes do not follow generation %s yet: %s", g.Generation, hostlist.Compress(g.Missing))...)
 	case len(found) == 0:
 		found = fine(name, "%s, by %s on %s", g.Generation, g.Means, g.Controller)
@@ -46,8 +48,8 @@ func (in *inspection) keptFolders(context.Context) []finding {
 	for i := range in.cluster.nodes {
 		n := &in.cluster.nodes[i]
 		if at := strings.Index(n.Reason, "keeps "); at >= 0 && strings.Contains(n.Reason, "checkpoint folders") {
-			found = append(found, one(warn, "kept checkpoints", "look at them with rota node kept "+n.Name+", copy what is of "+
-				"use, then rota node discard", "node %s %s", n.Name, n.Reason[at:])...)
+			found = append(found, one(warn, "kept checkpoints", "list them with rota node kept "+n.Name+", copy what is "+
+				"still needed, then rota node discard", "node %s %s", n.Name, n.Reason[at:])...)
 		}
 	}
 	return found

@@ -21,14 +21,14 @@ func (in *inspection) gpus(ctx context.Context) []finding {
 		return nil
 	}
 	if in.settings.simulated() {
-		return one(note, "simulated", "take sim_gpus out of the configuration to use real ones",
-			"the node has %d simulated GPUs: its real ones, if any, are not used", *in.settings.node.SimGPUs)
+		return one(note, "simulated", "remove sim_gpus from the configuration to use real GPUs",
+			"the node has %d simulated GPUs: real GPUs, if any, are not used", *in.settings.node.SimGPUs)
 	}
 	cards, promise := in.cards(), in.promisedGPUs()
 	loaded := in.exists("/proc/driver/nvidia/version")
 	nodes := in.glob("/dev/nvidia[0-9]*")
 	if cards == 0 && promise == "" && !loaded && len(nodes) == 0 {
-		return one(note, "none", "", "no NVIDIA GPU here")
+		return one(note, "none", "", "this machine has no NVIDIA GPU")
 	}
 	severe := bad
 	if promise == "" && len(in.settings.roles()) == 0 {
@@ -37,10 +37,11 @@ func (in *inspection) gpus(ctx context.Context) []finding {
 	var found []finding
 	switch {
 	case promise != "" && cards == 0 && !loaded && len(nodes) == 0:
-		return one(bad, "missing", "see lspci -d 10de:, and whether the machine was given its GPUs", "%s, and this machine "+
-			"has none", promise)
+		return one(bad, "missing", "look at lspci -d 10de:; a virtual machine needs its GPUs passed through",
+			"%s, but this machine "+
+				"has none", promise)
 	case !loaded && len(nodes) == 0:
-		return one(severe, "driver", "install NVIDIA's driver, and run: modprobe nvidia", "%s, and NVIDIA's driver is not "+
+		return one(severe, "driver", "install NVIDIA's driver, and run: modprobe nvidia", "%s, but NVIDIA's driver is not "+
 			"loaded", show.Count(cards, "NVIDIA GPU is here", "NVIDIA GPUs are here"))
 	case loaded:
 		found = fine("driver", "%s", firstLine(in.text("/proc/driver/nvidia/version")))
@@ -97,9 +98,9 @@ func (in *inspection) deviceNodes(nodes []string) []finding {
 	}
 	switch {
 	case len(missing) == 0:
-		return fine(name, "%s, /dev/nvidiactl and /dev/nvidia-uvm are there", strings.Join(nodes, ", "))
+		return fine(name, "%s, /dev/nvidiactl and /dev/nvidia-uvm exist", strings.Join(nodes, ", "))
 	case slices.Equal(missing, []string{"/dev/nvidia-uvm"}) && modprobe:
-		return fine(name, "%s are there; nvidia-modprobe makes /dev/nvidia-uvm for the first job", strings.Join(nodes, ", "))
+		return fine(name, "%s exist; nvidia-modprobe creates /dev/nvidia-uvm for the first job", strings.Join(nodes, ", "))
 	case modprobe:
 		return one(warn, name, "nvidia-modprobe -u -c 0 when the machine starts, or nvidia-persistenced",
 			"missing: %s", strings.Join(missing, ", "))
@@ -112,7 +113,7 @@ func (in *inspection) deviceNodes(nodes []string) []finding {
 func (in *inspection) nvml(ctx context.Context, severe level, cards, nodes int) []finding {
 	daemon := in.find(noded)
 	if daemon == "" {
-		return one(note, "nvml", "install rota-noded", "NVML is asked through rota-noded, which is not installed")
+		return one(note, "nvml", "install rota-noded", "NVML is queried through rota-noded, which is not installed")
 	}
 	i, err := in.gpuList(ctx, daemon)
 	var hung *gpu.HungError
@@ -129,7 +130,7 @@ func (in *inspection) nvml(ctx context.Context, severe level, cards, nodes int) 
 	var found []finding
 	if expected := max(cards, nodes); len(i.Devices) < expected {
 		found = append(found, one(severe, "nvml", "see dmesg for the GPU that the driver does not start",
-			"it counts %s, and %d are here", show.Count(len(i.Devices), "GPU", "GPUs"), expected)...)
+			"NVML counts %s, but the machine has %d", show.Count(len(i.Devices), "GPU", "GPUs"), expected)...)
 	} else {
 		found = append(found, fine("nvml", "driver %s, %s", i.Driver, show.Count(len(i.Devices), "GPU", "GPUs"))...)
 	}

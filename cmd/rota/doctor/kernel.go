@@ -33,9 +33,9 @@ func (in *inspection) cgroups(context.Context) []finding {
 	const name = "cgroups"
 	if in.uid != 0 {
 		if !in.exists("/sys/fs/cgroup/cgroup.controllers") && !in.exists("/sys/fs/cgroup/memory") {
-			return one(bad, name, "mount cgroups", "none are mounted at /sys/fs/cgroup")
+			return one(bad, name, "mount cgroups", "no cgroups are mounted at /sys/fs/cgroup")
 		}
-		return one(note, name, "run this command as root", "they are mounted; only root can try to make one")
+		return one(note, name, "run this command as root", "cgroups are mounted; only root can test whether one can be made")
 	}
 	host, _ := in.hostname() // the daemon's default name
 	root := "/rota/" + host
@@ -50,7 +50,7 @@ func (in *inspection) cgroups(context.Context) []finding {
 	if in.exists("/sys/fs/cgroup/cgroup.controllers") {
 		version = "2"
 	}
-	return fine(name, "version %s: the controllers that limits need are there, and %s can be used", version, root)
+	return fine(name, "version %s: the controllers needed for limits are available, and %s can be used", version, root)
 }
 
 // namespaces tries to start a process in the namespaces that containers use.
@@ -62,7 +62,7 @@ func (in *inspection) namespaces(context.Context) []finding {
 	var found []finding
 	if in.uid == 0 {
 		if err := in.clone(unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
-			return one(bad, name, "give this machine's root CAP_SYS_ADMIN: a container needs --privileged",
+			return one(bad, name, "give root CAP_SYS_ADMIN on this machine: if it is a container, run it with --privileged",
 				"a process cannot be started in new pid, mount and ipc namespaces: %v", err)
 		}
 		found = fine(name, "pid, mount and ipc namespaces can be made")
@@ -73,20 +73,23 @@ func (in *inspection) namespaces(context.Context) []finding {
 			}
 		}
 		if found == nil {
-			found = one(note, name, "run this command as root", "the kernel has them; only root can try to make some")
+			found = one(note, name, "run this command as root", "the kernel supports them; only root can test whether they "+
+				"can be made")
 		}
 	}
 	err := in.clone(unix.CLONE_NEWUSER)
 	n := in.settings.node
 	switch {
 	case err == nil:
-		found = append(found, fine("user namespaces", "they can be made; jobs may only with allow_user_namespaces")...)
+		found = append(found, fine("user namespaces", "they can be made; jobs may make them only with "+
+			"allow_user_namespaces")...)
 	case n != nil && n.AllowUserNamespaces != nil && *n.AllowUserNamespaces:
 		found = append(found, one(warn, "user namespaces", "raise user.max_user_namespaces, and set "+
 			"kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0 where the kernel has them",
-			"allow_user_namespaces is set, and none can be made: %v", err)...)
+			"allow_user_namespaces is set, but user namespaces cannot be made: %v", err)...)
 	default:
-		found = append(found, one(note, "user namespaces", "", "none can be made (%v); Rota itself needs none", err)...)
+		found = append(found, one(note, "user namespaces", "", "user namespaces cannot be made (%v); Rota itself does not "+
+			"need them", err)...)
 	}
 	return found
 }
@@ -99,14 +102,14 @@ func (in *inspection) criuProgram(ctx context.Context) []finding {
 	}
 	const name = "criu"
 	if in.uid != 0 {
-		return one(note, name, "run this command as root", "only root can try it")
+		return one(note, name, "run this command as root", "only root can test this")
 	}
 	path, version, err := in.system.criu(ctx, value(n.CriuProgram, ""))
 	if err != nil {
 		return one(warn, name, "install CRIU "+requirements.CriuLeast+" or later, or name it with criu_program",
-			"criu is set: %v", err)
+			"criu is set, but: %v", err)
 	}
-	return fine(name, "%s is CRIU %s; the service's unit must let it work, too: see docs/operating.md", path, version)
+	return fine(name, "%s is CRIU %s; the service's unit must permit what CRIU does: see docs/operating.md", path, version)
 }
 
 func (in *inspection) seccomp(context.Context) []finding {
@@ -133,14 +136,15 @@ func (in *inspection) keyrings(context.Context) []finding {
 	case err == nil:
 		return fine("keyrings", "a session keyring can be made")
 	case errors.Is(err, unix.ENOSYS):
-		return fine("keyrings", "the kernel has none, and Rota needs none")
+		return fine("keyrings", "the kernel does not support them, and Rota does not need them")
 	case errors.Is(err, unix.EDQUOT):
 		return one(warn, "keyrings", "raise kernel.keys.maxkeys (kernel.keys.root_maxkeys for root)",
-			"no session keyring can be made: the quota of keys is used up")
+			"a session keyring cannot be made: the quota of keys is used up")
 	default:
-		return one(bad, "keyrings", "let the container that this machine is call keyctl, add_key and request_key: with "+
-			"systemd-nspawn --system-call-filter=\"keyctl add_key request_key\", with Docker another seccomp profile",
-			"no session keyring can be made (%v): each job would end with BOOT_FAIL", err)
+		return one(bad, "keyrings", "this machine is a container: permit the system calls keyctl, add_key and request_key "+
+			"in it, in systemd-nspawn by --system-call-filter=\"keyctl add_key request_key\", in Docker by another seccomp "+
+			"profile",
+			"a session keyring cannot be made (%v): each job would end with BOOT_FAIL", err)
 	}
 }
 
@@ -174,6 +178,6 @@ func (in *inspection) slurm(context.Context) []finding {
 	if !in.forNode() || len(in.processes("slurmd")) == 0 {
 		return nil
 	}
-	return one(note, "slurm", "let only one of them have this node: drain it in the other",
+	return one(note, "slurm", "let only one of them use this node: drain it in the other",
 		"slurmd runs here: Slurm and Rota would both use the same cores and GPUs")
 }

@@ -19,7 +19,7 @@ import (
 // hostName checks that the name of this machine resolves to one of its own addresses.
 func (in *inspection) hostName(ctx context.Context) []finding {
 	const name = "host name"
-	const fix = "name this machine with its address in /etc/hosts or in DNS"
+	const fix = "add this machine's name and address to /etc/hosts or DNS"
 	host, err := in.hostname()
 	if err != nil || host == "" {
 		return one(warn, name, "set it with hostnamectl", "this machine has no name: %v", err)
@@ -46,8 +46,8 @@ func (in *inspection) hostName(ctx context.Context) []finding {
 		}
 	}
 	if loopback {
-		return one(note, name, fix, "%s resolves to loopback only (%s): programs that look it up are not reached from other "+
-			"machines", host, strings.Join(found, ", "))
+		return one(note, name, fix, "%s resolves to loopback only (%s): other machines cannot reach programs that listen "+
+			"on this address", host, strings.Join(found, ", "))
 	}
 	return one(warn, name, fix, "%s resolves to %s, which is no address of this machine", host, strings.Join(found, ", "))
 }
@@ -58,7 +58,7 @@ func (in *inspection) ports(context.Context) []finding {
 	taken := map[string]listener{}
 	for _, l := range in.settings.listeners() {
 		if other, twice := taken[l.addr]; twice {
-			found = append(found, one(bad, l.setting, "give one of them another port", "%s of %s and %s of %s are both %s",
+			found = append(found, one(bad, l.setting, "give one of them a different port", "%s of %s and %s of %s both use %s",
 				other.setting, other.program, l.setting, l.program, l.addr)...)
 			continue
 		}
@@ -88,7 +88,7 @@ func (in *inspection) port(l listener, network string) []finding {
 	case holder == l.program:
 		return fine(l.setting, "%s is held by it", what)
 	case holder == controld || holder == noded:
-		return one(bad, l.setting, "give one of them another port", "%s is held by %s", what, holder)
+		return one(bad, l.setting, "give one of them a different port", "%s is held by %s", what, holder)
 	case holder != "":
 		return one(bad, l.setting, "stop it, or set "+l.setting+" to another port", "%s is held by %s", what, holder)
 	case len(in.processes(l.program)) > 0:
@@ -131,7 +131,7 @@ func (in *inspection) loopbackOnly() []finding {
 	for _, l := range in.settings.listeners() {
 		if remote && loopbackAddr(l.addr) {
 			found = append(found, one(bad, l.setting, "set "+l.setting+" to host:port of an interface",
-				"%s of %s listens on %s only, and its cluster has other machines", l.setting, l.program, l.addr)...)
+				"%s of %s listens on %s only, but its cluster has other machines", l.setting, l.program, l.addr)...)
 		}
 	}
 	return found
@@ -160,7 +160,7 @@ func (in *inspection) reachable(ctx context.Context) []finding {
 func (in *inspection) connect(ctx context.Context, check, addr string, severe level) []finding {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return one(severe, check, "write host:port", "%q is no address", addr)
+		return one(severe, check, "write host:port", "%q is not an address", addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -169,7 +169,8 @@ func (in *inspection) connect(ctx context.Context, check, addr string, severe le
 	}
 	conn, err := in.dial(ctx, "tcp", addr)
 	if err != nil {
-		return one(severe, check, "start the daemon there, and let its firewall pass the port", "%s takes no connection: %v",
+		return one(severe, check, "start the daemon there, and open the port in its firewall", "%s accepts no connection: "+
+			"%v",
 			addr, err)
 	}
 	conn.Close()
@@ -189,7 +190,8 @@ func (in *inspection) controllers(ctx context.Context) []finding {
 	}
 	var found []finding
 	if k.leader == "" {
-		found = one(bad, name, "start most of the controllers", "cluster %s has no leader: nothing is submitted or started",
+		found = one(bad, name, "start a majority of the controllers", "cluster %s has no leader: nothing is submitted or "+
+			"started",
 			k.name)
 	} else {
 		found = fine(name, "cluster %s: %s, leader %s", k.name, show.Count(len(k.controllers), "controller", "controllers"),
@@ -198,14 +200,15 @@ func (in *inspection) controllers(ctx context.Context) []finding {
 	for _, c := range k.controllers {
 		switch {
 		case c.State == api.ControllerNoLog:
-			found = append(found, one(bad, c.Name, "start most of the other controllers: their leader brings it up to date",
+			found = append(found, one(bad, c.Name, "start a majority of the other controllers: their leader brings it up to "+
+				"date",
 				"controller %s has lost its log: it has no vote until a leader has brought it up to date", c.Name)...)
 		case c.State == api.ControllerLearner:
-			found = append(found, one(warn, c.Name, "wait; the leader's log says what keeps it",
-				"controller %s catches up: it has no vote yet", c.Name)...)
+			found = append(found, one(warn, c.Name, "wait; if it takes long, the leader's log says why",
+				"controller %s is catching up: it has no vote yet", c.Name)...)
 		case c.HTTP == "":
 			found = append(found, one(warn, c.Name, "start it, or take its vote away: rota cluster remove "+c.Name,
-				"controller %s is unreachable for the others", c.Name)...)
+				"the other controllers cannot reach controller %s", c.Name)...)
 		case len(in.settings.roles()) > 0:
 			found = append(found, in.connect(ctx, c.Name, hostPort(c.HTTP), warn)...)
 			if in.settings.controller != nil && c.Raft != "" {

@@ -172,7 +172,7 @@ func (in *inspection) noteFile(path string, err error) {
 		in.found = append(in.found, one(bad, "file", "correct the file; the daemon does not start with it", "%v", err)...)
 		return
 	}
-	in.found = append(in.found, fine("file", "%s has no unknown or wrong setting", path)...)
+	in.found = append(in.found, fine("file", "%s has no unknown or invalid settings", path)...)
 }
 
 func (in *inspection) noteUnread(path string, err error) {
@@ -182,10 +182,11 @@ func (in *inspection) noteUnread(path string, err error) {
 // configuration reports the errors that readSettings found.
 func (in *inspection) configuration(context.Context) []finding {
 	if len(in.settings.roles()) == 0 {
-		return one(note, "file", "", "there is neither %s nor %s", controldFile, nodedFile)
+		return one(note, "file", "", "neither %s nor %s exists", controldFile, nodedFile)
 	}
 	if len(in.found) == 0 {
-		return one(note, "file", "name the files with --controld-config and --noded-config, if the daemons have some",
+		return one(note, "file", "if the daemons have configuration files, name them with --controld-config and "+
+			"--noded-config",
 			"there is no configuration file; the defaults are checked")
 	}
 	found := in.found
@@ -211,14 +212,14 @@ func (in *inspection) certificates(context.Context) []finding {
 		cred, err := pki.Load(in.path(pki.Dir(dir.path)))
 		switch {
 		case errors.Is(err, pki.ErrNoCredential):
-			fix := "have it join with a token: rota cluster join-token on a machine of the cluster prints one"
+			fix := "join with a token: rota cluster join-token on a machine of the cluster prints one"
 			if dir.controller {
 				fix = "make a cluster with rota-controld init; or " + fix
 			}
-			found = append(found, one(bad, "certificate", fix, "%s: this machine is in no cluster", dir.path)...)
+			found = append(found, one(bad, "certificate", fix, "%s: this machine is not a member of a cluster", dir.path)...)
 			continue
 		case err != nil:
-			found = append(found, one(bad, "certificate", "put it right as the message says, or join again with a new token",
+			found = append(found, one(bad, "certificate", "do what the message says, or join again with a new token",
 				"%v", err)...)
 			continue
 		}
@@ -226,12 +227,12 @@ func (in *inspection) certificates(context.Context) []finding {
 		found = append(found, in.lifetime(dir.path, cred)...)
 		if id := in.cluster.id; id != "" && id != cred.Member.Cluster {
 			found = append(found, one(bad, "cluster", "join the right cluster with a new token, or correct --addr or ROTA_ADDR",
-				"the certificate in %s is of cluster %s, and the controllers are of cluster %s", dir.path, cred.Member.Cluster,
+				"the certificate in %s is for cluster %s, but the controllers belong to cluster %s", dir.path, cred.Member.Cluster,
 				id)...)
 		}
 	}
 	if len(clusters) > 1 {
-		found = append(found, one(bad, "cluster", "have one of the daemons join the other's cluster",
+		found = append(found, one(bad, "cluster", "let one of the daemons join the other's cluster",
 			"the daemons of this machine are in different clusters")...)
 	}
 	return found
@@ -246,8 +247,9 @@ func (in *inspection) lifetime(dir string, cred *pki.Credential) []finding {
 	case left <= 0:
 		return one(bad, "certificate", "join again with a new token", "%s of %s ended at %s", name, cred.Member, at)
 	case left < renewal:
-		return one(warn, "certificate", "start the daemon, which renews it; see why not in its log; afterwards only a new "+
-			"token helps", "%s of %s ends at %s and should have been renewed", name, cred.Member, at)
+		return one(warn, "certificate", "start the daemon, which renews it; its log says why it could not; once the "+
+			"certificate has ended, the daemon must join again with a new token",
+			"%s of %s ends at %s and should have been renewed", name, cred.Member, at)
 	}
 	return fine("certificate", "%s of %s is good until %s", name, cred.Member, at)
 }

@@ -37,9 +37,9 @@ func (in *inspection) timeouts(ctx context.Context) []finding {
 	fits := controlconfig.Timeouts{Heartbeat: lease * 3 / 2, Election: lease * 3 / 2, LeaderLease: lease}
 	fix := fmt.Sprintf("put data_dir on a faster disk, or set on all controllers: timeouts { %s }", fits)
 	if fits.Heartbeat > 10*time.Second {
-		fix = "put data_dir on a faster disk: no timeouts fit this one"
+		fix = "put data_dir on a faster disk: this one is too slow for any timeouts"
 	}
-	return one(warn, name, fix, text+": leaders will give up although nothing has failed", args...)
+	return one(warn, name, fix, text+": leaders will step down although nothing has failed", args...)
 }
 
 // slowest returns the longest of several connection times to the other controllers' logs, and that

@@ -37,12 +37,12 @@ func slow(t *testing.T, config string, sync, trip time.Duration) *inspection {
 func TestTimeoutsAreCarriedByDiskAndNetwork(t *testing.T) {
 	const ms = time.Millisecond
 	expect(t, slow(t, `name = "c1"`, 40*ms, 10*ms), "timeouts", ok, "(to c2); leader_lease is 200ms", "")
-	expect(t, slow(t, `name = "c1"`, 41*ms, 10*ms), "timeouts", warn, "leaders will give up",
+	expect(t, slow(t, `name = "c1"`, 41*ms, 10*ms), "timeouts", warn, "leaders will step down",
 		`timeouts { heartbeat = "375ms", election = "375ms", leader_lease = "250ms" }`)
-	expect(t, slow(t, `name = "c1"`, 40*ms, 11*ms), "timeouts", warn, "leaders will give up", `leader_lease = "250ms"`)
+	expect(t, slow(t, `name = "c1"`, 40*ms, 11*ms), "timeouts", warn, "leaders will step down", `leader_lease = "250ms"`)
 	expect(t, slow(t, "name = \"c1\"\ntimeouts {\n heartbeat = \"600ms\"\n}", 90*ms, 10*ms), "timeouts", ok,
 		"leader_lease is 400ms", "")
-	expect(t, slow(t, `name = "c1"`, 2*time.Second, 10*ms), "timeouts", warn, "", "no timeouts fit")
+	expect(t, slow(t, `name = "c1"`, 2*time.Second, 10*ms), "timeouts", warn, "", "too slow for any timeouts")
 	in := slow(t, `name = "c1"`, 41*ms, 10*ms)
 	in.quick = true
 	for _, f := range in.report(t.Context()).Items {

@@ -130,16 +130,16 @@ func (in *inspection) users(ctx context.Context) []finding {
 		own, known := uids[user]
 		switch {
 		case known && own != uid:
-			found = append(found, one(bad, name, "give the user the same number on all machines", "user %s is %d here and %d "+
-				"for its jobs", user, own, uid)...)
+			found = append(found, one(bad, name, "give the user the same number on all machines", "user %s has number %d "+
+				"here, but its jobs have %d", user, own, uid)...)
 			different++
 		case !known && len(names[uid]) > 0:
-			found = append(found, one(bad, name, "give each user the same number on all machines", "number %d is %s here and "+
-				"user %s for its jobs", uid, strings.Join(names[uid], ", "), user)...)
+			found = append(found, one(bad, name, "give each user the same number on all machines", "number %d is user %s "+
+				"here, but jobs with this number belong to user %s", uid, strings.Join(names[uid], ", "), user)...)
 			different++
 		case !known && in.forNode():
 			found = append(found, one(warn, name, "create the user here with this number, or connect this machine to the "+
-				"directory service", "user %s (%d) has had jobs, and this machine does not know it", user, uid)...)
+				"directory service", "user %s (%d) has jobs in the cluster, but is unknown on this machine", user, uid)...)
 			different++
 		}
 	}

@@ -180,7 +180,7 @@ func AsProblem(err error) *api.Problem {
 	}
 	p.Code = api.CodeUncertain
 	if p.Status != http.StatusBadGateway || p.Hint == "" { // else a node does not answer, and its hint says more
-		p.Hint = "it is not known whether this was done: look before you repeat it"
+		p.Hint = "the request may or may not have taken effect: check before you repeat it"
 	}
 	var own *lostAnswer
 	if errors.As(err, &own) {
@@ -228,8 +228,8 @@ func unreachableHint(e *api.UnreachableError) string {
 				"a cluster with \"rota dev\""
 		}
 	}
-	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, " +
-		"or a comma-separated list"
+	return "check that a controller is running, and that ROTA_ADDR or --addr has its address: http://host:7070, " +
+		"unix:PATH, or a comma-separated list"
 }
 
 // IsNotFound reports whether a controller answered that something does not exist.

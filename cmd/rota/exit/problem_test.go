@@ -26,8 +26,7 @@ func TestProblems(t *testing.T) {
 		status     int
 	}{
 		{Usagef("x").WithHint("do y"), "usage", "do y", 400},
-		{unreachable(refused, "http://a:1"), "unreachable", "check that a controller is running, and its address in " +
-			"ROTA_ADDR", 503},
+		{unreachable(refused, "http://a:1"), "unreachable", "check that a controller is running, and that ROTA_ADDR", 503},
 		{unreachable(refused, "http://a:1", "unix:"+api.DefaultSocket), "unreachable",
 			"no daemon is running on this machine", 503},
 		{unreachable(fmt.Errorf("dial: %w", fs.ErrPermission), "unix:"+api.DefaultSocket), "unreachable",
@@ -39,11 +38,11 @@ func TestProblems(t *testing.T) {
 		{refused, "failed", "", 500},
 		{&api.Problem{Status: 409, Code: api.CodeWrongState, Hint: "h"}, api.CodeWrongState, "h", 409},
 		{&api.UncertainError{Err: unreachable(refused, "x")}, "uncertain",
-			"it is not known whether this was done: look before", 503},
+			"the request may or may not have taken effect: check before", 503},
 		{LostAnswer(&api.UncertainError{Err: unreachable(refused, "x")}, "see y"), "uncertain", "see y", 503},
 		{LostAnswer(unreachable(refused, "x"), "see y"), "unreachable", "check that", 503},
 		{&api.UncertainError{Err: &api.Problem{Status: 503, Code: api.CodeNoLeader, Hint: "h"}}, "uncertain",
-			"it is not known whether this was done: look before", 503},
+			"the request may or may not have taken effect: check before", 503},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("job 4: %w", c.err)} {
 			p := AsProblem(err)

@@ -65,7 +65,7 @@ func addSubmitOptions(r *script.Result) {
 		{"--quiet", r.Quiet}, {"--clusters", r.Clusters != ""}} {
 		if said.set {
 			r.Problems = append(r.Problems, script.Problem{Kind: script.Warning, Code: script.CodeIgnored, Flag: said.flag,
-				Text: "concerns the submission, not the job", Hint: "pass it to rota submit"})
+				Text: "is about the submission, not the job", Hint: "pass it to rota submit"})
 		}
 	}
 }

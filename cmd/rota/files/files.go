@@ -14,7 +14,7 @@ func Commands() []*command.Command {
 
 		{Name: "validate", Usage: "check job files without a cluster",
 			ArgsUsage: "FILE.hcl... [OPTIONS]", Action: validate,
-			Description: "With -o json, prints the canonical form of each job, or what is wrong with the file.",
+			Description: "With -o json, prints the canonical form of each job, or the errors in the file.",
 			Flags:       command.WithCommon(input.VarFlags()...), Arguments: complete.Files},
 		{Name: "convert", Usage: "convert a batch script to a job file",
 			ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: convert,
@@ -30,7 +30,7 @@ func Commands() []*command.Command {
 			ArgsUsage: "FILE.hcl|-", Action: parseFile,
 			Description: "Values from sensitive variables are hidden.",
 			Flags: command.WithCommon(append(input.VarFlags(), command.Switch("sensitive", "show sensitive values"),
-				command.Switch("digest", "print only the job's version, which is the same for equal jobs"))...),
+				command.Switch("digest", "print only the job's version: a digest, the same for equal jobs"))...),
 			Arguments: complete.Files},
 		{Name: "init", Usage: "write a new job file from a template",
 			ArgsUsage: "[FILE.hcl] --template NAME", Action: writeTemplate,

@@ -18,7 +18,7 @@ import (
 // writeTemplate writes a new job file from a template.
 func writeTemplate(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
-		return exit.Usagef("-o %s: rota init has no other format than a job file", f)
+		return exit.Usagef("-o %s: rota init can only write a job file", f)
 	}
 	name := c.String("template")
 	templates := jobfile.Templates()

@@ -148,7 +148,7 @@ func TestNewJobFiles(t *testing.T) {
 		"init a.hcl":                         "rota: no template given: --template ",
 		"init a.hcl --template " + first[1:]: "rota: unknown template \"" + first[1:] + "\": must be one of ",
 		"init --template nonsense":           "rota: unknown template \"nonsense\": must be one of ",
-		"init -o yaml":                       "rota: -o yaml: rota init has no other format than a job file\n",
+		"init -o yaml":                       "rota: -o yaml: rota init can only write a job file\n",
 	} {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage || got.Stdout != "" ||
 			!strings.HasPrefix(got.Stderr, want) {
@@ -171,8 +171,8 @@ func TestConversions(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "train.sh"), script)
 	s := rotatest.Session{Commands: groups, T: t}
 	got := s.Run("convert", file)
-	for _, want := range []string{"--wait concerns the submission, not the job", "--parsable concerns the submission",
-		"--quiet concerns", "--clusters concerns"} {
+	for _, want := range []string{"--wait is about the submission, not the job", "--parsable is about the submission",
+		"--quiet is about", "--clusters is about"} {
 		if !strings.Contains(got.Stderr, want) {
 			t.Errorf("stderr lacks %q: %+v", want, got)
 		}

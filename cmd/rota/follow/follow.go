@@ -128,7 +128,7 @@ func OutputElsewhere(j *api.Job) string {
 	case show.IsArray(j):
 		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of one task", j.ID, j.ID)
 	case show.IsPipeline(j):
-		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first",
+		return fmt.Sprintf("job %d runs its groups one after another: \"rota logs %d.%s\" shows the output of the first",
 			j.ID, j.ID, j.Groups[0].Name)
 	}
 	return ""
@@ -263,13 +263,14 @@ func Output(ctx context.Context, session *command.Session, id model.JobID, o api
 }
 
 // errShorter is the error for an output whose beginning went while its stream was broken.
-var errShorter = errors.New("the output was cut off, and its beginning is gone by now: rota logs shows the rest")
+var errShorter = errors.New("the connection broke, and the node has since removed older output: rota logs shows the " +
+	"rest")
 
 // brokenError is a stream that was cut off before its end.
 type brokenError struct{ err error }
 
 // Error implements error.
-func (e *brokenError) Error() string { return "the output was cut off: " + e.err.Error() }
+func (e *brokenError) Error() string { return "the connection to the output broke: " + e.err.Error() }
 
 // Unwrap returns the error of the connection.
 func (e *brokenError) Unwrap() error { return e.err }
@@ -397,8 +398,8 @@ func noteLosses(session *command.Session, job *api.Job, n, worker int) {
 	}
 }
 
-// followLogs shows the output of a job until it ends, from the attempt first on: 0 for the last one, or
-// for the next one if the job waits for that.
+// followLogs shows the output of a job until it ends, from attempt first on. 0 stands for the last
+// attempt, or for the next one of a pending job.
 func followLogs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions, first int) error {
 	heads := first > 0
 	if first == 0 {

@@ -41,7 +41,7 @@ func TestOutputElsewhere(t *testing.T) {
 		"": {ID: 5},
 		"job 5 is an array: \"rota logs 5_INDEX\" shows the output of one task": {ID: 5,
 			Array: api.ArrayPlace{Size: 9}},
-		"job 5 runs its groups one after the other: \"rota logs 5.prep\" shows the output of the first": {ID: 5,
+		"job 5 runs its groups one after another: \"rota logs 5.prep\" shows the output of the first": {ID: 5,
 			Groups: []api.GroupState{{Name: "prep", ID: 6}}},
 	} {
 		if got := OutputElsewhere(j); got != want {

@@ -186,7 +186,7 @@ func TestAStreamThatKeepsBreaking(t *testing.T) {
 	})
 	got := s.Run("logs", "7.0", "--tail", "5")
 	if got.Code != exit.Failed || got.Stdout != "one\n" || asked != 1 ||
-		!strings.HasPrefix(got.Stderr, "rota: the output was cut off: ") {
+		!strings.HasPrefix(got.Stderr, "rota: the connection to the output broke: ") {
 		t.Errorf("the last lines: %+v after %d requests", got, asked)
 	}
 	asked = 0

@@ -84,8 +84,8 @@ func takeActive(env *command.Env, req *Submission) []string {
 	}
 	if images > 0 {
 		if images < len(tasks) {
-			req.note(env, "the job does not get %s, because some of its tasks have images; export = [\"PATH\"] copies PATH to "+
-				"all of them", strings.Join(active, " and "))
+			req.note(env, "the job does not get %s, because some of its tasks run in images; export = [\"PATH\"] copies PATH "+
+				"to all tasks", strings.Join(active, " and "))
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func takeActive(env *command.Env, req *Submission) []string {
 	if slices.Contains(used, "PATH") { // it is the one that counts
 		used = append([]string{"PATH"}, slices.DeleteFunc(used, func(glob string) bool { return glob == "PATH" })...)
 	}
-	req.note(env, "the job gets %s of this shell, for %s; %s turns that off", strings.Join(used, ", "),
+	req.note(env, "the job gets %s of this shell, because of %s; %s turns that off", strings.Join(used, ", "),
 		strings.Join(active, " and "), req.exportNothing())
 	return takes
 }

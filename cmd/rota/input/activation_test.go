@@ -93,7 +93,7 @@ func TestActiveEnvironments(t *testing.T) {
 				t.Errorf("%s in %s: the job gets %v, want %v", way.name, e.name, env, want)
 			}
 			said := strings.Contains(got.Stderr, "rota: the job gets PATH, ") &&
-				strings.Contains(got.Stderr, " of this shell, for "+e.name+"; "+way.off+"\n")
+				strings.Contains(got.Stderr, " of this shell, because of "+e.name+"; "+way.off+"\n")
 			if said != way.takes || strings.Count(got.Stderr, "\n") > 1 || !way.takes && got.Stderr != "" {
 				t.Errorf("%s in %s says %q", way.name, e.name, got.Stderr)
 			}
@@ -125,8 +125,7 @@ func TestModuleInAJobFile(t *testing.T) {
 	want := "map[BASH_ENV:/i BASH_FUNC__raw%%:() { :; } BASH_FUNC_module%%:() { _raw; } LOADEDMODULES: MODULEPATH:/m " +
 		"PATH:/bin]"
 	if got.Code != 0 || fmt.Sprint(sent(t, a).ExportEnv) != want ||
-		got.Stderr != "rota: the job gets PATH, MODULE*, BASH_ENV of this shell, for the command module; export = [] in "+
-			"the job file turns that off\n" {
+		got.Stderr != "rota: the job gets PATH, MODULE*, BASH_ENV of this shell, because of the command module; export = [] in the job file turns that off\n" {
 		t.Errorf("%+v, %v", got, sent(t, a).ExportEnv)
 	}
 }
@@ -138,8 +137,7 @@ func TestImagesBesideHostPrograms(t *testing.T) {
 		Stdin: "job \"x\" {\n  group \"a\" {\n    task \"t\" {\n      command = [\"mypy\"]\n    }\n  }\n  group \"b\" {\n" +
 			"    task \"t\" {\n      image   = \"/images/a\"\n      command = [\"true\"]\n    }\n  }\n}\n"}
 	got := s.Run("submit", "-")
-	if got.Code != 0 || len(sent(t, a).ExportEnv) > 0 || got.Stderr != "rota: the job does not get the virtual "+
-		"environment /v, because some of its tasks have images; export = [\"PATH\"] copies PATH to all of them\n" {
+	if got.Code != 0 || len(sent(t, a).ExportEnv) > 0 || got.Stderr != "rota: the job does not get the virtual environment /v, because some of its tasks run in images; export = [\"PATH\"] copies PATH to all tasks\n" {
 		t.Errorf("%+v, %v", got, sent(t, a).ExportEnv)
 	}
 }

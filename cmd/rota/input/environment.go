@@ -124,8 +124,8 @@ func warnOfExports(env *command.Env, req *Submission, found exports) {
 		}
 	}
 	leftOut(found.broken, "values must be UTF-8", "set it in the script")
-	leftOut(found.secrets, "what may be a secret is only copied if named", named(req, found.secrets))
-	leftOut(found.unusual, "it copies the usual variables and paths, and others if named", named(req, found.unusual))
+	leftOut(found.secrets, "variables that may hold secrets are only copied if named", named(req, found.secrets))
+	leftOut(found.unusual, "the usual variables and paths are copied, others only if named", named(req, found.unusual))
 	req.warn(env, warnings)
 }
 
@@ -135,9 +135,9 @@ func named(req *Submission, names []string) string {
 	case len(names) == 0:
 		return ""
 	case req.IsScript:
-		return "name those that the job needs, as in --export=ALL," + show.Clean(strings.Join(names, ","))
+		return "name the variables that the job needs, as in --export=ALL," + show.Clean(strings.Join(names, ","))
 	case req.IsCommand:
-		return "name those that the job needs, as in --export '*," + show.Clean(strings.Join(names, ",")) + "'"
+		return "name the variables that the job needs, as in --export '*," + show.Clean(strings.Join(names, ",")) + "'"
 	}
-	return "name those that the job needs in export, as in " + show.Clean(strings.Join(names, ", "))
+	return "name the variables that the job needs in export, as in " + show.Clean(strings.Join(names, ", "))
 }

@@ -108,7 +108,7 @@ func (p usedPath) wrong(by jobUser) (text, hint string) {
 			return "", ""
 		}
 	}
-	const elsewhere = "the job fails unless its nodes have it"
+	const elsewhere = "the job fails unless its nodes have this directory"
 	info, err := os.Stat(p.dir)
 	for p.write && errors.Is(err, os.ErrNotExist) { // the node makes it
 		p.dir = path.Dir(p.dir)
@@ -116,14 +116,14 @@ func (p usedPath) wrong(by jobUser) (text, hint string) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return fmt.Sprintf("%s is not on this host: %s", p.dir, elsewhere), "make it, or correct its name"
+		return fmt.Sprintf("%s does not exist on this host: %s", p.dir, elsewhere), "create it, or correct its name"
 	case err != nil:
-		return fmt.Sprintf("%s cannot be looked at: %v", p.dir, errors.Unwrap(err)), ""
+		return fmt.Sprintf("%s cannot be checked: %v", p.dir, errors.Unwrap(err)), ""
 	case !info.IsDir():
 		return p.dir + " is not a directory: the job cannot start with it", "give a directory"
 	case p.write && !by.canWrite(p.dir):
-		return fmt.Sprintf("%s cannot be written by %s on this host: the job fails unless %s may on its nodes", p.dir,
-			by.name, by.again), "write the output to another directory"
+		return fmt.Sprintf("%s cannot be written by %s on this host: the job fails unless %s may write there on its nodes",
+			p.dir, by.name, by.again), "write the output to another directory"
 	}
 	return "", ""
 }

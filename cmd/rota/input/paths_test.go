@@ -43,7 +43,7 @@ func TestPathsThatAreNowhere(t *testing.T) {
 	}
 	got := submit("--chdir="+dir+"/gone", "--container-image="+file, "--output="+closed+"/new/%j.out",
 		"--error="+file+"/%j.err")
-	want := []string{"the working directory " + dir + "/gone is not on this host", "the image " + file +
+	want := []string{"the working directory " + dir + "/gone does not exist on this host", "the image " + file +
 		" is not a directory", "the output's directory " + file + " is not a directory"}
 	if os.Getuid() != 0 {
 		want = append(want, "the output's directory "+closed+" cannot be written by you")
@@ -67,8 +67,7 @@ func TestPathsOfAnotherUser(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script}
 	for path, want := range map[string]bool{"/etc/out": true, "/etc/new/%j/out": true, "/tmp/%j.out": false} {
 		got := s.Run("submit", "--export=NONE", "--chdir=/tmp", "--output="+path, "-")
-		const text = "the output's directory /etc cannot be written by the job's user " + user + " on this host: the job " +
-			"fails unless that user may on its nodes"
+		const text = "the output's directory /etc cannot be written by the job's user " + user + " on this host: the job fails unless that user may write there on its nodes"
 		if got.Code != 0 || strings.Contains(got.Stderr, text) != want {
 			t.Errorf("%s: %+v", path, got)
 		}

@@ -172,7 +172,7 @@ func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, 
 	}
 	if len(later) > 0 {
 		return nil, exit.Usagef("a colon separates components of a script").
-			WithHint("write a group for each of them into the job file, and gang_scope = \"job\"")
+			WithHint("write a group for each component into the job file, and gang_scope = \"job\"")
 	}
 	if len(args) > 1 {
 		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name,
@@ -192,7 +192,7 @@ func laterComponents(args []string) (flags []script.Flag, rest []string, err err
 		return nil, nil, &exit.FileError{Name: "command line", Problems: bad}
 	}
 	if slices.ContainsFunc(flags, func(f script.Flag) bool { return f.Name == "wrap" }) {
-		return nil, nil, exit.Usagef("--wrap stands in front of the first colon")
+		return nil, nil, exit.Usagef("--wrap belongs before the first colon")
 	}
 	return flags, rest, nil
 }
@@ -208,7 +208,7 @@ func readScript(env *command.Env, c *cli.Context, name string, src []byte, args 
 	opts.Flags = append(opts.Flags, later...)
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
-		return nil, exit.Usagef("-var is for job files: scripts have no variables").
+		return nil, exit.Usagef("-var is for job files only: scripts have no variables").
 			WithHint("pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE")
 	}
 	return fromScript(name, opts, func(opts script.Options) script.Result { return script.Read(src, opts) }), nil

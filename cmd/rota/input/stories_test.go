@@ -48,9 +48,9 @@ const script = "#!/bin/sh\n#SBATCH -J small\ntrue\n"
 func TestExport(t *testing.T) {
 	environ := []string{"not a name=1", "PATH=/bin", "LAB=1", "HF_TOKEN=hf_secret", "WANDB_MODE=off\xff",
 		"SLURM_JOB_ID=3", "PWD=/x", "MORE=1", "AWS_TOKEN=x"}
-	secret := "--export leaves out HF_TOKEN: what may be a secret is only copied if named"
-	both := "--export leaves out LAB, MORE: it copies the usual variables and paths, and others if named"
-	unusual := "--export leaves out LAB: it copies the usual variables and paths, and others if named"
+	secret := "--export leaves out HF_TOKEN: variables that may hold secrets are only copied if named"
+	both := "--export leaves out LAB, MORE: the usual variables and paths are copied, others only if named"
+	unusual := "--export leaves out LAB: the usual variables and paths are copied, others only if named"
 	const names, mentions = script + "echo $LAB ${HF_TOKEN} $MORE\npython -c 'os.environ[\"WANDB_MODE\"]'\n", script
 	for _, c := range []struct {
 		flag, script string
@@ -60,7 +60,7 @@ func TestExport(t *testing.T) {
 		{"--export=NONE", names, "map[]", nil},
 		{"--export=NIL", names, "map[]", nil},
 		{"--export=ALL", names, "map[PATH:/bin]", []string{secret, both, "leaves out WANDB_MODE: values must be UTF-8",
-			"name those that the job needs, as in --export=ALL,HF_TOKEN", "as in --export=ALL,LAB,MORE"}},
+			"name the variables that the job needs, as in --export=ALL,HF_TOKEN", "as in --export=ALL,LAB,MORE"}},
 		{"--export=ALL", mentions + "# LAB HF_TOKEN\nLAB=2; echo $LAB\n", "map[PATH:/bin]", nil},
 		{"--export=ALL", mentions + "LAB=${LAB:-2}\n", "map[PATH:/bin]", []string{unusual}},
 		{"--export=ALL,LAB", names, "map[LAB:1 PATH:/bin]", []string{secret, "UTF-8", "leaves out MORE:"}},
@@ -147,8 +147,8 @@ func TestAllVariablesOfTheScriptAreSaid(t *testing.T) {
 	}
 	s.Stdin = "job \"x\" {\n  export = [\"*\"]\n  task \"t\" {\n    command = [" + command + "\"]\n  }\n}\n"
 	got := s.Run("submit", "-")
-	if all := strings.Join(names, ", "); got.Code != 0 || !strings.Contains(got.Stderr, "leaves out "+all+": it copies") ||
-		!strings.Contains(got.Stderr, "name those that the job needs in export, as in "+all) ||
+	if all := strings.Join(names, ", "); got.Code != 0 || !strings.Contains(got.Stderr, "leaves out "+all+": the usual variables") ||
+		!strings.Contains(got.Stderr, "name the variables that the job needs in export, as in "+all) ||
 		strings.Contains(got.Stderr, "OTHER") {
 		t.Errorf("%+v", got)
 	}
@@ -332,12 +332,11 @@ func TestWhatToSubmitIsOneThing(t *testing.T) {
 		{[]string{"submit", "--wrap", "ls", file}, "--wrap and a script exclude each other: got --wrap and "},
 		{[]string{"submit", "--wrap", ""}, "--wrap needs a command"},
 		{[]string{"submit"}, "rota submit needs a job file or a script, or - for standard input: rota submit "},
-		{[]string{"submit", "-N1", ":", "-N2", file}, "a colon separates components of a script\n  " +
-			"hint: write a group for each of them into the job file"},
+		{[]string{"submit", "-N1", ":", "-N2", file}, "a colon separates components of a script\n  hint: write a group for each component into the job file"},
 		{[]string{"submit", "/nowhere/a.hcl"}, "/nowhere/a.hcl: no such file or directory\n  hint: pass the path of a " +
 			"job file"},
 		{[]string{"submit", file, file}, "rota submit needs one job file, or - for standard input"},
-		{[]string{"submit", "--wrap", "ls", "-var", "a=1"}, "-var is for job files: scripts have no variables"},
+		{[]string{"submit", "--wrap", "ls", "-var", "a=1"}, "-var is for job files only: scripts have no variables"},
 		{[]string{"submit", file, "-var", "x"}, "-var x: write -var NAME=VALUE"},
 	} {
 		if got := s.Run(c.args...); got.Code != exit.Usage || got.Stdout != "" || !strings.Contains(got.Stderr, c.want) {

@@ -23,26 +23,27 @@ import (
 func Commands() []*command.Command {
 	inJob := func(own ...cli.Flag) []cli.Flag {
 		return command.WithCommon(append(own,
-			command.Text("task", "in the container of `TASK`, if a worker has several; without it, of the leader"),
-			command.Text("workdir,w", "start in `DIR`; without it, in that of the job"),
-			command.List("env,e", "set `NAME=VALUE` beside the variables of the job"))...)
+			command.Text("task", "run in the container of `TASK`, if a worker has several (default: the leading task)"),
+			command.Text("workdir,w", "start in `DIR` (default: the job's directory)"),
+			command.List("env,e", "set `NAME=VALUE` in addition to the job's variables"))...)
 	}
-	const where = "JOB is an id, or JOB.WORKER for another worker than the first. It runs as the job's user, with " +
-		"the GPUs, cores, memory and variables of that worker, and ends with it. Only the job's owner can do this."
+	const where = "JOB is an id, or JOB.WORKER for a worker other than the first. The command runs as the job's user, " +
+		"with the GPUs, cores, memory and variables of that worker, and ends with the worker. Only the job's owner can do " +
+		"this."
 	return command.InCategory("Jobs", []*command.Command{
 		{Name: "exec", Usage: "run a command in a running job", ArgsUsage: "[-t | -T] JOB[.WORKER] -- COMMAND [ARGUMENT...]",
-			Description: where + "\nThe exit code is the command's. If standard input and output are a terminal, it gets " +
-				"one too.",
+			Description: where + "\nThe exit code is the command's. If standard input and output are a terminal, the command " +
+				"gets a terminal too.",
 			EndsFlags: command.AtFirstArgument, JobCode: true, Action: execute,
-			Flags: inJob(command.Switch("tty,t", "give it a terminal in any case"),
-				command.Switch("no-tty,T", "give it no terminal")),
+			Flags: inJob(command.Switch("tty,t", "always give the command a terminal"),
+				command.Switch("no-tty,T", "never give the command a terminal")),
 			Arguments: complete.Jobs(model.Running)},
 		{Name: "shell", Usage: "start a shell in a running job", ArgsUsage: "JOB[.WORKER]",
-			Description: where + "\nThe shell is $SHELL of the job, else bash, else sh.", JobCode: true, Action: shell,
+			Description: where + "\nThe shell is the job's $SHELL, or else bash or sh.", JobCode: true, Action: shell,
 			Flags: inJob(), Arguments: complete.Jobs(model.Running)},
-		{Name: "attach", Usage: "go on with the terminal of a job", ArgsUsage: "JOB[.WORKER]",
-			Description: "The job must have been submitted with a terminal. Ctrl-P Ctrl-Q leaves it, and the job goes on. " +
-				"Another command that is attached ends. The exit code is the program's.",
+		{Name: "attach", Usage: "connect to the terminal of a job", ArgsUsage: "JOB[.WORKER]",
+			Description: "The job must have been submitted with a terminal. Ctrl-P Ctrl-Q detaches, and the job continues. If " +
+				"another rota attach was connected, it ends. The exit code is the program's.",
 			JobCode: true, Action: attach, Flags: command.CommonFlags(), Arguments: complete.Jobs(model.Running)},
 	})
 }
@@ -57,7 +58,7 @@ func target(text string) (ref string, worker int, err error) {
 	}
 	refs, err := command.JobRefs([]string{ref})
 	if err == nil && len(refs) != 1 {
-		err = exit.Usagef("%q names several jobs: name one", text)
+		err = exit.Usagef("%q stands for several jobs: give one", text)
 	}
 	if err != nil {
 		return "", 0, err
@@ -71,7 +72,7 @@ func execute(env *command.Env, c *cli.Context) error {
 		words = append(words[:1:1], words[2:]...)
 	}
 	if len(words) < 2 {
-		return exit.Usagef("a job and a command are needed: rota exec %s", c.Command.ArgsUsage)
+		return exit.Usagef("rota exec needs a job and a command: rota exec %s", c.Command.ArgsUsage)
 	}
 	if c.Bool("tty") && c.Bool("no-tty") {
 		return exit.Usagef("--tty and --no-tty exclude each other")
@@ -81,7 +82,7 @@ func execute(env *command.Env, c *cli.Context) error {
 
 func shell(env *command.Env, c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return exit.Usagef("one job is needed: rota shell %s", c.Command.ArgsUsage).
+		return exit.Usagef("rota shell needs one job: rota shell %s", c.Command.ArgsUsage).
 			WithHint("\"rota exec JOB -- COMMAND\" runs a command")
 	}
 	return runIn(env, c, c.Args().First(), nil, terminal.Interactive(env))
@@ -123,7 +124,7 @@ const attachRetry = 30 * time.Second
 
 func attach(env *command.Env, c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return exit.Usagef("one job is needed: rota attach %s", c.Command.ArgsUsage)
+		return exit.Usagef("rota attach needs one job: rota attach %s", c.Command.ArgsUsage)
 	}
 	ref, worker, err := target(c.Args().First())
 	if err != nil {
@@ -145,7 +146,7 @@ func attach(env *command.Env, c *cli.Context) error {
 			return conn, err
 		}})
 	if errors.Is(err, terminal.ErrDetached) {
-		env.Notef("detached: the job goes on, and \"rota attach %s\" comes back", c.Args().First())
+		env.Notef("detached: the job continues, and \"rota attach %s\" connects to it again", c.Args().First())
 		return nil
 	}
 	return end(how, err)

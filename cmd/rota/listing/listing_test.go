@@ -244,7 +244,7 @@ func TestMistakesInExpressions(t *testing.T) {
 		{[]string{"--sort", "-siez"}, "--sort: unknown column \"siez\""},
 		{[]string{"--columns", "help"}, "available columns: name, size, at, tags, is-heavy"},
 		{[]string{"extra"}, "unexpected argument for rota list: \"extra\""},
-		{[]string{"--addr", "ftp://x"}, "address \"ftp://x\" is not a controller's"},
+		{[]string{"--addr", "ftp://x"}, "address \"ftp://x\" is not the address of a controller"},
 	} {
 		got := session(t).Run(append([]string{"list"}, c.args...)...)
 		if got.Code != exit.Usage || got.Stdout != "" || !strings.Contains(got.Stderr, c.want) {

@@ -48,7 +48,7 @@ func (c *stepCounter) options() []expr.Option {
 func (c *stepCounter) take(n int) error {
 	if n > c.left || n < 0 {
 		c.left = 0
-		return fmt.Errorf("this takes more than %d steps: use fewer predicates and ranges inside of others", maxSteps)
+		return fmt.Errorf("evaluation takes more than %d steps: nest fewer predicates and ranges", maxSteps)
 	}
 	c.left -= n
 	return nil

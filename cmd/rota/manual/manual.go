@@ -26,9 +26,9 @@ func Commands(all []*command.Command) []*command.Command {
 		{Name: "help", Aliases: []string{"h"}, Usage: "list the commands, or describe one",
 			ArgsUsage: "[COMMAND]", Arguments: complete.Commands,
 			Action: func(env *command.Env, c *cli.Context) error { return showHelp(env, c, all) }},
-		{Name: "man", Hidden: true, Usage: "write the pages of the manual", ArgsUsage: "DIR",
+		{Name: "man", Hidden: true, Usage: "write the manual pages", ArgsUsage: "DIR",
 			Action: func(_ *command.Env, c *cli.Context) error { return writeManual(c, all) }},
-		{Name: "complete", Hidden: true, Usage: "print completions of a command line, for the shells",
+		{Name: "complete", Hidden: true, Usage: "print completions of a command line, for the shells' completion scripts",
 			Flags:  command.CommonFlags(),
 			Action: func(env *command.Env, c *cli.Context) error { return complete.Print(env, c, all) }},
 	})

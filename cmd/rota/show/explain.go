@@ -23,7 +23,7 @@ func Quotas(w io.Writer, quotas []api.Quota) {
 		switch {
 		case !q.Binds || q.Kind == "te":
 		case q.Kind == "limit":
-			text += ": this job is beyond it"
+			text += ": this job would exceed it"
 		default:
 			text += ": this job would borrow"
 		}

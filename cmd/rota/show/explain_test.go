@@ -14,7 +14,7 @@ func TestWhichQuotasAreSaid(t *testing.T) {
 		binds bool
 		want  string
 	}{{0, false, ""}, {99, false, ""}, {100, false, "\nQUOTA\n    bytes\n"}, {1001, true,
-		"\nQUOTA\n    bytes: this job is beyond it\n"}} {
+		"\nQUOTA\n    bytes: this job would exceed it\n"}} {
 		var b strings.Builder
 		Quotas(&b, []api.Quota{{Kind: "limit", Resource: api.QuotaSpecBytes, Used: c.used, Most: 1000, Binds: c.binds,
 			Text: "bytes"}})

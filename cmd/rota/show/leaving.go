@@ -11,15 +11,15 @@ import (
 // causeText says in words for whose sake a job left its place.
 var causeText = map[model.Cause]string{
 	model.CauseTE:       "a trial-and-error job takes its room",
-	model.CauseReclaim:  "an account takes back what it deserves",
-	model.CauseOrder:    "a job that has had less takes its turn",
+	model.CauseReclaim:  "another account takes back its quota",
+	model.CauseOrder:    "a job with less service takes its turn",
 	model.CauseShrink:   "it gives up workers",
 	model.CauseGrow:     "it gets more workers",
 	model.CauseMigrate:  "it moves to other nodes",
 	model.CauseDrain:    "its node is drained",
 	model.CauseRequeue:  "it was asked to start again",
 	model.CauseNodeLost: "its node was lost",
-	model.CauseLease:    "its node was cut off until the lease ended",
+	model.CauseLease:    "its node was cut off for so long that its lease ended",
 }
 
 // Whose writes the user and the account of a job.

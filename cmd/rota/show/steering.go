@@ -8,14 +8,14 @@ import (
 
 // Steering says what an operator has told the scheduler, and how that is ended.
 func Steering(s api.SchedSetting, utc bool) string {
-	text := fmt.Sprintf("%s is paused by %s since %s", s.What, Clean(s.By), Time(s.Since, utc))
+	text := fmt.Sprintf("%s was paused by %s at %s", s.What, Clean(s.By), Time(s.Since, utc))
 	end := "rota sched resume " + s.What
 	switch s.What {
 	case "all":
-		text = fmt.Sprintf("all scheduling is paused by %s since %s", Clean(s.By), Time(s.Since, utc))
+		text = fmt.Sprintf("all scheduling was paused by %s at %s", Clean(s.By), Time(s.Since, utc))
 		end = "rota sched resume"
 	case "dry-run":
-		text = fmt.Sprintf("a dry run is on, by %s since %s: jobs that would be displaced are only recorded", Clean(s.By),
+		text = fmt.Sprintf("a dry run was started by %s at %s: jobs that would be displaced are only recorded", Clean(s.By),
 			Time(s.Since, utc))
 		end = "rota sched dry-run off"
 	}

@@ -23,16 +23,16 @@ func Suspended(j *api.Job, utc bool) string {
 	if s == nil {
 		return ""
 	}
-	text := "pauses as soon as it can"
+	text := "will pause as soon as it can"
 	if s.Since != nil {
 		text = "since " + Time(s.Since, utc)
 	}
 	if s.For != 0 {
 		text += fmt.Sprintf(" for job %d", s.For)
 	}
-	goesOn := "goes on in turn"
+	goesOn := "continues when it is its turn"
 	if s.Cause.Preempts() {
-		goesOn = "goes on where its room comes free"
+		goesOn = "continues where its room comes free"
 	}
 	return fmt.Sprintf("%s (%s), %s", text, s.Cause, goesOn)
 }

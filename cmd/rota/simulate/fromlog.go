@@ -39,7 +39,7 @@ func checkLogFlags(c *cli.Context) error {
 		return exit.Usagef("unexpected argument %q: --from-log names one directory", c.Args().First())
 	}
 	if fromLog && c.String("from-log") == "" {
-		return exit.Usagef("--from-log is empty: name the data directory of a controller")
+		return exit.Usagef("--from-log is empty: give the data directory of a controller")
 	}
 	return nil
 }
@@ -86,9 +86,9 @@ func replayLog(env *command.Env, c *cli.Context) error {
 func printReplay(env *command.Env, r *replay.Report) error {
 	screen := env.Screen()
 	out := show.Fold(env.Stdout, screen.Width)
-	cache := "one cycle cache for all"
+	cache := "one cycle cache for all plans"
 	if !r.Cache {
-		cache = "an empty cycle cache for each"
+		cache = "an empty cycle cache for each plan"
 	}
 	fmt.Fprintf(out, "cluster %s, index %d to %d: %s and %s replayed, with %s\n", r.Cluster, r.From, r.To,
 		show.Count(r.Commands, "command", "commands"), show.Count(r.Plans, "plan", "plans"), cache)
@@ -106,7 +106,7 @@ func printReplay(env *command.Env, r *replay.Report) error {
 		return err
 	}
 	if r.Snapshots > 0 {
-		fmt.Fprintf(out, "%s compared with the state that the log makes\n",
+		fmt.Fprintf(out, "%s compared with the state that the log yields\n",
 			show.Count(r.Snapshots, "snapshot was", "snapshots were"))
 	}
 	if r.First != nil {

@@ -48,7 +48,7 @@ func (s *simulation) reportUnusedOptions(t *trace.Trace) {
 		{"--overhead", s.setup.Overhead > 0, func(j *trace.Job) bool { return j.Restart != trace.Unknown }, "a restart cost"},
 	} {
 		if o.given && everyJob(t, o.knows) {
-			s.env.Notef("%s: %s has no effect: every job has %s of its own", t.Name, o.option, o.what)
+			s.env.Notef("%s: %s has no effect: every job of the trace already has %s", t.Name, o.option, o.what)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 			say("%s: %s", r.Trace, n)
 		}
 		if r.TimedOut > 0 {
-			say("%s, %s: %s killed at their time limit", r.Trace, r.Policy, show.Count(r.TimedOut, "job was", "jobs were"))
+			say("%s, %s: %s stopped at the time limit", r.Trace, r.Policy, show.Count(r.TimedOut, "job was", "jobs were"))
 		}
 		if r.Unended > 0 {
 			say("%s, %s: %s not ended", r.Trace, r.Policy, show.Count(r.Unended, "job had", "jobs had"))
@@ -143,13 +143,14 @@ func (s *simulation) reportNothingShared(results []*sim.Result) {
 	for _, runs := range s.bySeed(results) {
 		first := runs[0]
 		if s.setup.Window[1] > 0 && !slices.ContainsFunc(runs, func(r *sim.Result) bool { return r.Sharing != nil }) {
-			s.env.Notef("%s, %s: --window has no effect: the trace does not say what jobs train, and none was suspended",
+			s.env.Notef("%s, %s: --window has no effect: the trace does not say which networks the jobs train, and no job was "+
+				"suspended",
 				first.Trace, policyOf(first))
 		}
 		if s.shape.pauses > 0 && !slices.ContainsFunc(runs, func(r *sim.Result) bool {
 			return r.Sharing != nil && r.Sharing.Suspensions > 0
 		}) {
-			s.env.Notef("%s, %s: no job was suspended, although --pause lets %s of the best-effort jobs pause", first.Trace,
+			s.env.Notef("%s, %s: no job was suspended, although --pause allows %s of the best-effort jobs to pause", first.Trace,
 				policyOf(first), decimal(float64(s.shape.pauses)/10, -1)+"%")
 		}
 	}
@@ -167,8 +168,8 @@ func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
 			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] ||
 				r.GPUFragmentation != first.GPUFragmentation
 		}) {
-			s.env.Notef("%s, %s: all seeds gave the same result, so their means say no more than one "+
-				"run", first.Trace, policyOf(first))
+			s.env.Notef("%s, %s: all seeds gave the same result, so the means are no better evidence than one run",
+				first.Trace, policyOf(first))
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (s *simulation) showRuns(what string, runs int) (over func()) {
 func (s *simulation) count(setup *sim.Setup, jobs int) *runCount {
 	r := s.tally.begin(jobs)
 	if setup.Progress == nil {
-		setup.Progress = func(p sim.Progress) {
+		setup.Progress = func(p sim.RunProgress) {
 			r.ended.Store(int64(p.Finished))
 		}
 	}

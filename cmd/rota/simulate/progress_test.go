@@ -24,17 +24,17 @@ func TestTally(t *testing.T) {
 	var setups [3]sim.Setup
 	a := s.count(&setups[0], 100)
 	expect(0, 400)
-	setups[0].Progress(sim.Progress{Finished: 40, Jobs: 100})
+	setups[0].Progress(sim.RunProgress{Finished: 40, Jobs: 100})
 	s.count(&setups[1], 300)
 	expect(40, 800)
-	setups[1].Progress(sim.Progress{Finished: 7})
+	setups[1].Progress(sim.RunProgress{Finished: 7})
 	a.over()
 	expect(107, 800)
 	s.count(&setups[2], 0) // of unknown length
 	expect(107, 0)
-	lines := sim.Setup{Progress: func(sim.Progress) {}}
+	lines := sim.Setup{Progress: func(sim.RunProgress) {}}
 	s.count(&lines, 5)
-	lines.Progress(sim.Progress{Finished: 5})
+	lines.Progress(sim.RunProgress{Finished: 5})
 	if done, _ := s.tally.read(); done != 107 {
 		t.Errorf("--progress counts too: %d", done)
 	}

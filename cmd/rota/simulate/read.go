@@ -177,7 +177,7 @@ func (s *simulation) readFormat(c *cli.Context) error {
 	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
 		return exit.Usagef("--profiles is for traces in files: generated workloads have no profiles")
 	case text != "" && !slices.ContainsFunc(s.traces, unnamed):
-		return exit.Usagef("--format is for files of --trace, and there are none")
+		return exit.Usagef("--format is for trace files, but no --trace names a file")
 	}
 	s.options.Format = trace.Format(text)
 	return nil
@@ -225,7 +225,8 @@ func (s *simulation) clusterOfTraces(nodes string) (string, error) {
 			}
 			var given bool
 			if own, given = g.Cluster(); given && nodes != "" {
-				return "", exit.Usagef("--nodes and nodes of %s both describe the cluster: give one", name)
+				return "", exit.Usagef("--nodes and the parameter nodes of %s both describe the cluster: give only one of them",
+					name)
 			}
 		}
 		switch {
@@ -233,7 +234,7 @@ func (s *simulation) clusterOfTraces(nodes string) (string, error) {
 		case i == 0:
 			cluster = own
 		case own != cluster:
-			return "", exit.Usagef("the workloads are not for the same nodes: give --nodes, such as 8x32c/256g/8gpu")
+			return "", exit.Usagef("the workloads are meant for different clusters: give --nodes, such as 8x32c/256g/8gpu")
 		}
 	}
 	return cluster, nil
@@ -253,7 +254,7 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 			return exit.Usagef("%v", err)
 		}
 		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
-			return exit.Usagef("--compare has policy %s twice, or it is that of --policy", p.String())
+			return exit.Usagef("--compare names policy %s twice, or names the policy of --policy", p.String())
 		}
 		s.policies = append(s.policies, p)
 	}

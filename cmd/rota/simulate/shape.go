@@ -90,7 +90,7 @@ func (s *simulation) readEstimates(text string) (err error) {
 		return err
 	}
 	if !s.usesPolicy("easy") {
-		return exit.Usagef("--estimates needs policy easy, and no policy here is easy")
+		return exit.Usagef("--estimates is for policy easy, but neither --policy nor --compare names it")
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ const simAbout = `Replays workloads with the scheduling code of a live cluster a
 plain or gzip, or a generated workload: gen:fitgpp, gen:poisson, gen:similar, gen:mixed, gen:gandiva, gen:search or
 gen:kubeflow with parameters, such as gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as
 84x32c/256g/8gpu, each optionally followed by @RACK, or a file. A policy may have parameters:
-rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters. --from-log decides again
-what a live cluster has decided.
+rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters. --from-log repeats
+the decisions of a live cluster and compares them.
 
 Columns: WAIT is all waiting of a job, JCT the time from its submission to its end. SD is the
 slowdown, JCT by run time, and BSD the same with run times of at least --bound. P95 is the value that 95 % of the
@@ -56,32 +56,32 @@ func simFlags() []cli.Flag {
 		command.List("trace", "trace `FILE`, - for standard input, or a generated workload "+
 			"gen:NAME; may be repeated for separate runs"),
 		command.List("from-history", "replay ended jobs from `FILE`, the output of \"rota hist -o json\""),
-		command.Text("from-log", "decide again every plan in the log of a stopped controller, whose data directory is "+
-			"`DIR`, and compare"),
-		command.Text("cluster", "with --from-log: refuse a log that is not of the cluster with this `ID`"),
-		command.Switch("no-cache", "with --from-log: decide each plan with an empty cycle cache"),
+		command.Text("from-log", "repeat every decision in the log of a stopped controller with data directory `DIR`, and "+
+			"compare"),
+		command.Text("cluster", "with --from-log: refuse the log of any cluster but the one with this `ID`"),
+		command.Switch("no-cache", "with --from-log: repeat each decision with an empty cycle cache"),
 		command.Text("format", "`FORMAT` of the traces, if it is not recognised: "+formatNames()),
 		command.Text("profiles", "`DIR` of the measured speeds for sia traces (default: profiles beside "+
 			"the trace)"),
-		command.Text("networks", "table `FILE.csv` of what is known of the networks that jobs train, instead of the "+
-			"built-in one"),
+		command.Text("networks", "table `FILE.csv` with the properties of the networks that jobs train, instead of the "+
+			"built-in table"),
 		command.Text("nodes", "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"),
 		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
 			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
-		command.Text("config", "cluster `FILE`: its limits and its policy's parameters count; "+
-			"without it there are no such limits"),
+		command.Text("config", "take the limits of users, accounts and queues, and the policy's parameters, from this "+
+			"configuration `FILE` (default: no limits)"),
 		command.Text("compare", "also replay under these `POLICIES`, comma-separated"),
 		&cli.StringFlag{Name: "seed", Usage: "random seed `N`", Value: "1"},
 		command.Text("seeds", "one run for each seed `A..B`, and means with 95 % intervals"),
-		command.Text("tick", "decide only every `DURATION`, such as 1m"),
+		command.Text("tick", "run a scheduling cycle only every `DURATION`, such as 1m"),
 		command.Text("closed-loop", "replace the arrivals so that the demand stays at `LOAD@POLICY`, "+
 			"such as 2.0@fifo"),
 		command.Text("te-below", "label jobs shorter than `DURATION` as TE, all others as BE"),
 		command.Text("te-noise", "share of wrong TE labels: `MISSED,FALSE` in percent, such as 30%,10%"),
 		command.Text("grace", "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"),
-		command.Text("checkpoint", "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% "+
-			"(default: all of it)"),
-		command.Text("pause", "let `PERCENT` of the best-effort jobs pause in place of being stopped, such as 50%"),
+		command.Text("checkpoint", "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% (default: every job "+
+			"saves all its work)"),
+		command.Text("pause", "suspend `PERCENT` of the best-effort jobs instead of stopping them, such as 50%"),
 		command.Text("estimates", "run time estimates for policy easy, wrong by up to `FACTOR`, such as "+
 			"3; 1 is exact"),
 		command.Text("overhead", "a restart takes `DURATION` without progress"),
@@ -89,7 +89,8 @@ func simFlags() []cli.Flag {
 		command.Text("deserved", "quotas of accounts: equal, or a `FILE` with lines of account,gpus"),
 		command.Text("inflate", "fill the cluster with jobs drawn from the trace, up to `FACTOR` times "+
 			"its GPUs"),
-		command.Switch("redraw", "draw as many jobs from the trace's jobs, different ones for each seed"),
+		command.Switch("redraw", "draw a random sample of the trace's jobs, of the same size, with replacement, for each "+
+			"seed"),
 		command.Text("rate", "let jobs arrive at `PERCENT` of the original rate, such as 95%"),
 		command.Text("window", "measure useful utilisation from `START..END` after the trace's beginning, such as 20m..200m"),
 		command.Text("until", "end `DURATION` after the trace's beginning"),

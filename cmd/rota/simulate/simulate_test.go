@@ -170,13 +170,13 @@ func TestSimRefuses(t *testing.T) {
 		{[]string{"--trace", file}, "no cluster given"},
 		{[]string{"--trace", "gen:fitgpp"}, "no cluster given"},
 		{[]string{"--trace", "gen:similar:nodes=4", "--nodes", "8x32c/8gpu"}, "both describe the cluster"},
-		{[]string{"--trace", "gen:similar:nodes=4", "--trace", "gen:mixed"}, "not for the same nodes"},
-		{[]string{"--trace", "gen:similar", "--trace", file}, "not for the same nodes"},
+		{[]string{"--trace", "gen:similar:nodes=4", "--trace", "gen:mixed"}, "meant for different clusters"},
+		{[]string{"--trace", "gen:similar", "--trace", file}, "meant for different clusters"},
 		{[]string{"--trace", file, "--nodes", "0x8c"}, "nodes, column 1"},
 		{[]string{"--trace", file, "--nodes", "4x32c/256q"}, "nodes, column 7"},
 		{[]string{"--trace", file + "x", "--nodes", "1x8c"}, "no such file"},
-		{[]string{"--trace", "gen:nobody", "--nodes", "1x8c"}, "known are fitgpp, poisson, similar, mixed, gandiva"},
-		{append(base, "--policy", "nobody"), "there are rota, fairshare"},
+		{[]string{"--trace", "gen:nobody", "--nodes", "1x8c"}, "the generators are fitgpp, poisson, similar, mixed, gandiva"},
+		{append(base, "--policy", "nobody"), "the policies are rota, fairshare"},
 		{append(base, "--policy", "rota:x=1"), "there are reserve_after"},
 		{append(base, "--compare", "fifo,nobody"), `policy "nobody"`},
 		{append(base, "--format", "xml"), "fitgpp, philly, swf"},
@@ -197,12 +197,12 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--grace", "20m:3m"), "MEAN:MAX"},
 		{append(base, "--checkpoint", "none:30%"), "add up to 30 %"},
 		{append(base, "--estimates", "0.5"), "from 1 to 1000"},
-		{append(base, "--estimates", "3"), "no policy here is easy"},
+		{append(base, "--estimates", "3"), "but neither --policy nor --compare names it"},
 		{append(base, "--te-below", "0s"), "--te-below must not be zero"},
 		{append(base, "--policy", "lrtp:s=4"), "there are p ("},
-		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "and there are none"},
+		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "no --trace names a file"},
 		{[]string{"--trace", "gen:fitgpp", "--profiles", ".", "--nodes", "1x8c"}, "generated workloads have no profiles"},
-		{[]string{"--trace", "gen:fitgpp", "--nodes", "1x8c"}, "need GPUs, of which the cluster has none"},
+		{[]string{"--trace", "gen:fitgpp", "--nodes", "1x8c"}, "need GPUs, but the cluster has none"},
 		{append(base, "--inflate", "0"), "--inflate 0"},
 		{append(base, "--inflate", "NaN"), "--inflate NaN"},
 		{append(base, "--inflate", "1.3", "--until", "1d"), "cannot be combined"},
@@ -224,14 +224,14 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--nodes", "2x8c"), "--nodes is given twice"},
 		{append(base, "--compare", "easy", "--compare=las"), "--compare is given twice"},
 		{append(base, ""), "a trace has an empty name"},
-		{append(base, "--compare", "fifo,rota"), "--compare has policy rota twice"},
+		{append(base, "--compare", "fifo,rota"), "--compare names policy rota twice"},
 		{append(base, "--closed-loop", "@fifo"), "LOAD@POLICY"},
 		{append(base, "--seed", "99999999999999999999"), "from 0 to 18446744073709551615"},
 		{[]string{"--trace", file, "--nodes", "-1x8c"}, "nodes, column 1"},
 		{[]string{"--from-history", file, "--nodes", "1x8c"}, "not JSON"},
 		{[]string{"--from-history", file, "--nodes", "1x8c", "--format", "fitgpp"}, "--trace"},
 		{[]string{"--trace", "gen:fitgpp:load=0.5", "--closed-loop", "2@fifo", "--nodes", "1x32c/8gpu"},
-			"so does the closed loop"},
+			"leave out load and gap"},
 		{append(base, "--compare", "fifo,,las"), `"fifo,,las" has an empty name`},
 		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: no such file"},
 		{[]string{"--trace", os.DevNull, "--nodes", "1x8c"}, "no job in the trace"},
@@ -302,7 +302,7 @@ func TestSimKeepsResults(t *testing.T) {
 func TestSimNamesDrawsInVain(t *testing.T) {
 	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m",
 		"--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
-	if want := "--grace has no effect: every job has a grace period of its own"; strings.Count(complaint, want) != 1 {
+	if want := "--grace has no effect: every job of the trace already has a grace period"; strings.Count(complaint, want) != 1 {
 		t.Errorf("%q does not say once: %s", complaint, want)
 	}
 	for _, option := range []string{"--checkpoint has no effect", "--overhead has no effect"} {
@@ -391,7 +391,7 @@ func TestSimArrivals(t *testing.T) {
 	}
 	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo",
 		"--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds gave the same result") {
-		t.Errorf("no message that nothing is drawn: %s", complaint)
+		t.Errorf("no message that the seed needs random fit: %s", complaint)
 	}
 	if drawn := makespans("--seeds", "1..8", "--redraw"); slices.Min(drawn) == slices.Max(drawn) {
 		t.Errorf("eight seeds, all with a makespan of %g", drawn[0])

@@ -278,7 +278,7 @@ func TestQueriesRefused(t *testing.T) {
 		"sacct -S now -E now-1hour":    "sacct: error: Start time (",
 		"sacct -s NOPE":                "sacct: error: Invalid job state specified: NOPE: valid job states are BOOT_FAIL,",
 		"sacct -j x":                   "sacct: error: Bad job/step specified: x\n",
-		"sacct -j 4,7.batch":           "sacct: error: jobs and steps cannot be named together",
+		"sacct -j 4,7.batch":           "sacct: error: jobs and steps cannot be combined",
 		"sacct --units=X":              "sacct: error: Invalid unit type X",
 		"sacct -D":                     "sacct: error: unknown shorthand flag: 'D'",
 		"sacct 7":                      "sacct: error: Unrecognized option: 7\n",

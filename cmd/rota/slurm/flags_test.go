@@ -216,12 +216,12 @@ func TestRefusedFlags(t *testing.T) {
 	}
 }
 
-// TestAbout: every command says its version and what it knows.
+// TestAbout: every command prints its version and the flags that it supports.
 func TestAbout(t *testing.T) {
 	s := slurmtest.Shell{T: t, Tools: tools, Addr: "unix:/nowhere/at/all"}
 	for _, name := range Names() {
 		for flag, want := range map[string]string{"--version": "slurm 24.11.0\n", "-V": "slurm 24.11.0\n",
-			"--help": name + " of Rota knows: ", "--usage": name + " of Rota knows: "} {
+			"--help": "Rota's " + name + " supports: ", "--usage": "Rota's " + name + " supports: "} {
 			if code, out, said := s.Call(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {
 				t.Errorf("%s %s: %d %q %q", name, flag, code, out, said)
 			}

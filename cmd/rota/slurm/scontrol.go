@@ -51,7 +51,7 @@ func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
 	case err != nil:
 		return err
 	case len(words) == 0:
-		return errors.New("no command given, and it is not asked for interactively: " + scontrolHelp)
+		return errors.New("no command given (there is no interactive mode): " + scontrolHelp)
 	}
 	if o.clusters != "" {
 		s, err := t.Connect()
@@ -75,5 +75,5 @@ func scontrol(ctx context.Context, t *tool.Tool, args []string) error {
 	case "update":
 		return actions.Update(ctx, t, words[1:])
 	}
-	return fmt.Errorf("invalid keyword: %s: scontrol of Rota knows: %s", words[0], scontrolHelp)
+	return fmt.Errorf("invalid keyword: %s: Rota's scontrol supports: %s", words[0], scontrolHelp)
 }

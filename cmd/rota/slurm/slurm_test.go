@@ -86,7 +86,7 @@ func TestScontrol(t *testing.T) {
 		"show hostlist":              "scontrol: error: Invalid hostlist",
 		"show job 7 8":               "scontrol: error: too many arguments for keyword: show job\n",
 		"update JobId=7":             "scontrol: error: no update specified",
-		"update Name=x":              "scontrol: error: update changes jobs and nodes only",
+		"update Name=x":              "scontrol: error: update can change only jobs and nodes",
 		"update JobId=7 Features=x":  "scontrol: error: update of Features is not supported: JobId, Name, Comment and TimeL",
 		"update JobId=7 Name":        "scontrol: error: \"Name\" is no KEY=VALUE\n",
 		"update JobId=7 Name+=x":     "scontrol: error: Name+= is not supported\n",

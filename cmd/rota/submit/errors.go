@@ -20,7 +20,7 @@ func aboutSpec(verb, name string, err error) error {
 func submitFailed(name, key string, err error) error {
 	hint := "the job may have been submitted: \"rota queue --me\" shows it"
 	if key != "" {
-		hint += "; the same command with --idempotency-key " + key + " submits it once only"
+		hint += "; the same command with --idempotency-key " + key + " does not submit it twice"
 	}
 	return exit.LostAnswer(aboutSpec("submit", name, err), hint)
 }

@@ -76,7 +76,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if len(job.Groups) > 1 && job.Array == nil {
 			what = "groups"
 		}
-		fmt.Fprintf(out, "%d %s of %s would start now, the first one here\n", plan.Begins, what, job.Name)
+		fmt.Fprintf(out, "%d %s of %s would start now; the first of them here:\n", plan.Begins, what, job.Name)
 	} else {
 		fmt.Fprintf(out, "%s would start now\n", job.Name)
 	}

@@ -29,8 +29,8 @@ func runCommand(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if count := job.Groups[0].Count; c.Bool("pty") && count > 1 {
-		return exit.Usagef("--pty: a terminal is for one worker, and the job has %d", count).
-			WithHint("submit the job, and open a shell in its workers: rota shell JOB.WORKER")
+		return exit.Usagef("--pty: a terminal needs a job of one worker, but this job has %d", count).
+			WithHint("submit the job without --pty, and open shells in its workers: rota shell JOB.WORKER")
 	}
 	session, err := env.Dial(c)
 	if err != nil {
@@ -116,7 +116,7 @@ func workersOf(c *cli.Context) (count, perNode int, err error) {
 		return nodes, 1, nil
 	case c.IsSet("nodes") && nodes != workers:
 		return 0, 0, exit.Usagef("--nodes %d and --workers %d: with --nodes each worker has its own node", nodes, workers).
-			WithHint("leave one of them out, or write a job file with count and max_workers_per_node")
+			WithHint("leave out one of them, or write a job file with count and max_workers_per_node")
 	case c.IsSet("nodes"):
 		return nodes, 1, nil
 	default:
@@ -171,7 +171,8 @@ func sbatchHint(flag string) string {
 	if !honoured {
 		return ""
 	}
-	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"",
+	return fmt.Sprintf("only rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help "+
+		"run\"",
 		word)
 }
 

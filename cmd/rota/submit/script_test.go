@@ -60,9 +60,9 @@ func TestSubmitScript(t *testing.T) {
 	if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" {
 		t.Fatalf("%+v", got)
 	}
-	for _, part := range []string{"train.sh:3: warning: --mail-type is kept, and no mail is sent yet",
+	for _, part := range []string{"train.sh:3: warning: --mail-type is stored, but no mail is sent yet",
 		"leaves out HF_TOKEN",
-		"leaves out LAB: it copies the usual", "leaves out TORCH_X: values must be UTF-8"} {
+		"leaves out LAB: the usual variables", "leaves out TORCH_X: values must be UTF-8"} {
 		if !strings.Contains(got.Stderr, part) {
 			t.Errorf("stderr lacks %q: %s", part, got.Stderr)
 		}
@@ -162,7 +162,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("%v of %s", diags, got.Stdout)
 	}
 	refused, warned := strings.Index(got.Stderr, "--reboot is not supported"),
-		strings.Index(got.Stderr, "--mail-type is kept")
+		strings.Index(got.Stderr, "--mail-type is stored")
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.Stderr)
 	}
@@ -195,7 +195,7 @@ func TestScriptMistakes(t *testing.T) {
 		{"submit -Hz " + good, "rota submit has no option -z"},
 		{"submit --time-min=1 " + good, "command line: --time-min is not supported"},
 		{"submit -N1 : -N2 --frob " + good, "--frob is not a known flag"},
-		{"submit -N1 : -N2 --wrap=ls", "--wrap stands in front of the first colon"},
+		{"submit -N1 : -N2 --wrap=ls", "--wrap belongs before the first colon"},
 		{"submit -N1 : -N2 -t 5 " + good, "--time is for the whole job, and not for one component"},
 		{"submit --wrap=ls " + good, "--wrap and a script exclude each other"},
 		{"submit -var a=1 " + good, "-var is for job files"},

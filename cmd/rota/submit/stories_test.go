@@ -201,13 +201,13 @@ func TestWhatPlanSays(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: rotatest.SmallJob}
 	table := "WORKER NODE  GPUS\n     0 gpu01 -\n"
 	if got := s.Run("plan", "-", "--array", "0-9"); got.Code != 0 ||
-		got.Stdout != "4 tasks of small would start now, the first one here\n"+table {
+		got.Stdout != "4 tasks of small would start now; the first of them here:\n"+table {
 		t.Errorf("%+v", got)
 	}
 	s.Stdin = "job \"two\" {\n  group \"a\" {\n    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n" +
 		"  group \"b\" {\n    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n}\n"
 	if got := s.Run("plan", "-"); got.Code != 0 ||
-		got.Stdout != "4 groups of two would start now, the first one here\n"+table {
+		got.Stdout != "4 groups of two would start now; the first of them here:\n"+table {
 		t.Errorf("%+v", got)
 	}
 	a.Give("POST /v1/plan", api.PlanResponse{Starts: true, Begins: 1, Places: []api.PlanNode{{Node: "gpu01"}}})
@@ -426,7 +426,7 @@ func TestWorkersOfRun(t *testing.T) {
 		"--ntasks=4": "4 workers, 4 on a node", "-N 2 -n 2": "2 workers, 1 on a node", "-n 1": "1 workers, 1 on a node",
 		"-N 2 -n 4": "each worker has its own node",
 		"-n 0":      "--workers 0: must be at least 1", "-N 0": "--nodes 0: must be at least 1",
-		"--pty -n 2": "the job has 2",
+		"--pty -n 2": "this job has 2",
 	} {
 		a := rotatest.NewAnswers(t)
 		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})

@@ -29,12 +29,11 @@ func Commands() []*command.Command {
 		{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file or a batch script",
 			ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: submitJob,
 			Description: "A batch script may have directives #SBATCH or #ROTA with the options below. Options precede the " +
-				"script's name; what follows it is passed\n" +
-				"to the script. The command line overrides SBATCH_* variables, and these override directives. -o is json or " +
-				"the job's output file.",
+				"script's name; arguments after it are passed\nto the script. The command line overrides SBATCH_* variables, and " +
+				"these override directives. -o is json or the job's output file.",
 			Flags: input.WithOutput(slices.Concat([]cli.Flag{
 				command.Switch("follow,f", "show the job's output until it ends and return its exit code"),
-				command.Text("idempotency-key", "submit only once, however often the command is repeated with this `KEY`"),
+				command.Text("idempotency-key", "submit only once, even if the command is repeated with the same `KEY`"),
 			}, input.ScriptFlags(), input.VarFlags())), EndsFlags: input.IsScript, Arguments: complete.Files},
 		{Name: "run", Usage: "run a command as a job and show its output",
 			ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: runCommand,
@@ -43,13 +42,13 @@ func Commands() []*command.Command {
 				"or 128 plus the signal that ended it. Rota's own failures are 120 to 125: usage, not found, denied, no " +
 				"controller, timed out, other.",
 			Flags: command.WithCommon(
-				command.Switch("pty", "run it at this terminal: keys are the command's, and the job ends with the terminal"),
-				command.Text("gpus,G", "`N` GPUs for each worker, or a part of one such as 0.5"),
+				command.Switch("pty", "connect the command to this terminal; the job ends when the terminal closes"),
+				command.Text("gpus,G", "`N` GPUs for each worker, or part of a GPU such as 0.5"),
 				&cli.IntFlag{Name: "cores", Aliases: []string{"c", "cpus-per-task"}, Usage: "`N` cores for each worker",
 					DefaultText: "1"},
 				&cli.StringFlag{Name: "mem", Usage: "`SIZE` of memory for each worker", DefaultText: "4GiB a core"},
 				&cli.IntFlag{Name: "nodes", Aliases: []string{"N"}, Usage: "`N` workers, each on its own node", Value: 1},
-				&cli.IntFlag{Name: "workers", Aliases: []string{"n", "ntasks"}, Usage: "`N` workers, on as few nodes as have room",
+				&cli.IntFlag{Name: "workers", Aliases: []string{"n", "ntasks"}, Usage: "`N` workers, on as few nodes as possible",
 					DefaultText: "that of --nodes"},
 				command.Text("image", "use the root file system in `DIR`"),
 				&cli.StringFlag{Name: "workdir", Aliases: []string{"D", "chdir"}, Usage: "run in `DIR`",

@@ -212,7 +212,7 @@ func (r *run) connect(ctx context.Context) (stream.StepEnd, error) {
 		if lost.IsZero() {
 			lost = time.Now()
 			if r.Retry > 0 {
-				r.env.Notef("the connection is lost, and is tried again for %v", r.Retry)
+				r.env.Notef("the connection is lost; trying to reconnect for %v", r.Retry)
 			}
 		}
 		if time.Since(lost) >= r.Retry {
@@ -285,7 +285,7 @@ func (r *run) read(ctx context.Context, c *stream.Conn) (*stream.StepEnd, error)
 			_ = c.Write(stream.Number(r.at)) // the program has ended all the same
 			how := &stream.StepEnd{}
 			if err := json.Unmarshal(f.Data, how); err != nil {
-				return nil, outputError{fmt.Errorf("how the program ended cannot be read: %w", err)}
+				return nil, outputError{fmt.Errorf("cannot read how the program ended: %w", err)}
 			}
 			return how, nil
 		}

@@ -156,7 +156,7 @@ func TestAConnectionThatIsLost(t *testing.T) {
 	env := &command.Env{Stdin: strings.NewReader(input), Stdout: &out, Stderr: &said}
 	how, err := Run(t.Context(), env, Options{Open: open, Retry: time.Minute})
 	if err != nil || how.Code != 7 || out.String() != "one\n" || !strings.HasSuffix(said.String(), "two\n") ||
-		!strings.Contains(said.String(), "the connection is lost, and is tried again for 1m0s") {
+		!strings.Contains(said.String(), "the connection is lost; trying to reconnect for 1m0s") {
 		t.Errorf("%+v, %v, %q %q", how, err, out.String(), said.String())
 	}
 	left := <-acked

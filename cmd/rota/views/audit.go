@@ -97,7 +97,8 @@ func showAudit(env *command.Env, c *cli.Context) error {
 	}
 	env.WarnStale(answer)
 	if len(list.Unreachable) > 0 {
-		env.Notef("warning: unreachable controllers, whose requests are missing: %s", strings.Join(list.Unreachable, ", "))
+		env.Notef("warning: requests to these controllers are missing from the list, because they are unreachable: %s",
+			strings.Join(list.Unreachable, ", "))
 	}
 	if len(list.Items) == filter.Limit && !c.IsSet("limit") {
 		env.Notef("only the last %d requests are shown: use --limit N for more, or --until TIME for earlier ones", auditLimit)

@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 		"2026-11-20T08:00:00Z ann  gpu01    POST jobs/{id}/cancel 5-9  -      ok               1\n" +
 		"2026-11-20T08:01:00Z -    10.0.0.9 POST jobs             -    -      unauthorised   812\n"
 	if got.Code != 0 || got.Stdout != want ||
-		!strings.Contains(got.Stderr, "unreachable controllers, whose requests are missing: c3") {
+		!strings.Contains(got.Stderr, "because they are unreachable: c3") {
 		t.Errorf("%+v, want\n%s", got, want)
 	}
 	narrow := strings.Fields("audit --user ann --job 7 --denied --since now-1day --limit 5")

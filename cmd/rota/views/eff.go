@@ -90,7 +90,7 @@ func showEfficiency(env *command.Env, c *cli.Context) error {
 				if asked++; asked <= liveTasks {
 					e.askNodes(c.Context, session)
 				} else {
-					e.Note = fmt.Sprintf("it runs: \"rota eff %s\" asks its nodes", e.Ref)
+					e.Note = fmt.Sprintf("it is running: \"rota eff %s\" queries its nodes", e.Ref)
 				}
 			}
 			part = append(part, e)
@@ -154,7 +154,7 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 	}
 	if a < 0 {
 		return e, &exit.CodeError{Code: exit.NotFound,
-			Text: fmt.Sprintf("job %s has no attempt %d that is still known", e.Ref, attempt)}
+			Text: fmt.Sprintf("job %s has no attempt %d, or it is no longer kept", e.Ref, attempt)}
 	}
 	at := &j.Attempts[a]
 	e.Attempt, e.Live, e.Nodes, e.Workers, e.Usage = at.N, at.End == nil, at.Nodes, at.Workers, at.Usage
@@ -173,11 +173,11 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 	switch {
 	case e.Live: // ofKnown returns the cores and the memory of the workers with known usage.
 	case at.Start == nil:
-		e.Note = "its commands have not run"
+		e.Note = "its commands have not started"
 	case e.Usage == nil:
 		e.Note = "its nodes have not reported what it used"
 	case e.Usage.Workers < e.Workers:
-		e.Note = fmt.Sprintf("%d of %d workers were lost before it was known what they used",
+		e.Note = fmt.Sprintf("%d of %d workers were lost before they reported their usage",
 			e.Workers-e.Usage.Workers, e.Workers)
 	}
 	e.compute()
@@ -188,14 +188,14 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 func (e *efficiency) askNodes(ctx context.Context, session *command.Session) {
 	u, _, err := session.UsageBy(ctx, show.ID(e.ID), e.Attempt)
 	if err != nil {
-		e.Note = "its nodes were not asked: " + err.Error()
+		e.Note = "its nodes were not queried: " + err.Error()
 		return
 	}
 	e.Usage, e.Note = u.Usage, ""
 	if u.Missing > 0 {
 		e.Note = fmt.Sprintf("%d of %d workers are not included: %s", u.Missing, len(u.Workers), u.Error)
 	} else if u.Usage == nil {
-		e.Note = "none of its workers runs yet"
+		e.Note = "none of its workers is running yet"
 	}
 	e.compute()
 }
@@ -256,15 +256,15 @@ func (e *efficiency) print(out io.Writer, screen table.Screen, attempts int) err
 	}
 	if u := e.Usage; u != nil {
 		cores, memory := e.ofKnown()
-		cpu := fmt.Sprintf("%s used: %s of processor time (%s in the system%s), of %s that %s had",
+		cpu := fmt.Sprintf("%s used: %s of processor time (%s of it system time%s), of %s available on %s",
 			percentText(e.CPUEfficiency), show.Clock(jobspec.Seconds(u.CPUSeconds)),
 			show.Clock(jobspec.Seconds(u.SystemSeconds)), externText(u, ", "), show.Clock(jobspec.Seconds(cores*e.seconds)),
 			show.Count(int(math.Round(cores)), "core", "cores"))
 		if u.PeakCores > 0 {
-			cpu += fmt.Sprintf("; at most %.1f at once", u.PeakCores)
+			cpu += fmt.Sprintf("; at most %.1f cores at once", u.PeakCores)
 		}
 		s.line("CPU", cpu)
-		text := fmt.Sprintf("%s used: %s at its peak, of %s", percentText(e.MemoryEfficiency), show.Size(u.Memory),
+		text := fmt.Sprintf("%s used: at most %s of %s", percentText(e.MemoryEfficiency), show.Size(u.Memory),
 			show.Size(memory))
 		if u.Workers > 1 {
 			text += fmt.Sprintf("; at most %s in one worker", show.Size(u.PeakMemory))
@@ -273,7 +273,7 @@ func (e *efficiency) print(out io.Writer, screen table.Screen, attempts int) err
 		switch {
 		case e.GPUs == 0:
 		case e.GPUEfficiency == nil:
-			s.linef("GPU", "not known: the driver told nothing of %s", show.CountGPUs(int64(e.GPUs*1000)))
+			s.linef("GPU", "unknown: the driver reported nothing about %s", show.CountGPUs(int64(e.GPUs*1000)))
 		default:
 			s.linef("GPU", "%s used: mean utilisation of %s, at most %d%%; at most %s of their memory",
 				percentText(e.GPUEfficiency), show.CountGPUs(int64(e.GPUs*1000)), u.PeakGPUUtil, show.Size(u.PeakGPUMemory))
@@ -293,7 +293,7 @@ func printMembers(out io.Writer, screen table.Screen, j *api.Job, members []effi
 	s := sections{b, screen}
 	s.text(fmt.Sprintf("Job %s  %s", show.ID(j.ID), show.Clean(j.Name)))
 	if len(members) == 0 {
-		fmt.Fprintln(b, "  none of it has started")
+		fmt.Fprintln(b, "  nothing has started")
 		return b.Flush()
 	}
 	t := table.New("  JOB", "ST", ">ELAPSED", ">CPU", ">CPUTIME", ">MEM", ">MAXMEM", ">GPU", ">MAXGPUMEM")
@@ -328,14 +328,14 @@ func printMembers(out io.Writer, screen table.Screen, j *api.Job, members []effi
 	if err := t.Print(b, screen, table.AsTable, true); err != nil {
 		return err
 	}
-	sum := fmt.Sprintf("All together used %s of their processor time and %s of their memory",
+	sum := fmt.Sprintf("Together they used %s of their processor time and %s of their memory",
 		percentText(percentOf(used, had)), percentText(percentOf(peak, memory)))
 	if gpus > 0 {
 		sum += fmt.Sprintf(", and %s of their GPUs", percentText(percentOf(busy, gpus)))
 	}
 	s.text(sum + ".")
 	if len(notes) > 0 {
-		s.text("Not all is known: " + show.Clean(strings.Join(notes[:min(3, len(notes))], "; ")))
+		s.text("Some values are unknown: " + show.Clean(strings.Join(notes[:min(3, len(notes))], "; ")))
 	}
 	return b.Flush()
 }

@@ -27,8 +27,8 @@ func explained(t *testing.T) *rotatest.Answers {
 		},
 		After: &api.AfterPreemption{By: model.CauseOrder, Jobs: 3, Fits: true, Spared: []api.Spared{
 			{Rule: "started less than min_runtime ago, 10m", Count: 2, Jobs: []model.JobID{3, 5}},
-			{Rule: "without a checkpoint block: cannot save state", Count: 1}},
-			Text: "it would fit if jobs of lower precedence left, but rules spare them"}})
+			{Rule: "jobs without a checkpoint block, which cannot save their state", Count: 1}},
+			Text: "it would fit if jobs of lower precedence left, but rules protect them"}})
 	half := api.Fairness{Weight: 1, Deserved: 500, Alloc: 250}
 	a.Give("GET /v1/priorities", rotatest.List("PriorityList",
 		api.Priority{Position: 1, ID: 12, Ref: "12", User: "bo", Account: "speech", Class: jobspec.TE, Priority: 50, Age: 3,

@@ -34,7 +34,7 @@ func explainShare(env *command.Env, c *cli.Context) error {
 	env.WarnStale(answer)
 	i := slices.IndexFunc(list.Items, func(s api.Share) bool { return s.Account == name })
 	if i < 0 || list.Items[i].Explanation == nil {
-		return &exit.CodeError{Code: exit.NotFound, Text: "there is no account " + name}
+		return &exit.CodeError{Code: exit.NotFound, Text: "unknown account " + name}
 	}
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, list.Items[i])
@@ -59,13 +59,13 @@ func printExplainedShare(out io.Writer, screen table.Screen, s *api.Share) error
 	}
 	fmt.Fprintln(b)
 	l.line("deserved", deservedText(s))
-	l.line("fair", partText(s.Fair)+": what it deserves as far as it asks for it, and spare capacity by weight"+
+	l.line("fair", partText(s.Fair)+": its quota, as far as its jobs need it, and a part of the spare capacity by weight"+
 		influenceText(e))
-	l.line("holds", fmt.Sprintf("%s, %s of it beyond what it deserves", partText(s.Alloc), partText(s.Borrowed)))
+	l.line("holds", fmt.Sprintf("%s, of which %s is beyond its quota", partText(s.Alloc), partText(s.Borrowed)))
 	l.line("usage", usageText(s))
 	l.line("takes back", takenText(e.Reclaims, e.From, "accounts above their shares",
-		"nothing: it holds what it deserves, or asks for no more"))
-	l.line("gives back", takenText(e.Over, e.By, "accounts below what they deserve", "nothing: it is not above its share"))
+		"nothing: it holds its quota, or its jobs need no more"))
+	l.line("gives back", takenText(e.Over, e.By, "accounts below their quotas", "nothing: it is not above its share"))
 	return b.Flush()
 }
 
@@ -73,14 +73,14 @@ func deservedText(s *api.Share) string {
 	if s.Explanation.Promised {
 		return partText(s.Deserved) + " of the cluster, by the configured quota"
 	}
-	return partText(s.Deserved) + " of the cluster: an equal part of what accounts with a quota leave, which is no promise"
+	return partText(s.Deserved) + " of the cluster: an equal part of the capacity without quota, which is not guaranteed"
 }
 
 func influenceText(e *api.ShareExplanation) string {
 	if e.Influence == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", moved by past usage (usage_influence %d.%03d)", e.Influence/1000, e.Influence%1000)
+	return fmt.Sprintf(", adjusted for past usage (usage_influence %d.%03d)", e.Influence/1000, e.Influence%1000)
 }
 
 func usageText(s *api.Share) string {
@@ -89,7 +89,7 @@ func usageText(s *api.Share) string {
 		text += ", what is " + show.Clock(jobspec.Seconds(half)) + " old counted half"
 	}
 	if s.Ratio >= 0 {
-		text += fmt.Sprintf("; %s times what it deserved while it had jobs", ratioText(s.Ratio))
+		text += fmt.Sprintf("; %s times its quota, over the time in which it had jobs", ratioText(s.Ratio))
 	}
 	return text
 }

@@ -37,7 +37,7 @@ func TestAJobSaysWhyItLeaves(t *testing.T) {
 
 State
   state        CHECKPOINTING (CK)
-  leaving      reclaim: an account takes back what it deserves, job 9 (cy/speech)
+  leaving      reclaim: another account takes back its quota, job 9 (cy/speech)
   leaves by    2026-11-21T08:31:00Z, then it is killed
   lost so far  60 GPU seconds: 60 of work, 0 of grace, 0 of restart
   elapsed      0:00 of none
@@ -63,8 +63,8 @@ Attempts
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := notWaiting(leaver(), true), "it is leaving n1: reclaim: an account takes back what it deserves, "+
-		"job 9 (cy/speech)"; got != want {
+	if got, want := notWaiting(leaver(), true), "it is leaving n1: reclaim: another account takes back its quota, job 9 "+
+		"(cy/speech)"; got != want {
 		t.Errorf("why says %q, want %q", got, want)
 	}
 	if got, want := show.AllLeft(leaver()), "te:8(bo/speech),reclaim:9(cy/speech)"; got != want {

@@ -40,7 +40,7 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	}
 	all := c.Bool("all")
 	if earlier := follow.Earlier(job); len(earlier) > 0 && !all && o.Attempt == 0 {
-		env.Notef("this is attempt %d; --all shows the earlier ones too, from %d on", job.Attempt, earlier[0])
+		env.Notef("this is the output of attempt %d; --all shows earlier attempts too, from %d on", job.Attempt, earlier[0])
 	}
 	return endOfLogs(ctx, follow.Logs(ctx, session, job, o, all))
 }
@@ -80,13 +80,13 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		}
 	}
 	if c.Bool("all") && (c.IsSet("attempt") || c.IsSet("tail")) {
-		return "", o, exit.Usagef("--all shows all attempts whole: leave out --attempt and --tail")
+		return "", o, exit.Usagef("--all shows the whole output of all attempts: leave out --attempt and --tail")
 	}
 	text := c.Args().First()
 	if dot := strings.LastIndexByte(text, '.'); dot >= 0 {
 		if n, rest, ok := command.LeadingInt(text[dot+1:]); ok && rest == "" {
 			if c.IsSet("worker") && o.Worker != int(n) {
-				return "", o, exit.Usagef("%s names worker %d, and --worker names %d", text, n, o.Worker)
+				return "", o, exit.Usagef("%s is worker %d, but --worker says %d", text, n, o.Worker)
 			}
 			text, o.Worker = text[:dot], int(n)
 		}

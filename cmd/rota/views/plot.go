@@ -15,9 +15,9 @@ import (
 )
 
 // noMetric explains how a job can report metrics.
-const noMetric = `no metric reported yet: a job reports by lines such as {"step":10,"metrics":{"loss":0.5}} in
-$ROTA_PROGRESS_FILE, or by its output with progress { pattern }. The leading controller keeps the
-curves in memory, so that they begin anew when another one takes over`
+const noMetric = `no metric reported yet: a job reports metrics by lines such as {"step":10,"metrics":{"loss":0.5}} in
+$ROTA_PROGRESS_FILE, or in its output with progress { pattern }. Only the leading controller keeps the
+curves, in memory, so they start again when another controller takes over`
 
 // showPlot draws the metric of a job.
 func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref string) error {
@@ -27,7 +27,7 @@ func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref st
 	}
 	env.WarnStale(answer)
 	if len(series.Points) == 0 && c.IsSet("metric") && len(series.Metrics) > 0 {
-		return &exit.CodeError{Code: exit.NotFound, Text: fmt.Sprintf("job %s has not reported metric %q: it reports %s",
+		return &exit.CodeError{Code: exit.NotFound, Text: fmt.Sprintf("job %s has not reported metric %q, only %s",
 			ref, series.Metric, show.Clean(strings.Join(series.Metrics, ", ")))}
 	}
 	if session.AsJSON {

@@ -84,7 +84,7 @@ func TestWrongViewsAskNothing(t *testing.T) {
 		{"status 7 --metric loss", "--metric needs --plot"}, {"status 7 --plot --metric=", "--metric is empty"},
 		{"logs 7 --tail 0", "--tail 0: must be at least 1"}, {"logs 7 --tail -5", "--tail -5: must be at least 1"},
 		{"logs 7 --attempt 0", "--attempt 0: must be at least 1"}, {"logs 7 --worker -2", "--worker -2: must be at least 0"},
-		{"logs 7.1 --worker 2", "7.1 names worker 1, and --worker names 2"}, {"logs 7,8", "rota logs needs one job"},
+		{"logs 7.1 --worker 2", "7.1 is worker 1, but --worker says 2"}, {"logs 7,8", "rota logs needs one job"},
 		{"logs x.1", "\"x\" is not a job id"},
 		{"logs 7 -o yaml", "-o yaml: rota logs prints only plain output"}, {"status", "no job given"}, {"why 1 2",
 			"rota why needs one job"}, {"share x", "unexpected argument"},

@@ -38,7 +38,7 @@ func listCommands() []*command.Command {
 				command.Text("states,t,state", "only jobs in `STATES`, such as PD,R"),
 				command.Text("jobs,j,job", "only jobs `IDS`"),
 				command.Text("nodes,w,nodelist", "only jobs on `NODES`, such as gpu[01-04]"),
-				command.Switch("all,a", "include ended jobs that the controllers still have in memory"),
+				command.Switch("all,a", "include recently ended jobs"),
 				command.Switch("long,l", "the same as -o wide"),
 				command.Switch("start", "show when jobs are expected to start, and on what that rests"),
 				command.Switch("tree", "show array tasks and groups under their job, and jobs under the job they "+
@@ -62,16 +62,15 @@ func jobCommands() []*command.Command {
 	return []*command.Command{
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
 			ArgsUsage: "[JOB...]", Action: showStatus, OwnJob: true,
-			Description: "With --plot it draws what the job has reported of its metric, as far as the leading controller has " +
-				"seen it.",
+			Description: "With --plot it draws the metric that the job reports, since the present leader took over.",
 			Flags: command.WithCommon(
-				command.Switch("plot", "draw the job's metric by step"),
-				command.Text("metric", "with --plot: draw `METRIC`; by default the one that the job's progress block names"),
+				command.Switch("plot", "draw the job's metric over its steps"),
+				command.Text("metric", "with --plot: draw `METRIC` (default: the metric named in the job's progress block)"),
 			), Arguments: complete.AllJobs},
-		{Name: "eff", Aliases: []string{"seff"}, Usage: "show what a job used of what it asked for",
+		{Name: "eff", Aliases: []string{"seff"}, Usage: "show how much of its requested resources a job used",
 			ArgsUsage: "[JOB...]", Action: showEfficiency, OwnJob: true,
-			Description: "Cores, memory and GPUs, in percent of what the job had. Of a job that runs, its nodes are asked " +
-				"what it has used by now. Of an array, there is a line for each task that has started.",
+			Description: "Shows the use of cores, memory and GPUs in percent of the job's allocation. The nodes of a running " +
+				"job are queried for its use so far. For an array, each task that has started has a line.",
 			Flags: command.WithCommon(
 				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
 			), Arguments: complete.AllJobs},
@@ -100,16 +99,16 @@ func clusterCommands() []*command.Command {
 			Flags:  listing.ViewFlags(histFlags()...), Values: listing.Completions(histCells, nil)},
 		{Name: "audit", Usage: "show requests that changed something, or were refused", ArgsUsage: "[OPTIONS]",
 			Action: showAudit,
-			Description: "Users see their own requests, and admins those of all. Refusals alike of one second are one line, " +
-				"with their number.",
+			Description: "Users see their own requests, admins all requests. Equal refusals within a second are shown as one " +
+				"line, with their number.",
 			Flags: listing.ViewFlags(auditFlags()...), Values: listing.Completions(auditCells, nil)},
 		{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
 			Action: showShares, Flags: listing.ViewFlags(
-				command.Text("explain", "how the share of `ACCOUNT` comes about")), Values: listing.Completions(shareCells, nil)},
-		{Name: "prio", Usage: "show pending jobs in the order in which the scheduler comes to them", ArgsUsage: "[OPTIONS]",
+				command.Text("explain", "explain the share of `ACCOUNT`")), Values: listing.Completions(shareCells, nil)},
+		{Name: "prio", Usage: "show pending jobs in the order in which the scheduler considers them", ArgsUsage: "[OPTIONS]",
 			Action: showPriorities,
-			Description: "The terms decide from left to right: class, accounts and user over quota, priority, service level, " +
-				"age. Jobs without a position cannot start now.",
+			Description: "Jobs are sorted by these terms, the leftmost first: class, accounts and user over quota, priority, " +
+				"service level, age. Jobs without a position cannot start now.",
 			Flags: listing.ViewFlags(
 				command.Switch("me", "only your jobs"),
 				command.Text("user,u", "only jobs of `USER`"),

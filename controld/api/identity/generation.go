@@ -42,7 +42,7 @@ func (l *Link) accept(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		conf.NextProtos = hello.SupportedProtos
 	}
 	if len(hello.SupportedProtos) == 0 {
-		return nil, errors.New("the other controller names no generation of the cluster")
+		return nil, errors.New("the other controller did not name the generation of its cluster")
 	}
 	return conf, nil
 }
@@ -50,8 +50,8 @@ func (l *Link) accept(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 // explainGeneration says which controller a link was refused by.
 func explainGeneration(err error, name string) error {
 	if err != nil && strings.Contains(err.Error(), "no application protocol") {
-		return fmt.Errorf("controller %s is of another generation of the cluster, since rota-controld recover or "+
-			"restore: %w", name, err)
+		return fmt.Errorf("controller %s belongs to another generation of the cluster, because rota-controld recover or "+
+			"restore was run: %w", name, err)
 	}
 	return err
 }

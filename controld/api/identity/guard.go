@@ -74,10 +74,10 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 }
 
 // ErrUnauthorised says that the caller of a request is not known.
-var ErrUnauthorised = errors.New("the caller of this request is not known")
+var ErrUnauthorised = errors.New("the caller of this request is unknown")
 
 // ErrVouch says that a caller spoke for another user and may not.
-var ErrVouch = errors.New("only machines of the cluster may speak for their users")
+var ErrVouch = errors.New("only machines of the cluster may make requests on behalf of their users")
 
 // Guard identifies the caller of each request. The zero value serves the users of this machine that
 // come by a unix socket.
@@ -163,7 +163,7 @@ func (g *Guard) Caller(r *http.Request) (Caller, error) {
 	}
 	peer, err := PeerOf(r.Context())
 	if err == nil && peer.TCP && !g.Loopback {
-		err = errors.New("without TLS only the unix socket is served")
+		err = errors.New("plain HTTP is served on the unix socket only")
 	}
 	if err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
@@ -183,7 +183,7 @@ func (g *Guard) Caller(r *http.Request) (Caller, error) {
 // member identifies a caller by the certificate of its connection.
 func (g *Guard) member(r *http.Request) (Caller, error) {
 	if g.Credential == nil || len(r.TLS.PeerCertificates) == 0 {
-		return Caller{}, fmt.Errorf("%w: show a certificate of this cluster, or a token", ErrUnauthorised)
+		return Caller{}, fmt.Errorf("%w: the caller needs a certificate of this cluster, or a token", ErrUnauthorised)
 	}
 	m, err := g.Credential.Verify(r.TLS)
 	if err != nil {
@@ -192,7 +192,7 @@ func (g *Guard) member(r *http.Request) (Caller, error) {
 	c := Caller{Role: string(m.Role), From: m.Name}
 	c.passedOn(r.Header)
 	if r.Header.Get(headerJob) != "" && (c.Role != string(pki.Node) || r.Header.Get(headerUID) == "") {
-		return Caller{}, fmt.Errorf("%w, and only nodes for processes of their jobs", ErrVouch)
+		return Caller{}, fmt.Errorf("%w, and only nodes may do so for processes of their jobs", ErrVouch)
 	}
 	if r.Header.Get(headerUID) == "" {
 		c.Machine = true

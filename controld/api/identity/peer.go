@@ -57,7 +57,7 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 func PeerOf(ctx context.Context) (Peer, error) {
 	p, ok := ctx.Value(connKey{}).(*peerOnce)
 	if !ok {
-		return Peer{}, errors.New("the server does not keep its connections (ConnContext is not set)")
+		return Peer{}, errors.New("the server does not record its connections (ConnContext is not set)")
 	}
 	p.once.Do(func() { p.peer, p.err = peerOfConn(p.conn) })
 	return p.peer, p.err

@@ -101,7 +101,7 @@ func (c *Credential) loadOwn() (err error) {
 func (c *Credential) use(text []byte) error {
 	leaf, err := decodeCert(text)
 	if err == nil && !c.key.PublicKey.Equal(leaf.PublicKey) {
-		err = errors.New("it is for another key")
+		err = errors.New("it was issued for another key")
 	}
 	if err == nil {
 		_, err = c.trusted.Load().issuerOf(leaf)
@@ -143,11 +143,11 @@ func private(path string) error {
 		mode = 0o700
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is open to other accounts (mode %04o): if none of them can have read it, chmod "+
-			"%04o %s; otherwise join again, or make a new cluster", path, info.Mode().Perm(), mode, path)
+		return fmt.Errorf("other accounts have access to %s (mode %04o): if none can have read it, run chmod %04o %s; "+
+			"otherwise join again, or make a new cluster", path, info.Mode().Perm(), mode, path)
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && sys.Uid != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s belongs to uid %d and not to the account of this daemon (uid %d)", path, sys.Uid, os.Geteuid())
+		return fmt.Errorf("%s belongs to uid %d, not to the account of this daemon (uid %d)", path, sys.Uid, os.Geteuid())
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ var ErrRevoked = errors.New("its certificate was revoked")
 // expired or been revoked, or its authority may have been replaced.
 func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	if s == nil || len(s.PeerCertificates) == 0 {
-		return Member{}, errors.New("it shows no certificate")
+		return Member{}, errors.New("it sent no certificate")
 	}
 	leaf := s.PeerCertificates[0]
 	m, err := MemberOf(leaf)
@@ -201,7 +201,7 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 	case err != nil:
 		return m, err
 	case m.Cluster != c.Member.Cluster:
-		return m, fmt.Errorf("%s is of cluster %s, and this is cluster %s", m, m.Cluster, c.Member.Cluster)
+		return m, fmt.Errorf("%s belongs to cluster %s, but this is cluster %s", m, m.Cluster, c.Member.Cluster)
 	case m.Generation < c.Generation(m.Role, m.Name):
 		return m, fmt.Errorf("%s: %w: have it join again with a new token", m, ErrRevoked)
 	case clock.Wall().After(leaf.NotAfter):
@@ -233,7 +233,7 @@ func (c *Credential) verifyRole(usage x509.ExtKeyUsage, roles ...Role) func(tls.
 			return err
 		}
 		if !slices.Contains(roles, m.Role) {
-			return fmt.Errorf("%s has another role than %v", m, roles)
+			return fmt.Errorf("%s has none of the roles %v", m, roles)
 		}
 		return nil
 	}
@@ -258,7 +258,7 @@ func (c *Credential) ClientOf(r Role, name string) *tls.Config {
 		}
 		m, err := c.Verify(&s)
 		if err == nil && (m.Role != r || m.Name != name) {
-			err = fmt.Errorf("%s answers there, and not %s", m, Member{Role: r, Name: name})
+			err = fmt.Errorf("%s answered there instead of %s", m, Member{Role: r, Name: name})
 		}
 		return err
 	}
@@ -312,7 +312,7 @@ func (c *Credential) Renew(ctx context.Context, log *slog.Logger,
 		if left := c.Expires().Sub(clock.Wall()); left <= 0 {
 			log.Error("the certificate of this member has ended: join again with a new token", "error", err)
 		} else {
-			log.Warn("certificate not renewed; it will be tried again", "left", left.Round(time.Minute), "error", err)
+			log.Warn("cannot renew the certificate; trying again", "left", left.Round(time.Minute), "error", err)
 		}
 	}
 }

@@ -50,14 +50,14 @@ func Explain(err error) error {
 	case errors.Is(err, errReplaced):
 		return err
 	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("it refuses the certificate of this machine, which was revoked or has ended, or whose authority "+
-			"was replaced while this machine was off: %s: %w", joinAgain, err)
+		return fmt.Errorf("it refuses the certificate of this machine: the certificate was revoked or has expired, or its "+
+			"authority was replaced while this machine was off: %s: %w", joinAgain, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("its certificate is expired, or the clock of one of the two machines is wrong: %w", err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("it is not of this cluster: %w", err)
+		return fmt.Errorf("it does not belong to this cluster: %w", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("it has another role in the cluster: %w", err)
+		return fmt.Errorf("it has the wrong role in the cluster: %w", err)
 	case errors.As(err, &record):
 		return fmt.Errorf("it does not speak TLS: %w", err)
 	}

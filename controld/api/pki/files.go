@@ -37,7 +37,7 @@ func InstallFiles(dir string, files map[string][]byte) (*Credential, error) {
 	}
 	for name, text := range files {
 		if name != filepath.Base(name) || name == "." || name == ".." {
-			return nil, fmt.Errorf("%q is no name of a key", name)
+			return nil, fmt.Errorf("%q is not the name of a key", name)
 		}
 		if name != fileCert {
 			if err := write(dir, name, text, 0o600); err != nil {
@@ -46,7 +46,7 @@ func InstallFiles(dir string, files map[string][]byte) (*Credential, error) {
 		}
 	}
 	if files[fileCert] == nil {
-		return nil, errors.New("there is no certificate among the keys")
+		return nil, errors.New("the keys include no certificate")
 	}
 	if err := write(dir, fileCert, files[fileCert], 0o600); err != nil { // last: without it there is no credential
 		return nil, err

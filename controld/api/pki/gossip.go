@@ -49,11 +49,11 @@ func (c *Credential) SetGossipKeys(keys [][]byte) error {
 
 func checkGossipKeys(keys [][]byte) error {
 	if len(keys) == 0 || len(keys) > gossipKeysMax {
-		return fmt.Errorf("%d keys of the gossip instead of 1 to %d", len(keys), gossipKeysMax)
+		return fmt.Errorf("%d gossip keys instead of 1 to %d", len(keys), gossipKeysMax)
 	}
 	for _, k := range keys {
 		if len(k) != GossipKeySize {
-			return fmt.Errorf("a key of the gossip has %d bytes instead of %d", len(k), GossipKeySize)
+			return fmt.Errorf("a gossip key has %d bytes instead of %d", len(k), GossipKeySize)
 		}
 	}
 	return nil

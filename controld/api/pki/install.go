@@ -44,7 +44,7 @@ func vacant(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s has a credential already: %w", dir, err)
 	}
-	return fmt.Errorf("this machine is %s of cluster %s already (%s): to leave that cluster, stop the daemon and move "+
+	return fmt.Errorf("this machine is already %s of cluster %s (%s): to leave that cluster, stop the daemon and move "+
 		"its data directory away", c.Member, c.Member.Cluster, dir)
 }
 

@@ -75,7 +75,7 @@ func (m Member) String() string { return string(m.Role) + " " + m.Name }
 func host(r Role, cluster string) string { return string(r) + "." + cluster + ".rota" }
 
 // ErrNotMember says that a certificate is not one of a member.
-var ErrNotMember = errors.New("the certificate names no member of a cluster")
+var ErrNotMember = errors.New("the certificate does not name a member of a cluster")
 
 // MemberOf reads the member that a certificate names. It does not verify the certificate.
 func MemberOf(c *x509.Certificate) (Member, error) {
@@ -96,7 +96,7 @@ func MemberOf(c *x509.Certificate) (Member, error) {
 // clusterOf reads the cluster's id from the authority's certificate.
 func clusterOf(ca *x509.Certificate) (string, error) {
 	if len(ca.URIs) != 1 || ca.URIs[0].Scheme != scheme || ca.URIs[0].Host == "" || !ca.IsCA {
-		return "", errors.New("the certificate is not that of a cluster's authority")
+		return "", errors.New("the certificate does not belong to a cluster's authority")
 	}
 	return ca.URIs[0].Host, nil
 }

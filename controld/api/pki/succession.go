@@ -174,7 +174,7 @@ func (c *Credential) Succeed(succession string, stage Stage) error {
 		if next != nil {
 			return nil // it is alone already
 		}
-		return errors.New("the log names an authority that does not come after the one that this controller trusts")
+		return errors.New("the authority named in the log does not succeed the authority that this controller trusts")
 	}
 	if next == nil {
 		next = &Authority{Cert: s.next}
@@ -227,7 +227,7 @@ func (c *Credential) Adopt(told Trusted, sign func(request []byte) ([]byte, erro
 		}
 	}
 	if issuer := c.Issuer(); to.named(issuer) == nil {
-		return errors.New("the certificate that a controller has issued is not of an authority that is to be trusted")
+		return errors.New("a controller issued a certificate with an authority that is not trusted here")
 	}
 	return c.follow(to)
 }

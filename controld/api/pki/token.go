@@ -78,7 +78,7 @@ func SecretDigest(secret string) string {
 }
 
 // ErrOtherCluster says that the machine at an address is not of the cluster that a token names.
-var ErrOtherCluster = errors.New("the token is of another cluster than the controller at this address")
+var ErrOtherCluster = errors.New("the token and the controller at this address belong to different clusters")
 
 // Client returns how to connect to a controller of the token's cluster before this machine has a
 // certificate. The controller shows the authority's certificate, whose fingerprint the token has.

@@ -57,13 +57,13 @@ func (t Trusted) read() (*trust, error) {
 			return nil, err
 		}
 		if !sameCluster(c, certs[0]) {
-			return nil, errors.New("the authorities are of different clusters")
+			return nil, errors.New("the authorities belong to different clusters")
 		}
 		authorities = append(authorities, &Authority{Cert: c})
 	}
 	step, err := readSuccession(t.Succession)
 	if err == nil && step != nil && !sameCluster(step.next, certs[0]) {
-		err = errors.New("the succession of authorities is of another cluster")
+		err = errors.New("the succession of authorities belongs to another cluster")
 	}
 	return newTrust(authorities, step), err
 }
@@ -88,9 +88,9 @@ func readSuccession(text string) (*step, error) {
 	}
 	switch {
 	case !sameCluster(s.next, s.before):
-		err = errors.New("they are of different clusters")
+		err = errors.New("they belong to different clusters")
 	case !sameKey(s.next, s.across):
-		err = errors.New("the certificate across is for another key")
+		err = errors.New("the cross certificate is for another key")
 	default:
 		err = s.across.CheckSignatureFrom(s.before)
 	}
@@ -191,7 +191,7 @@ const goodMost = 20_000
 // verifyChain verifies the certificate at the other end of a connection in its handshake.
 func (c *Credential) verifyChain(s *tls.ConnectionState, usage x509.ExtKeyUsage) error {
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("it shows no certificate")
+		return errors.New("it sent no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, p := range s.PeerCertificates[1:] {
@@ -212,7 +212,7 @@ func (c *Credential) verifyChain(s *tls.ConnectionState, usage x509.ExtKeyUsage)
 }
 
 // errReplaced says that two machines trust different authorities of one cluster.
-var errReplaced = errors.New("its authority is not the one that this machine knows, which was replaced while " +
+var errReplaced = errors.New("the two machines trust different authorities, because the authority was replaced while " +
 	"one of them was off")
 
 // wasTrusted reports whether a certificate is of the authority before the one that is trusted now.
@@ -264,7 +264,7 @@ func (c *Credential) continued(t *trust, m Member, leaf *x509.Certificate, why e
 		if had, ok := c.renewed.Load(m.String()); ok && had == key {
 			return nil
 		}
-		return fmt.Errorf("%s: %w, with the authority that had issued it: have it join again with a new token", m, ErrRevoked)
+		return fmt.Errorf("%s: %w, together with the authority that issued it: join again with a new token", m, ErrRevoked)
 	}
 	return fmt.Errorf("the certificate of %s: %w", m, why)
 }

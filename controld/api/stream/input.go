@@ -121,12 +121,12 @@ func (in *Input) Close() {
 	in.room.Broadcast()
 }
 
-var errInputClosed = errors.New("the program is not connected any more")
+var errInputClosed = errors.New("the program is no longer connected")
 
 // offsetError is the error of an acknowledgement of what was never sent, or is not kept any more.
 type offsetError struct{ got, from, to int64 }
 
 // Error implements error.
 func (e *offsetError) Error() string {
-	return fmt.Sprintf("byte %d was acknowledged, and those from %d to %d are on their way", e.got, e.from, e.to)
+	return fmt.Sprintf("byte %d was acknowledged, but only bytes %d to %d are unacknowledged", e.got, e.from, e.to)
 }

@@ -137,7 +137,7 @@ func JSON(kind Kind, task uint32, value any) (Frame, error) {
 }
 
 func tooLong(kind Kind, n int) error {
-	return fmt.Errorf("frame %q has %d bytes of data, and at most %d are allowed", kind, n, MaxData)
+	return fmt.Errorf("frame %q has %d bytes of data; at most %d are allowed", kind, n, MaxData)
 }
 
 // Conn is a connection that carries frames. One goroutine may read and several may write. At the
@@ -183,7 +183,7 @@ const (
 )
 
 // ErrSilent is why a connection was closed over which nothing came.
-var ErrSilent = errors.New("the other end of the connection has said nothing for 25 s, so that it is taken for dead")
+var ErrSilent = errors.New("the other end of the connection has sent nothing for 25 s, so the connection is given up")
 
 // KeepAlive lets both ends notice when the other one is gone. It sends frames that say that this
 // end is alive, and closes the connection if no frame arrives during a read. Both ends call it, and

@@ -23,8 +23,8 @@ func CheckSpec(spec *jobspec.Job) error {
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
 		if g.Loose() {
-			return &model.SpecError{Text: "gang = false with several workers is not supported: " +
-				"an array has as many elements that start one by one"}
+			return &model.SpecError{Text: "gang = false with several workers is not supported: use an array, whose elements " +
+				"start one by one"}
 		}
 		if err := model.CheckShares(g); err != nil {
 			return err

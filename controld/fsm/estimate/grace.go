@@ -98,11 +98,11 @@ func oldestGrace(all map[string]MeasuredGrace) string {
 // checkGraces says whether grace periods are kept within their bounds.
 func checkGraces(all map[string]MeasuredGrace) error {
 	if len(all) > maxGraceKinds {
-		return fmt.Errorf("how long jobs take to leave is kept of %d kinds", len(all))
+		return fmt.Errorf("grace history: it has %d kinds of jobs", len(all))
 	}
 	for key, g := range all {
 		if g.Took < 0 || g.Declared < g.Took {
-			return fmt.Errorf("how long jobs of kind %s take to leave is beyond its bounds", key)
+			return fmt.Errorf("grace history: the entry of kind %s is out of range", key)
 		}
 	}
 	return nil

@@ -149,11 +149,11 @@ func (s *RuntimeHistory) MarshalJSON() ([]byte, error) { return json.Marshal(s.L
 func (s *RuntimeHistory) UnmarshalJSON(data []byte) error {
 	*s = RuntimeHistory{}
 	if err := json.Unmarshal(data, &s.List); err != nil {
-		return fmt.Errorf("how long jobs ran: %w", err)
+		return fmt.Errorf("runtime history: %w", err)
 	}
 	for _, p := range s.List {
 		if p == nil {
-			return fmt.Errorf("how long jobs ran: an empty entry: %w", model.ErrSnapshot)
+			return fmt.Errorf("runtime history: an empty entry: %w", model.ErrSnapshot)
 		}
 		s.Used = max(s.Used, p.Used)
 	}
@@ -166,17 +166,17 @@ func (s *RuntimeHistory) UnmarshalJSON(data []byte) error {
 // Check says whether the kinds are in order and all counts within their bounds.
 func (s *RuntimeHistory) Check() error {
 	if len(s.List) > MaxRuntimeHistories {
-		return fmt.Errorf("how long jobs ran is kept of %d kinds", len(s.List))
+		return fmt.Errorf("runtime history: it has %d kinds of jobs", len(s.List))
 	}
 	used := make(map[int64]bool, len(s.List))
 	for i, p := range s.List {
 		switch {
 		case i > 0 && s.List[i-1].Kind.compare(&p.Kind) >= 0:
-			return fmt.Errorf("how long jobs of kind %+v ran is not in its place", p.Kind)
+			return fmt.Errorf("runtime history: the entry of kind %+v is not in its place", p.Kind)
 		case p.total() > RuntimesKept, slices.Min(p.Counts[:]) < 0:
-			return fmt.Errorf("how long jobs of kind %+v ran is beyond its bounds", p.Kind)
+			return fmt.Errorf("runtime history: the entry of kind %+v is out of range", p.Kind)
 		case p.Used <= 0, p.Used > s.Used, used[p.Used]:
-			return fmt.Errorf("it cannot be told when the last job of kind %+v ended", p.Kind)
+			return fmt.Errorf("runtime history: the end of the last job of kind %+v is unknown", p.Kind)
 		}
 		used[p.Used] = true
 	}

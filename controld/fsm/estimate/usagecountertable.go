@@ -105,7 +105,8 @@ func (t *UsageCounterTable) Check(want *UsageCounterTable, note func(error)) {
 		note(t.CheckLeaf(want.Of(leaf)))
 	}
 	if len(want.slots) != len(t.slots) || t.counters.Size() != len(want.slots) {
-		note(fmt.Errorf("%d leaves have a usage counter, and there are %d, for %d", len(t.slots), t.counters.Size(),
+		note(fmt.Errorf("%d leaves have a usage counter, the table has %d, and there are %d leaves", len(t.slots),
+			t.counters.Size(),
 			len(want.slots)))
 	}
 }
@@ -115,7 +116,7 @@ func (t *UsageCounterTable) CheckLeaf(want *UsageCounter) error {
 	got := t.Of(want.Association)
 	if got == nil || got.Association != want.Association || got.Jobs != want.Jobs || !got.Held.Equal(&want.Held) ||
 		!got.Requested.Equal(&want.Requested) || !slices.EqualFunc(got.Since, want.Since, HourHoldings.Equal) {
-		return fmt.Errorf("the usage counter of %s in %s is %+v, made anew %+v", want.User, want.Account, got, want)
+		return fmt.Errorf("the usage counter of %s in %s is %+v, recomputed %+v", want.User, want.Account, got, want)
 	}
 	return nil
 }

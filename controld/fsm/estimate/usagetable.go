@@ -169,7 +169,8 @@ func (t *UsageTable) Load(u *PastUse, now model.Instant) error {
 		u.Active = known.Active
 	}
 	if !ok || known != nil && (known.Hours != nil || known.Since != 0) {
-		return fmt.Errorf("usage of %s in %s: there twice, or too many: %w", u.User, u.Account, model.ErrSnapshot)
+		return fmt.Errorf("usage of %s in %s: it is duplicated, or there are too many: %w", u.User, u.Account,
+			model.ErrSnapshot)
 	}
 	t.leaves.Set(at, u)
 	return nil
@@ -188,7 +189,7 @@ func (t *UsageTable) Check(jobs iter.Seq[*model.Job], note func(error)) {
 	for at, u := range t.leaves.From(0) {
 		n++
 		if u.Active != want[u.Association] && len(t.slots) < MaxLeaves || u.Active == 0 && u.Since != 0 {
-			note(fmt.Errorf("%s in %s has %d active jobs, made anew %d, since %d", u.User, u.Account, u.Active,
+			note(fmt.Errorf("%s in %s has %d active jobs, recomputed %d, since %d", u.User, u.Account, u.Active,
 				want[u.Association], u.Since))
 		}
 		note(u.Check())
@@ -197,7 +198,7 @@ func (t *UsageTable) Check(jobs iter.Seq[*model.Job], note func(error)) {
 		}
 	}
 	if n != len(t.slots) {
-		note(fmt.Errorf("%d leaves are known of %d with usage", len(t.slots), n))
+		note(fmt.Errorf("%d of %d leaves with usage are in the index", len(t.slots), n))
 	}
 }
 
@@ -223,7 +224,7 @@ func (t *UsageTable) CheckLeaf(leaf model.Association, active int, note func(err
 	full := len(t.slots) >= MaxLeaves
 	if !known {
 		if active > 0 && !full {
-			note(fmt.Errorf("nothing is noted of %s in %s", leaf.User, leaf.Account))
+			note(fmt.Errorf("%s in %s has no usage", leaf.User, leaf.Account))
 		}
 		return
 	}

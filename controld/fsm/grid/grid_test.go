@@ -110,7 +110,7 @@ func TestCompareNode(t *testing.T) {
 		breaks     func(g *Grid)
 	}{
 		{"nothing", "", func(*Grid) {}},
-		{"a GPU that is free twice", "made anew", func(g *Grid) { g.ownRoom(0).gpus &^= 1 }},
+		{"a GPU that is free twice", "recomputed", func(g *Grid) { g.ownRoom(0).gpus &^= 1 }},
 		{"a node in no bucket", "bucket", func(g *Grid) { g.sort(0, false) }},
 		{"a node in two buckets", "bucket", func(g *Grid) { g.bucket[0] |= 1 }},
 		{"more held than there is", "than it has", func(g *Grid) { g.ownRoom(0).cores = -1 }},

@@ -66,7 +66,7 @@ func (q *Queue) checkHeadAt(slot int64, g *Group) error {
 		return err
 	}
 	if h, _ := q.now.heads.Get(slot); h != g.Head {
-		return fmt.Errorf("the head at the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
+		return fmt.Errorf("the entry with the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (t *Tally) Check(q *Queue, k model.GroupKey, note func(error)) {
 		return
 	}
 	if g == nil || g.Key != k || len(g.Jobs) != n {
-		note(fmt.Errorf("group %+v has not its %d jobs at its slot", k, n))
+		note(fmt.Errorf("group %+v: its %d jobs are not at its slot", k, n))
 		return
 	}
 	note(q.checkHeadAt(q.slots[k], g))

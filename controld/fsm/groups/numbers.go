@@ -73,17 +73,17 @@ func (s *numbers[K]) check(what string, groups *table.Table[*Group], of func(*Gr
 	for g := range groups.Values() {
 		key, number := of(g)
 		if other, taken := owner[number]; taken && other != key {
-			return fmt.Errorf("two have the number %d of a %s", number, what)
+			return fmt.Errorf("number %d of a %s is used twice", number, what)
 		}
 		owner[number] = key
 		count[key]++
 		if u := s.known[key]; u == nil || u.number != number {
-			return fmt.Errorf("the number of a %s is not that of its group, %d", what, number)
+			return fmt.Errorf("the number of a %s differs from the number of its group, %d", what, number)
 		}
 	}
 	for key, u := range s.known {
 		if u.groups != count[key] {
-			return fmt.Errorf("%s %d is said to have %d groups of %d", what, u.number, u.groups, count[key])
+			return fmt.Errorf("%s %d is recorded with %d groups, but has %d", what, u.number, u.groups, count[key])
 		}
 	}
 	return nil
@@ -109,12 +109,13 @@ func (a *numbered[K]) count(key K, by int) {
 // check says whether a group has the number of its key, and no other key has it.
 func (a *numbered[K]) check(what string, s *numbers[K], key K, number int) error {
 	if u := s.known[key]; u == nil || u.number != number || u.groups != a.groups[key] {
-		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number,
+		return fmt.Errorf("the number of a %s differs from the number of its group, %d, or its groups are not %d", what,
+			number,
 			a.groups[key])
 	}
 	if other, taken := a.owners[number]; taken && other != key && a.groups[other] > 0 {
 		if u := s.known[other]; u != nil && u.number == number {
-			return fmt.Errorf("two have the number %d of a %s", number, what)
+			return fmt.Errorf("number %d of a %s is used twice", number, what)
 		}
 	}
 	a.owners[number] = key

@@ -97,14 +97,14 @@ func (t *Dependents) Check(jobs iter.Seq[*model.Job], note func(error)) {
 		}
 		waiting++
 		if !t.Has(j) {
-			note(fmt.Errorf("job %d has dependencies and is not in the index of such jobs", j.ID))
+			note(fmt.Errorf("job %d has dependencies, but is missing from the index of dependent jobs", j.ID))
 		}
 	}
 	if waiting != t.Size() {
 		note(fmt.Errorf("index of jobs with dependencies has %d entries for %d", t.Size(), waiting))
 	}
 	if t.by != nil && !maps.EqualFunc(t.by, t.anew(), slices.Equal[[]model.JobID]) {
-		note(fmt.Errorf("the index of dependents is %v, made anew %v", t.by, t.anew()))
+		note(fmt.Errorf("the index of dependents is %v, recomputed %v", t.by, t.anew()))
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *Dependents) Check(jobs iter.Seq[*model.Job], note func(error)) {
 // knows of them.
 func (t *Dependents) CheckTarget(target model.JobID, want []model.JobID) error {
 	if t.by != nil && !slices.Equal(t.by[target], want) {
-		return fmt.Errorf("the dependents of job %d are %v, made anew %v", target, t.by[target], want)
+		return fmt.Errorf("the dependents of job %d are %v, recomputed %v", target, t.by[target], want)
 	}
 	return nil
 }

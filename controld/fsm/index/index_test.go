@@ -34,7 +34,7 @@ func TestCheckFindsDamage(t *testing.T) {
 			"dependencies"},
 		{"an old version of a job with dependencies", func(_ *Names, d *Dependents, _ *Keys) {
 			d.waiting.Set(3, job(3, "b", 1, 2))
-		}, "job 3 has dependencies and is not in the index"},
+		}, "job 3 has dependencies, but is missing from the index"},
 		{"a dependent that is not told", func(_ *Names, d *Dependents, _ *Keys) { d.by[1] = d.by[1][:1] }, "dependents"},
 		{"a forgotten key", func(_ *Names, _ *Dependents, k *Keys) { clear(k.at) }, "keys"},
 		{"a key that is found elsewhere", func(_ *Names, _ *Dependents, k *Keys) { k.at[keyName{1, "k2"}]-- }, "keys"},

@@ -107,7 +107,7 @@ func (t *Keys) Check() error {
 		want[k.keyName] = i
 	}
 	if !maps.Equal(want, t.at) || int64(len(want)) != t.next-t.first {
-		return fmt.Errorf("%d idempotency keys are known of %d kept", len(t.at), len(want))
+		return fmt.Errorf("%d of %d idempotency keys are in the index", len(t.at), len(want))
 	}
 	return nil
 }
@@ -115,14 +115,14 @@ func (t *Keys) Check() error {
 // CheckYoungest looks at the youngest key alone.
 func (t *Keys) CheckYoungest() error {
 	if int64(len(t.at)) != t.next-t.first {
-		return fmt.Errorf("%d idempotency keys are known of %d kept", len(t.at), t.next-t.first)
+		return fmt.Errorf("%d of %d idempotency keys are in the index", len(t.at), t.next-t.first)
 	}
 	if t.first == t.next {
 		return nil
 	}
 	k, ok := t.keys.Get(t.next - 1)
 	if !ok || t.at[k.keyName] != t.next-1 {
-		return fmt.Errorf("the youngest of %d idempotency keys is not known", len(t.at))
+		return fmt.Errorf("the newest of %d idempotency keys is missing from the index", len(t.at))
 	}
 	return nil
 }

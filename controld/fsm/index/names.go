@@ -117,7 +117,7 @@ func (t *Names) Check() error {
 	}
 	same := func(a, b *named) bool { return slices.Equal(a.all, b.all) && slices.Equal(a.open, b.open) }
 	if want := t.anew(); !maps.EqualFunc(t.by, want, same) {
-		return fmt.Errorf("the index of names has %d entries, or other ones, for %d", len(t.by), len(want))
+		return fmt.Errorf("the index of names has %d entries for %d jobs, or wrong ones", len(t.by), len(want))
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (t *Names) CheckCount(name Name, want NameCount) error {
 		got = &named{}
 	}
 	if len(got.all) != want.All || len(got.open) != want.Open {
-		return fmt.Errorf("the index of names has other jobs than there are with the name %q", name.Name)
+		return fmt.Errorf("the index of names has the wrong jobs for name %q", name.Name)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (t *Names) CheckJob(j *model.Job) error {
 	}
 	_, in := slices.BinarySearch(n.all, j.ID)
 	if _, open := slices.BinarySearch(n.open, j.ID); !in || open == j.State.Final() {
-		return fmt.Errorf("the index of names has it wrong about job %d", j.ID)
+		return fmt.Errorf("the index of names has a wrong entry for job %d", j.ID)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func CheckJob(j *model.Job) error {
 		a := &j.Attempts[i]
 		last := i == len(j.Attempts)-1
 		if a.Ended.At == 0 && !last || !numbered(j, i) || !j.MayHave(len(a.Workers)) {
-			return bad(fmt.Sprintf("attempt %d is out of order, not ended or not whole", a.N))
+			return bad(fmt.Sprintf("attempt %d is out of order, not ended, or incomplete", a.N))
 		}
 	}
 	a := j.Live()
@@ -31,9 +31,9 @@ func CheckJob(j *model.Job) error {
 	case j.Children != nil:
 		return checkParent(j)
 	case (a != nil) != slices.Contains(liveStates, j.State):
-		return bad("an attempt in progress and the state do not agree")
+		return bad("its state does not match its attempt in progress")
 	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
-		return bad("its end and its number in the history do not agree")
+		return bad("its end does not match its number in the history")
 	case j.Hold != model.NotHeld && j.State != model.Pending:
 		return bad("held but not pending")
 	case a != nil:
@@ -79,31 +79,31 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 			least = min(least, model.Rank(w.State))
 		}
 		if w.Index != i || model.Rank(w.State) < 0 || len(w.GPUs) != devices(j, a, i) {
-			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
+			return bad(fmt.Sprintf("worker %d differs from the request", i))
 		}
 		if w.State.Final() != (w.Ended > 0) {
-			return bad(fmt.Sprintf("worker %d is final without an end or the reverse", i))
+			return bad(fmt.Sprintf("worker %d is final without an end, or has an end without being final", i))
 		}
 	}
 	switch {
 	case least == 3:
 		return bad("every worker is final but the attempt goes on")
 	case (a.Stop != nil) != (j.State == model.Completing):
-		return bad("its stop and the job's state do not agree")
+		return bad("its stop does not match the job's state")
 	case a.Stop == nil && (least >= 2) != (j.State == model.Running || j.State == model.Suspended):
-		return bad("its workers and the job's state do not agree")
+		return bad("its workers do not match the job's state")
 	case a.Stop == nil && a.Suspended() != (j.State == model.Suspended):
-		return bad("its workers and the job's state do not agree")
+		return bad("its workers do not match the job's state")
 	case a.Packed() && (a.Suspended() || !j.CanPack()):
-		return bad("it shares a GPU and may not")
+		return bad("it shares a GPU, which is not allowed")
 	case a.Suspended() && !a.Switched():
 		return bad("it is suspended before every worker has paused")
 	case a.Class != "" && !a.Class.Known() || (a.Class == "") != (a.ClassSince == 0):
-		return bad(fmt.Sprintf("its progress class %q is unknown, or came at no instant", a.Class))
+		return bad(fmt.Sprintf("its progress class %q is unknown, or has no time", a.Class))
 	case a.Early != 0 && (a.Started.At == 0 || j.Spec.Checkpoint == nil || j.Spec.Checkpoint.BeforeLimit == 0):
-		return bad("it was told of its time limit before it ran, or unasked")
+		return bad("it was warned of its time limit before it ran, or without a request")
 	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
-		return bad("commands may start before every container exists, or may not after")
+		return bad("its commands are released although a container is missing, or not released although all exist")
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func CheckLedger(j *model.Job) error {
 		}
 	}
 	if j.Ledger != want {
-		return fmt.Errorf("job %d was charged %+v for %+v", j.ID, j.Ledger, want)
+		return fmt.Errorf("job %d was charged for %+v but used %+v", j.ID, j.Ledger, want)
 	}
 	return nil
 }
@@ -160,29 +160,29 @@ func checkParent(j *model.Job) error {
 	over := f.Live == 0 && len(f.Waiting) == 0
 	switch {
 	case len(j.Attempts) > 0 || j.Parent != 0:
-		return bad("it runs something itself, or is a task")
+		return bad("a parent job must neither run itself nor be a task")
 	case f.Size < 1 || f.Size > model.MaxArrayTasks || min(f.Live, f.Completed, f.Failed, f.Cancelled) < 0:
 		return bad("a count is out of range")
 	case f.Waiting.Len()+f.Dropped.Len()+f.Made() != f.Size:
 		return bad("tasks are missing or counted twice")
 	case !f.Waiting.Within(f.Size) || !f.Dropped.Within(f.Size) || len(f.Waiting.Both(f.Dropped)) > 0:
-		return bad("tasks wait that were dropped, or there are none such")
+		return bad("dropped tasks are pending, or unknown")
 	case len(f.HeldUser.Without(f.Waiting))+len(f.HeldAdmin.Without(f.Waiting))+len(f.Ready.Without(f.Waiting)) > 0:
-		return bad("tasks are held or ready that do not wait")
+		return bad("held or ready tasks are not pending")
 	case len(f.HeldUser.Both(f.HeldAdmin)) > 0:
 		return bad("tasks are held twice")
 	case !f.Unsuccessful.Within(f.Size) || f.Unsuccessful.Len() != f.Failed+f.Cancelled:
-		return bad("it does not know which tasks ended otherwise than well")
+		return bad("it has lost track of which tasks failed")
 	case len(f.Pruned.Without(f.Dropped.With(f.Unsuccessful))) > 0:
-		return bad("tasks were pruned that were not cancelled")
+		return bad("pruned tasks were not cancelled")
 	case f.Fate != "" && len(f.Waiting) > 0:
-		return bad("its fate is decided but tasks wait")
+		return bad("its outcome is decided, but tasks are pending")
 	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
-		return bad("its end, its tasks' and its number in the history do not agree")
+		return bad("its end, the ends of its tasks and its number in the history do not match")
 	case !j.State.Final() && j.State != model.Pending && j.State != model.Running:
-		return bad("no such state of a parent job")
+		return bad("a parent job cannot have this state")
 	case j.Hold != model.NotHeld && !j.StillToStart():
-		return bad("held but nothing waits")
+		return bad("held, but no task is pending")
 	}
 	return nil
 }

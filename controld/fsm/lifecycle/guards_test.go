@@ -232,8 +232,10 @@ func TestCheckFindsWhatAnAttemptCannotBe(t *testing.T) {
 			early(j)
 			j.Spec.Checkpoint.BeforeLimit = 0
 		}, false},
-		"a worker on a GPU too many":  {func(_ *model.Job, a *model.Attempt) { a.Workers[0].GPUs = []int{0, 1} }, false},
-		"it shares a GPU and may not": {func(_ *model.Job, a *model.Attempt) { a.Packing = &model.Packing{Share: 1} }, false},
+		"a worker on a GPU too many": {func(_ *model.Job, a *model.Attempt) { a.Workers[0].GPUs = []int{0, 1} },
+			false},
+		"it shares a GPU, which is not " +
+			"allowed": {func(_ *model.Job, a *model.Attempt) { a.Packing = &model.Packing{Share: 1} }, false},
 	} {
 		j := sound()
 		c.damage(j, &j.Attempts[1])

@@ -616,16 +616,16 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 				j.Attempts[i].N = i + 1
 			}
 		}, ""},
-		{"it waits with an attempt", sound, func(j *model.Job) { j.State = model.Pending }, "do not agree"},
-		{"it runs without one", sound, func(j *model.Job) { alive(j).Ended.At = 50 }, "do not agree"},
+		{"it waits with an attempt", sound, func(j *model.Job) { j.State = model.Pending }, "does not match its attempt"},
+		{"it runs without one", sound, func(j *model.Job) { alive(j).Ended.At = 50 }, "does not match its attempt"},
 		{"it is done and has no number", sound, func(j *model.Job) { done(j); j.Seq = 0 }, "number in the history"},
 		{"it is done and has no end", sound, func(j *model.Job) { done(j); j.Ended.At = 0 }, "number in the history"},
 		{"it runs and has a number", sound, func(j *model.Job) { j.Seq = 1 }, "number in the history"},
 		{"it runs and has an end", sound, func(j *model.Job) { j.Ended.At = 1 }, "number in the history"},
 		{"it runs and is held", sound, func(j *model.Job) { j.Hold = model.HeldByUser }, "held"},
-		{"workers change places", sound, func(j *model.Job) { alive(j).Workers[1].Index = 0 }, "not what was asked for"},
-		{"a worker in no state", sound, func(j *model.Job) { alive(j).Workers[1].State = "x" }, "not what was asked for"},
-		{"a worker without its GPU", sound, func(j *model.Job) { alive(j).Workers[1].GPUs = nil }, "not what was asked for"},
+		{"workers change places", sound, func(j *model.Job) { alive(j).Workers[1].Index = 0 }, "differs from the request"},
+		{"a worker in no state", sound, func(j *model.Job) { alive(j).Workers[1].State = "x" }, "differs from the request"},
+		{"a worker without its GPU", sound, func(j *model.Job) { alive(j).Workers[1].GPUs = nil }, "differs from the request"},
 		{"a worker ended and runs", sound, func(j *model.Job) { alive(j).Workers[1].Ended = 3 }, "final without"},
 		{"a worker is final without an end", sound, func(j *model.Job) {
 			alive(j).Workers[1].State = model.WorkerExited
@@ -634,17 +634,17 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 			for i := range alive(j).Workers {
 				alive(j).Workers[i].State, alive(j).Workers[i].Ended = model.WorkerExited, 30
 			}
-		}, "goes on"},
+		}, "the attempt goes on"},
 		{"it runs and is stopped", sound, func(j *model.Job) { alive(j).Stop = &model.Stop{} }, "its stop"},
 		{"it completes and is not stopped", sound, func(j *model.Job) { j.State = model.Completing }, "its stop"},
 		{"it runs before its workers do", sound, func(j *model.Job) {
 			alive(j).Workers[1].State = model.WorkerCreated
 		}, "its workers"},
 		{"it does not run although its workers do", sound, func(j *model.Job) { j.State = model.Configuring }, "its workers"},
-		{"it runs and was not released", sound, func(j *model.Job) { alive(j).Released = false }, "commands may start"},
+		{"it runs and was not released", sound, func(j *model.Job) { alive(j).Released = false }, "commands are released"},
 		{"it was released too soon", sound, func(j *model.Job) {
 			j.State, alive(j).Workers[1].State = model.Configuring, model.WorkerAssigned
-		}, "commands may start"},
+		}, "commands are released"},
 
 		{"a parent", parent, func(*model.Job) {}, ""},
 		{"a parent that has not begun", parent, func(j *model.Job) { j.State = model.Pending }, ""},
@@ -660,8 +660,8 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 		}, ""},
 		{"a parent with an attempt", parent, func(j *model.Job) {
 			j.Attempt, j.Attempts = 1, []model.Attempt{{N: 1, Workers: make([]model.Worker, 1)}}
-		}, "runs something"},
-		{"a parent of a parent", parent, func(j *model.Job) { j.Parent = 3 }, "runs something"},
+		}, "must neither run itself"},
+		{"a parent of a parent", parent, func(j *model.Job) { j.Parent = 3 }, "must neither run itself"},
 		{"no tasks", parent, func(j *model.Job) { j.Children.Size = 0 }, "out of range"},
 		{"too many tasks", parent, func(j *model.Job) { j.Children.Size = model.MaxArrayTasks + 1 }, "out of range"},
 		{"a negative count", parent, func(j *model.Job) { j.Children.Live, j.Children.Completed = -1, 5 }, "out of range"},
@@ -669,32 +669,32 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 		{"a task waits that there is not", parent, func(j *model.Job) {
 			j.Children.Waiting = ranges.Span(9, 11)
 			j.Children.HeldUser, j.Children.HeldAdmin, j.Children.Ready = nil, nil, nil
-		}, "there are none such"},
+		}, "dropped tasks are pending, or unknown"},
 		{"a task was dropped that there is not", parent, func(j *model.Job) { j.Children.Dropped = ranges.Span(0, 0) },
-			"there are none such"},
+			"dropped tasks are pending, or unknown"},
 		{"a task waits that was dropped", parent, func(j *model.Job) { j.Children.Dropped = ranges.Span(8, 8) },
-			"wait that were dropped"},
+			"dropped tasks are pending"},
 		{"held by its owner and does not wait", parent, func(j *model.Job) { j.Children.HeldUser = ranges.Span(1, 1) },
-			"held or ready"},
+			"held or ready tasks"},
 		{"held by an operator and does not wait", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(1, 1) },
-			"held or ready"},
-		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = ranges.Span(1, 1) }, "held or ready"},
+			"held or ready tasks"},
+		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = ranges.Span(1, 1) }, "held or ready tasks"},
 		{"held twice", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(8, 9) }, "held twice"},
 		{"unsuccessful out of range", parent, func(j *model.Job) { j.Children.Unsuccessful = ranges.Span(10, 11) },
-			"otherwise than well"},
+			"which tasks failed"},
 		{"one too many unsuccessful", parent, func(j *model.Job) { j.Children.Unsuccessful = ranges.Span(3, 5) },
-			"otherwise than well"},
-		{"its fate is decided", parent, func(j *model.Job) { j.Children.Fate = model.Cancelled }, "its fate"},
+			"which tasks failed"},
+		{"its outcome is decided", parent, func(j *model.Job) { j.Children.Fate = model.Cancelled }, "its outcome"},
 		{"it is final and tasks wait", parent, func(j *model.Job) { j.State, j.Seq, j.Ended.At = model.Failed, 1, 9 },
 			"its end"},
 		{"a parent has a number", parent, func(j *model.Job) { j.Seq = 1 }, "its end"},
 		{"a parent has an end", parent, func(j *model.Job) { j.Ended.At = 1 }, "its end"},
-		{"a parent completes", parent, func(j *model.Job) { j.State = model.Completing }, "no such state of a parent"},
+		{"a parent completes", parent, func(j *model.Job) { j.State = model.Completing }, "a parent job cannot have this state"},
 		{"a parent is held and nothing waits", parent, func(j *model.Job) {
 			f := j.Children
 			f.Waiting, f.HeldUser, f.HeldAdmin, f.Ready, f.Live = nil, nil, nil, nil, 5
 			j.Hold = model.HeldByUser
-		}, "held but nothing waits"},
+		}, "held, but no task is pending"},
 	} {
 		j := c.of()
 		c.damage(j)

@@ -71,11 +71,11 @@ func (v *View) checkAccounts() error {
 		}
 	}
 	if len(v.accounts) > cluster.MaxAccounts {
-		return fmt.Errorf("%d accounts were created, at most %d may be", len(v.accounts), cluster.MaxAccounts)
+		return fmt.Errorf("%d accounts were created; at most %d are allowed", len(v.accounts), cluster.MaxAccounts)
 	}
 	for i, a := range v.accounts {
 		if !jobspec.ValidName(a.Name) || i > 0 && v.accounts[i-1].Name >= a.Name {
-			return fmt.Errorf("created account %q is out of order, or has no name of an account", a.Name)
+			return fmt.Errorf("created account %q is out of order, or has an invalid name", a.Name)
 		}
 	}
 	return nil

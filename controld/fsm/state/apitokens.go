@@ -39,11 +39,11 @@ func (s *State) DropTokens(del func(*trust.APIToken) bool) {
 // checkTokens says whether the API tokens are in order, once each, complete, and not too many.
 func (v *View) checkTokens() error {
 	if len(v.tokens) > trust.MaxAPITokens {
-		return fmt.Errorf("%d API tokens, at most %d may be", len(v.tokens), trust.MaxAPITokens)
+		return fmt.Errorf("%d API tokens; at most %d are allowed", len(v.tokens), trust.MaxAPITokens)
 	}
 	for i, t := range v.tokens {
 		if !t.WellFormed() || i > 0 && v.tokens[i-1].ID >= t.ID {
-			return fmt.Errorf("API token %q is out of order, or not complete", t.ID)
+			return fmt.Errorf("API token %q is out of order, or incomplete", t.ID)
 		}
 	}
 	return nil

@@ -174,7 +174,7 @@ func (a *Auditor) follow(id model.JobID) *model.Job {
 func (a *Auditor) followNode(name string) {
 	n, _ := a.s.v.Node(name)
 	if n == nil {
-		a.bad("node %s has changed and is not there", name)
+		a.bad("node %s is marked as changed, but is missing", name)
 		return
 	}
 	a.nodes[name] = n
@@ -224,7 +224,7 @@ func (a *Auditor) checkTotals() {
 	a.note(a.s.checkLicenses())
 	if a.around.stock {
 		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
-			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)
+			a.bad("the inventory is %+v, recomputed %+v", *v.inventory, *want)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func (a *Auditor) checkAround() {
 	}
 	for t := range w.texts {
 		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {
-			a.bad("a script is said to have %d users, and has %d", t.Refs, a.texts[t])
+			a.bad("a script is recorded with %d users, but has %d", t.Refs, a.texts[t])
 		}
 	}
 }

@@ -40,10 +40,10 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			s.s.checkStep(s.run, &model.Job{ID: s.run.ID, State: model.Pending})
 			s.s.checkStep(&model.Job{State: model.Completed}, &model.Job{ID: s.run.ID, State: model.Pending})
 		}, "went from"},
-		{"a state without its attempt", func(s *scene) { s.run.State = model.Pending }, "do not agree"},
+		{"a state without its attempt", func(s *scene) { s.run.State = model.Pending }, "does not match its attempt"},
 		{"an unknown state", func(s *scene) { s.run.State = "??" }, "no such state"},
 		{"part of a gang", func(s *scene) { s.run.Live().Workers = s.run.Live().Workers[:1] }, "workers"},
-		{"a worker without its GPU", func(s *scene) { s.run.Live().Workers[0].GPUs = nil }, "not what was asked for"},
+		{"a worker without its GPU", func(s *scene) { s.run.Live().Workers[0].GPUs = nil }, "differs from the request"},
 		{"a worker with an end that goes on", func(s *scene) { s.run.Live().Workers[0].Ended = 5 }, "final without an end"},
 		{"a job charged too much", func(s *scene) { s.ended.Ledger.GPUMS++ }, "charged"},
 		{"a live job that is not listed", func(s *scene) { s.s.v.live.Drop(int64(s.run.ID)) }, "index of live"},
@@ -52,15 +52,15 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.Set(int64(s.waiting.ID), s.waiting) },
 			"index of live"},
 		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
-		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
-		{"ids of tasks that were not given", func(s *scene) { s.s.v.lastJob = 6 }, "ids of its tasks were not given yet"},
+		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not been assigned yet"},
+		{"ids of tasks that were not given", func(s *scene) { s.s.v.lastJob = 6 }, "ids of its tasks have not been assigned yet"},
 		{"an ended job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.ended.ID)) },
-			"job 2 has left the state and is still known"},
+			"job 2 has left the state, but is still in an index"},
 		{"a running job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.run.ID)) },
-			"job 1 has left the state and is in the index of live jobs"},
+			"job 1 has left the state, but is still in the index of live jobs"},
 		{"a job with a deadline that was dropped from the jobs alone",
 			func(s *scene) { s.s.v.jobs.Drop(int64(s.waiting.ID)) },
-			"job 9 has left the state and is in the index of jobs with deadlines"},
+			"job 9 has left the state, but is still in the index of jobs with deadlines"},
 		{"a job that others depend on, as it was",
 			func(s *scene) { old := *s.follows; s.s.v.jobs.Set(int64(s.follows.ID), &old) }, "job 8"},
 		{"a waiting job in no group", func(s *scene) { s.s.unqueue(s.waiting) }, "not in its group"},
@@ -70,39 +70,39 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		}, "group"},
 		{"a group with the head of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ },
 			"head of group"},
-		{"a condition that is not known", func(s *scene) { s.s.v.nodeSets = topology.NodeSets{} }, "not known"},
+		{"a condition that is not known", func(s *scene) { s.s.v.nodeSets = topology.NodeSets{} }, "unknown"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
 		{"tasks that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
 		{"a waiting job with an end", func(s *scene) { s.waiting.Seq = 9 }, "history"},
 		{"a waiting job in a group of another kind",
 			func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Plain = false }, "head of group"},
-		{"a task of no parent", func(s *scene) { s.task.TaskNumber++ }, "no such parent job"},
+		{"a task of no parent", func(s *scene) { s.task.TaskNumber++ }, "not its parent"},
 		{"a task with another specification", func(s *scene) { spec := *s.task.Spec; s.task.Spec = &spec },
-			"another specification"},
+			"differs from"},
 		{"a parent job that counts a task twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ },
-			"counts"},
+			"has counted"},
 		{"a parent job that has lost a task", func(s *scene) { s.array.Children.Size++ }, "tasks are missing"},
 		{"a parent job that has a task wait that runs", func(s *scene) {
 			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(ranges.Span(s.task.TaskNumber,
 				s.task.TaskNumber)), s.array.Children.Size+1
 		}, "parent"},
-		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "said to hold"},
-		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "said to hold"},
+		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "recorded as holding"},
+		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "recorded as holding"},
 		{"a GPU with two owners", func(s *scene) {
 			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.task.Live().Workers[0].GPUs)}
 		}, "n3"},
 		{"capacity taken by no job", func(s *scene) {
 			s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{})
-		}, "made anew"},
+		}, "recomputed"},
 		{"a GPU given back too early", func(s *scene) {
 			s.s.ownGrid().Release(0, model.Request{Active: model.Vector{GPUs: 2000}}, []int{0, 1})
-		}, "made anew"},
+		}, "recomputed"},
 		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
 		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, model.Vector{GPUs: 1000}) },
 			"claims on node"},
 		{"a reservation for a running job", func(s *scene) {
 			s.s.v.reservations = append(s.s.v.reservations, &model.Reservation{Job: s.s.v.lastJob + 1})
-		}, "neither waits nor moves"},
+		}, "neither pending nor moving"},
 		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) },
 			"out of order"},
 		{"a forgotten key", func(s *scene) {
@@ -114,7 +114,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.dependents = index.Dependents{} },
 			"dependencies"},
 		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID },
-			"nothing followed"},
+			"had no effect"},
 		{"a dependent that is not told", func(s *scene) { clear(s.s.v.dependents.Of(s.run.ID)) }, "dependents"},
 		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
 		{"a job that is not found by its name", func(s *scene) { s.s.names.Forget(s.waiting) }, "names"},
@@ -135,7 +135,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a run of another attempt", func(s *scene) {
 			again := *s.s.v.LiveAttempt(s.run.ID).Attempt
 			s.s.v.LiveAttempt(s.run.ID).Attempt = &again
-		}, "job 1 and the index of runs do not agree"},
+		}, "the index of runs is wrong for job 1"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
 		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) },

@@ -141,10 +141,10 @@ func TestAnInventoryKeepsWhatIsInUse(t *testing.T) {
 		{"the same", func(*model.Node) {}, ""},
 		{"less, but enough", func(n *model.Node) { n.Cores, n.Memory, n.GPUs = 4, 8*jobspec.GiB, n.GPUs[:2] }, ""},
 		{"another GPU that is free", func(n *model.Node) { n.GPUs[2].UUID = "new" }, ""},
-		{"a core too few", func(n *model.Node) { n.Cores = 3 }, "cores or memory are less than what jobs hold there"},
-		{"a byte too few", func(n *model.Node) { n.Memory = 8*jobspec.GiB - 1 }, "cores or memory are less"},
-		{"a GPU too few", func(n *model.Node) { n.GPUs = n.GPUs[:1] }, "GPU 1 (n1-1) is in use and missing at its index"},
-		{"another GPU in its place", func(n *model.Node) { n.GPUs[0].UUID = "new" }, "GPU 0 (n1-0) is in use and missing"},
+		{"a core too few", func(n *model.Node) { n.Cores = 3 }, "the node has fewer cores or less memory than its jobs hold"},
+		{"a byte too few", func(n *model.Node) { n.Memory = 8*jobspec.GiB - 1 }, "fewer cores or less memory"},
+		{"a GPU too few", func(n *model.Node) { n.GPUs = n.GPUs[:1] }, "GPU 1 (n1-1) is in use, but missing at its index"},
+		{"another GPU in its place", func(n *model.Node) { n.GPUs[0].UUID = "new" }, "GPU 0 (n1-0) is in use, but missing"},
 		{"two GPUs that changed places", func(n *model.Node) { n.GPUs[1], n.GPUs[2] = n.GPUs[2], n.GPUs[1] }, "GPU 1 (n1-1)"},
 	} {
 		s := newScene(t)

@@ -17,14 +17,14 @@ func (s *State) Check() error {
 func (s *State) checkJob(j *model.Job) error {
 	live, isLive := s.v.live.Get(int64(j.ID))
 	if isLive != (j.Live() != nil) || isLive && live != j {
-		return fmt.Errorf("job %d and the index of live jobs do not agree", j.ID)
+		return fmt.Errorf("the index of live jobs is wrong for job %d", j.ID)
 	}
 	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed ||
 		j.Seq > s.v.lastSeq) {
-		return fmt.Errorf("job %d and the history number %d do not agree", j.ID, j.Seq)
+		return fmt.Errorf("history number %d does not match job %d", j.ID, j.Seq)
 	}
 	if j.ID > s.v.lastJob {
-		return fmt.Errorf("job %d has an id that was not given yet", j.ID)
+		return fmt.Errorf("job %d has an id that has not been assigned yet", j.ID)
 	}
 	if !j.StillToStart() {
 		return nil
@@ -35,17 +35,17 @@ func (s *State) checkJob(j *model.Job) error {
 	return fmt.Errorf("pending job %d is not in its group", j.ID)
 }
 
-// checkOwners reports GPUs that are held by more than their capacity: by one worker that holds the
-// whole GPU, or by all workers that share it (A2).
+// checkOwners reports GPUs held beyond their capacity, by a worker with the whole GPU or by all
+// workers that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {
 		for _, g := range held.GPUs {
 			if g >= len(s.v.nodes[i].GPUs) {
-				return fmt.Errorf("node %s: GPU %d is held and not there", s.v.nodes[i].Name, g)
+				return fmt.Errorf("node %s: GPU %d is held, but does not exist", s.v.nodes[i].Name, g)
 			}
 			if taken[g] += min(model.WholeGPU, held.Request.Active.GPUs); taken[g] > model.WholeGPU {
-				return fmt.Errorf("node %s: of GPU %d %d thousandths are held", s.v.nodes[i].Name, g, taken[g])
+				return fmt.Errorf("node %s: %[3]d thousandths of GPU %[2]d are held", s.v.nodes[i].Name, g, taken[g])
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (s *State) checkReservations(note func(error)) {
 		j := s.v.Job(r.Job)
 		switch {
 		case j == nil || !j.MayHaveReserved():
-			note(fmt.Errorf("room is reserved for job %d, which neither waits nor moves", r.Job))
+			note(fmt.Errorf("room is reserved for job %d, which is neither pending nor moving", r.Job))
 		case i > 0 && s.v.reservations[i-1].Job >= r.Job:
 			note(fmt.Errorf("reservation for job %d is out of order", r.Job))
 		}
@@ -71,15 +71,15 @@ func (s *State) checkTask(j *model.Job) error {
 	switch {
 	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
 		j.ID != r.TaskID(j.TaskNumber):
-		return fmt.Errorf("job %d is task %d of job %d, which is no such parent job", j.ID, j.TaskNumber, j.Parent)
+		return fmt.Errorf("job %d is task %d of job %d, which is not its parent", j.ID, j.TaskNumber, j.Parent)
 	case j.Spec != r.Spec:
-		return fmt.Errorf("job %d has another specification than its parent", j.ID)
+		return fmt.Errorf("the specification of job %d differs from its parent's", j.ID)
 	case r.Seq > 0 && (j.Seq == 0 || j.Seq > r.Seq):
 		return fmt.Errorf("job %d outlives its parent", j.ID)
 	}
 	if f, n := r.Children, j.TaskNumber; f.Unsuccessful.Has(n) != (j.State.Final() && j.State != model.Completed) ||
 		f.Waiting.Has(n) || f.Dropped.Has(n) {
-		return fmt.Errorf("parent job %d has it wrong what became of task %d, whose state is %q", r.ID, n, j.State)
+		return fmt.Errorf("parent job %d has recorded a wrong outcome for task %d, whose state is %q", r.ID, n, j.State)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 	if run := a.s.v.LiveAttempt(next.ID); next.Live() != nil {
 		a.note(a.s.checkRun(next))
 	} else if run != nil {
-		a.bad("job %d and the index of runs do not agree", next.ID)
+		a.bad("the index of runs is wrong for job %d", next.ID)
 	}
 	if old != nil && old.StillToStart() && (!next.StillToStart() || groups.KeyOf(old) != groups.KeyOf(next)) {
 		a.checkLeft(old)
@@ -46,13 +46,13 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 func (a *Auditor) checkListed(j *model.Job) {
 	needs := !j.State.Final() && len(j.Dependencies) > 0
 	if d := &a.s.v.dependents; d.Knows(j.ID) != needs || needs && !d.Has(j) {
-		a.bad("job %d and the index of jobs with dependencies do not agree", j.ID)
+		a.bad("the index of jobs with dependencies is wrong for job %d", j.ID)
 	}
 	if needs {
 		a.note(a.s.checkSettled(j))
 	}
 	if got, in := a.s.v.dated.Get(int64(j.ID)); in != (j.Deadline != 0 && j.StillToStart()) || in && got != j {
-		a.bad("job %d and the index of jobs with deadlines do not agree", j.ID)
+		a.bad("the index of jobs with deadlines is wrong for job %d", j.ID)
 	}
 }
 
@@ -61,18 +61,18 @@ func (a *Auditor) checkGone(j *model.Job) {
 	v, id := &a.s.v, int64(j.ID)
 	for what, t := range map[string]*table.Table[*model.Job]{"live jobs": &v.live, "jobs with deadlines": &v.dated} {
 		if _, in := t.Get(id); in {
-			a.bad("job %d has left the state and is in the index of %s", j.ID, what)
+			a.bad("job %d has left the state, but is still in the index of %s", j.ID, what)
 		}
 	}
 	if _, in := v.finished.Get(j.Seq); in || v.LiveAttempt(j.ID) != nil || v.dependents.Knows(j.ID) || j.StillToStart() {
-		a.bad("job %d has left the state and is still known", j.ID)
+		a.bad("job %d has left the state, but is still in an index", j.ID)
 	}
 }
 
 // checkLeft checks that a job is not in a group any more.
 func (a *Auditor) checkLeft(j *model.Job) {
 	if a.s.groups.Names(j) {
-		a.bad("job %d is in a group to which it does not belong any more", j.ID)
+		a.bad("job %d is still in a group that it has left", j.ID)
 	}
 }
 
@@ -90,7 +90,7 @@ func (a *Auditor) checkLeaf(leaf model.Association) {
 	if want := a.usageCounters[leaf]; want != nil {
 		a.note(a.s.v.usageCounters.CheckLeaf(want))
 	} else if a.s.v.usageCounters.Of(leaf) != nil {
-		a.bad("%s in %s has a usage counter and neither holds nor wants anything", leaf.User, leaf.Account)
+		a.bad("%s in %s has a usage counter, but neither holds nor requests anything", leaf.User, leaf.Account)
 	}
 	a.s.v.usage.CheckLeaf(leaf, a.active[leaf], a.note)
 }
@@ -104,11 +104,12 @@ func (a *Auditor) checkFamily(id model.JobID) {
 	f := j.Children
 	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed ||
 		k.cancelled+k.gone.Cancelled != f.Cancelled {
-		a.bad("parent job %d counts %+v of tasks that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live,
+		a.bad("parent job %d has counted %+v, but its tasks are %d live, %d completed, %d failed and %d cancelled", id, *f,
+			k.live,
 			k.completed, k.failed, k.cancelled)
 	}
 	if j.ID+model.JobID(f.Size) > a.s.v.lastJob {
-		a.bad("parent job %d: ids of its tasks were not given yet", id)
+		a.bad("parent job %d: the ids of its tasks have not been assigned yet", id)
 	}
 }
 
@@ -116,7 +117,7 @@ func (a *Auditor) checkFamily(id model.JobID) {
 func (a *Auditor) checkNode(name string) {
 	n, i := a.s.v.Node(name)
 	if n == nil {
-		a.bad("jobs are on node %s, which there is not", name)
+		a.bad("jobs are on unknown node %s", name)
 		return
 	}
 	h, _ := a.s.v.holdings.Get(int64(i))
@@ -125,7 +126,7 @@ func (a *Auditor) checkNode(name string) {
 		want = &holding{}
 	}
 	if h == nil || !slices.Equal(h.workers, want.workers) || !slices.Equal(h.ports, want.ports) {
-		a.bad("node %s is said to hold %+v, jobs say %+v", name, h, want)
+		a.bad("node %s is recorded as holding %+v, but its jobs hold %+v", name, h, want)
 		return
 	}
 	if len(slices.Compact(slices.Clone(h.ports))) != len(h.ports) {
@@ -143,7 +144,7 @@ func (a *Auditor) checkNode(name string) {
 func (a *Auditor) checkRoom(n *model.Node, i int) {
 	got, anew := a.s.v.grid, grid.NewGrid([]*model.Node{n})
 	if got.Len() != len(a.s.v.nodes) {
-		a.bad("the grid has %d nodes of %d", got.Len(), len(a.s.v.nodes))
+		a.bad("the grid has %d of %d nodes", got.Len(), len(a.s.v.nodes))
 		return
 	}
 	anew.Rebuild(0, a.s.heldOn(i))
@@ -151,6 +152,6 @@ func (a *Auditor) checkRoom(n *model.Node, i int) {
 		a.bad("%v", err)
 	}
 	if got.Claimed(i) != a.claims[n.Name] {
-		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
+		a.bad("claims on node %s are %+v, recomputed %+v", n.Name, got.Claimed(i), a.claims[n.Name])
 	}
 }

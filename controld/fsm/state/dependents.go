@@ -97,7 +97,7 @@ func (s *State) ExpireKeys() { s.v.keys.Expire(s.v.at) }
 // checkSettled says whether conclusions were drawn from all that is known of a job's dependencies.
 func (s *State) checkSettled(j *model.Job) error {
 	if s.Unsettled(j) && !s.v.unsettled {
-		return fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID,
+		return fmt.Errorf("the outcome of dependencies %+[2]v of job %[1]d is known, but had no effect", j.ID,
 			j.Dependencies)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (s *State) updateLicenses(old, next *model.Job) {
 func (s *State) checkLicenses() error {
 	held := cluster.HeldLicenses(s.v.Live())
 	if !maps.Equal(s.v.licenses, held) {
-		return fmt.Errorf("the counts of held licences are %v, made anew %v", s.v.licenses, held)
+		return fmt.Errorf("the counts of held licences are %v, recomputed %v", s.v.licenses, held)
 	}
 	if held == nil {
 		return nil
@@ -61,7 +61,7 @@ func (s *State) checkLicenses() error {
 		}
 		for name := range j.Spec.Licenses {
 			if held[name] > s.v.config.Licenses[name] {
-				return fmt.Errorf("%d of licence %s are held, and there are %d (job %d)", held[name], name,
+				return fmt.Errorf("jobs hold %d of licence %s, but the cluster has %d (job %d)", held[name], name,
 					s.v.config.Licenses[name], j.ID)
 			}
 		}

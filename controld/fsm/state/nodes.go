@@ -93,13 +93,13 @@ func (s *State) CheckHeld(i int, n *model.Node) error {
 		used.Cores += held.Request.Active.Cores
 		for _, g := range held.GPUs {
 			if g >= len(n.GPUs) || n.GPUs[g].UUID != old.GPUs[g].UUID {
-				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g,
+				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use, but missing at its index", g,
 					old.GPUs[g].UUID)}
 			}
 		}
 	}
 	if !used.Within(grid.Capacity(n)) {
-		return &model.InventoryError{Node: n.Name, Text: "cores or memory are less than what jobs hold there"}
+		return &model.InventoryError{Node: n.Name, Text: "the node has fewer cores or less memory than its jobs hold"}
 	}
 	return nil
 }

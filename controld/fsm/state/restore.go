@@ -45,7 +45,7 @@ func (s *State) adopt(j *model.Job) error {
 		j.ID != r.TaskID(j.TaskNumber):
 		return &model.SpecError{Text: fmt.Sprintf("task %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
 	case j.Spec != nil:
-		return &model.SpecError{Text: "a task has its parent's specification and none of its own"}
+		return &model.SpecError{Text: "a task must not have a specification besides its parent's"}
 	case r.Spec.Array == nil && j.TaskNumber > len(r.Spec.Groups):
 		return &model.SpecError{Text: fmt.Sprintf("job %d has no group for task %d", j.Parent, j.TaskNumber)}
 	}

@@ -201,9 +201,9 @@ func (s *State) checkRun(j *model.Job) error {
 	got, want := s.v.LiveAttempt(j.ID), s.v.newRun(j, nil)
 	switch {
 	case got == nil || got.Job != j || got.Attempt != want.Attempt:
-		return fmt.Errorf("job %d and the index of runs do not agree", j.ID)
+		return fmt.Errorf("the index of runs is wrong for job %d", j.ID)
 	case !slices.Equal(got.Holds, want.Holds), !slices.Equal(got.Releases, want.Releases), !got.Equal(want):
-		return fmt.Errorf("the run of job %d is %+v, made anew %+v", j.ID, *got, *want)
+		return fmt.Errorf("the run of job %d is %+v, recomputed %+v", j.ID, *got, *want)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 		return nil, fmt.Errorf("read snapshot: head: %w: %w", model.ErrSnapshot, err)
 	}
 	if head.Format != snapshotFormat || head.Data != DataFormat {
-		return nil, fmt.Errorf("read snapshot: it has the form %q of data format %q, and this program reads %q of %q: %w",
+		return nil, fmt.Errorf("read snapshot: it has format %q with data format %q, but this program reads %q with %q: %w",
 			head.Format, head.Data, snapshotFormat, DataFormat, model.ErrSnapshot)
 	}
 	d.DisallowUnknownFields()
@@ -236,7 +236,7 @@ func (s *State) load(r *snapshotLine) error {
 		s.v.keys.Remember(r.Key)
 		return nil
 	}
-	return fmt.Errorf("nothing known in it: %w", model.ErrSnapshot)
+	return fmt.Errorf("it has no known field: %w", model.ErrSnapshot)
 }
 
 func (s *State) loadNode(n *model.Node, freed model.Instant) error {
@@ -247,7 +247,8 @@ func (s *State) loadNode(n *model.Node, freed model.Instant) error {
 		return fmt.Errorf("node %s is out of order: %w", n.Name, model.ErrSnapshot)
 	}
 	if freed < 0 || freed > s.v.at {
-		return fmt.Errorf("node %s has room since %d, after the last instant: %w", n.Name, freed, model.ErrSnapshot)
+		return fmt.Errorf("node %s has had room since %d, which is after the last instant: %w", n.Name, freed,
+			model.ErrSnapshot)
 	}
 	s.v.holdings.Set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: freed})
 	s.v.nodes = append(s.v.nodes, n)

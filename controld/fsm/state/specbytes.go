@@ -167,7 +167,7 @@ func (s *State) checkBytes(note func(error)) {
 	for j := range s.v.Jobs() {
 		want.add(j.Owner.UID, j.Bytes())
 		if j.SpecBytes < 0 || j.Parent != 0 && j.SpecBytes != 0 {
-			note(fmt.Errorf("job %d, a child of %d: its specification counts for %d bytes", j.ID, j.Parent, j.SpecBytes))
+			note(fmt.Errorf("job %d, a child of %d: its specification is counted with %d bytes", j.ID, j.Parent, j.SpecBytes))
 		}
 		if j.Texts == nil || j.Parent != 0 {
 			continue
@@ -181,19 +181,21 @@ func (s *State) checkBytes(note func(error)) {
 	for key, n := range scripts {
 		want.add(key.uid, int64(len(key.text.Text)))
 		if got := s.held.count(key.uid, key.text); got != n {
-			note(fmt.Errorf("specifications of %d jobs of user %d have script %x, not of %d", n, key.uid, key.text.Digest, got))
+			note(fmt.Errorf("specifications of %d jobs of user %d have script %x, but %d are recorded", n,
+				key.uid, key.text.Digest, got))
 		}
 	}
 	for key, n := range s.held.scripts {
 		if scripts[key] == 0 {
-			note(fmt.Errorf("specifications of %d jobs of user %d are said to have a script that none has", n, key.uid))
+			note(fmt.Errorf("specifications of %d jobs of user %d are recorded with a script that no job has", n,
+				key.uid))
 		}
 	}
 	for _, n := range want.users {
 		all += n
 	}
 	if !maps.Equal(s.held.users, want.users) || s.v.specBytes != all {
-		note(fmt.Errorf("users hold %v bytes of specifications, %d in all; made anew %v, %d", s.held.users, s.v.specBytes,
+		note(fmt.Errorf("users hold %v bytes of specifications, %d in all; recomputed %v, %d", s.held.users, s.v.specBytes,
 			want.users, all))
 	}
 }

@@ -204,7 +204,7 @@ func (f *childTally) before(parent *model.Job, none bool) error {
 	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed,
 		Cancelled: r.Cancelled - f.cancelled}
 	if g := &f.gone; min(g.Completed, g.Failed, g.Cancelled) < 0 || none && g.Completed+g.Failed+g.Cancelled > 0 {
-		return fmt.Errorf("parent job %d counts %+v of tasks that are %+v", parent.ID, *r, *f)
+		return fmt.Errorf("parent job %d has counted %+v, but its tasks are %+v", parent.ID, *r, *f)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func snapshotLines(j *model.Job, written map[*model.Text]bool, yield func(snapsh
 func (s *State) loadText(t *storedText) error {
 	digest := sha256.Sum256([]byte(t.Text))
 	if hex.EncodeToString(digest[:]) != t.Digest || !s.texts.Load(t.Text) {
-		return fmt.Errorf("a script is not what its digest %q says, or comes twice: %w", t.Digest, model.ErrSnapshot)
+		return fmt.Errorf("a script does not match its digest %q, or is duplicated: %w", t.Digest, model.ErrSnapshot)
 	}
 	return nil
 }

@@ -51,6 +51,6 @@ func (s *State) checkUnfinished(note func(error)) {
 		return
 	}
 	if want := s.countUnfinished(); !maps.Equal(s.unfinished, want) {
-		note(fmt.Errorf("the counts of users' unfinished jobs are %v, made anew %v", s.unfinished, want))
+		note(fmt.Errorf("the counts of users' unfinished jobs are %v, recomputed %v", s.unfinished, want))
 	}
 }

@@ -125,7 +125,7 @@ func bySwitch(x Setting, what Switch) int { return cmp.Compare(x.What, what) }
 // Check returns why a steering cannot be.
 func (s *Steering) Check() error {
 	if s == nil {
-		return errors.New("there is no steering")
+		return errors.New("the steering is missing")
 	}
 	for i, x := range s.Settings {
 		switch {
@@ -141,7 +141,7 @@ func (s *Steering) Check() error {
 		return fmt.Errorf("%d displacements are recorded, at most %d", len(s.Displacements), MaxDisplacements)
 	}
 	if len(s.Displacements) > 0 && s.Setting(DryRun) == nil {
-		return errors.New("displacements are recorded without a dry run")
+		return errors.New("displacements are recorded, but no dry run is on")
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func (s *Store) Check(jobs iter.Seq[*model.Job], note func(error)) {
 	}
 	for digest, t := range s.contents {
 		if t.Digest != digest || t.Refs != refs[t] || t.Refs == 0 {
-			note(fmt.Errorf("script %x is said to be used %d times and is %d times", digest, t.Refs, refs[t]))
+			note(fmt.Errorf("script %x is recorded with %d uses, but has %d", digest, t.Refs, refs[t]))
 		}
 		delete(refs, t)
 	}

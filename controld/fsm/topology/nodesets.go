@@ -129,7 +129,7 @@ func (t *NodeSets) Update(i int, old *model.Node, nodes []*model.Node, epoch uin
 func (t *NodeSets) CheckKnown(shape model.Shape) error {
 	for text := range textsOf(shape) {
 		if t.sets[text] == nil {
-			return fmt.Errorf("the nodes of a group are not known: %q", text)
+			return fmt.Errorf("the nodes of a group are unknown: %q", text)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (t *NodeSets) Check(nodes []*model.Node, note func(error)) {
 		want := NewNodeSet(text, nodes)
 		if !slices.EqualFunc(known.Levels, want.Levels,
 			func(a, b AffinityLevel) bool { return a.Score == b.Score && slices.Equal(a.Nodes, b.Nodes) }) {
-			note(fmt.Errorf("the nodes of %q are %v, made anew %v", text, known.Levels, want.Levels))
+			note(fmt.Errorf("the nodes of %q are %v, recomputed %v", text, known.Levels, want.Levels))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (t *NodeSets) CheckNode(i int, n *model.Node, note func(error)) {
 		for _, l := range known.Levels {
 			has := i/64 < len(l.Nodes) && l.Nodes[i/64]&(1<<(i%64)) != 0
 			if has != (in && l.Score == score) {
-				note(fmt.Errorf("of the nodes of %q %s is wrong: %v", text, n.Name, known.Levels))
+				note(fmt.Errorf("the nodes of %q: %s is wrong: %v", text, n.Name, known.Levels))
 			}
 			found = found || has
 		}

@@ -55,7 +55,7 @@ func CheckAccounts(c *Config) error {
 	for _, name := range names {
 		a := c.Accounts[name]
 		if name == "" {
-			bad("an account has no name")
+			bad("an account lacks a name")
 		}
 		a.check("account "+quote(name), bad)
 		for _, user := range slices.Sorted(maps.Keys(a.Users)) {
@@ -86,25 +86,25 @@ func (c *Config) checkParents(name string, bad func(string, ...any)) {
 		}
 		if _, ok := c.Accounts[parent]; !ok {
 			if at == name { // else it is said of the account in between
-				bad("account %q: there is no account %q to be its parent", name, parent)
+				bad("account %q: its parent, account %q, does not exist", name, parent)
 			}
 			return
 		}
 		at = parent
 	}
-	bad("account %q: its parents form a circle, or are more than %d", name, maxDepth)
+	bad("account %q: its parents form a cycle, or are more than %d", name, maxDepth)
 }
 
 func (t *Terms) check(of string, bad func(string, ...any)) {
 	if t.Weight < 0 || t.Weight > MaxWeight {
-		bad("%s: weight %d: a weight is from 1 to %d", of, t.Weight, MaxWeight)
+		bad("%s: weight %d: must be from 1 to %d", of, t.Weight, MaxWeight)
 	}
 	t.Deserved.check(of+": deserved", bad)
 	t.Limit.check(of+": limit", bad)
 	limit, deserved := t.Limit.Amounts().amounts(), t.Deserved.amounts()
 	for _, r := range slices.Sorted(maps.Keys(limit)) {
 		if d, ok := deserved[r]; ok && d > limit[r] {
-			bad("%s: %s: deserved %s is above the limit %s", of, r, inUnits(r, d), inUnits(r, limit[r]))
+			bad("%s: %s: the quota (deserved) of %s is above the limit of %s", of, r, inUnits(r, d), inUnits(r, limit[r]))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (q *Quota) check(of string, bad func(string, ...any)) {
 	amounts := q.amounts()
 	for _, r := range slices.Sorted(maps.Keys(amounts)) {
 		if amounts[r] < 0 || amounts[r] > MaxQuota {
-			bad("%s: %s: %s is negative, or more than a cluster can have", of, r, inUnits(r, amounts[r]))
+			bad("%s: %s: %s is negative, or more than any cluster can have", of, r, inUnits(r, amounts[r]))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (c *Config) checkSums(names []string, bad func(string, ...any)) {
 		have := whole.amounts()
 		for _, r := range slices.Sorted(maps.Keys(sums[parent])) {
 			if most, ok := have[r]; ok && sums[parent][r] > most {
-				bad("%s: %s: %s are deserved of %s", of, r, inUnits(r, sums[parent][r]), inUnits(r, most))
+				bad("%s: %s: the quotas add up to %s, but there are only %s", of, r, inUnits(r, sums[parent][r]), inUnits(r, most))
 			}
 		}
 	}

@@ -235,9 +235,9 @@ func (c *Config) CheckAliases() error {
 			case !jobspec.ValidName(alias):
 				return fmt.Errorf("queue %q: the alias %q is not a name", name, alias)
 			case is:
-				return fmt.Errorf("queue %q: the alias %q is a queue itself", name, alias)
+				return fmt.Errorf("queue %q: the alias %q is also the name of a queue", name, alias)
 			case of[alias] != "":
-				return fmt.Errorf("the alias %q is of queue %q and of queue %q", alias, of[alias], name)
+				return fmt.Errorf("the alias %q belongs to both queue %q and queue %q", alias, of[alias], name)
 			}
 			of[alias] = name
 		}
@@ -251,7 +251,7 @@ func (c *Config) MaxRequeues(queue string) (most int, setting string) {
 	if q := c.Queues[queue]; q.MaxRequeues != nil {
 		return *q.MaxRequeues, fmt.Sprintf("max_requeues of queue %q", queue)
 	}
-	return c.Policy.MaxRequeues, fmt.Sprintf("max_requeues of the policy (queue %q has none of its own)", queue)
+	return c.Policy.MaxRequeues, fmt.Sprintf("max_requeues of the policy (queue %q does not set it)", queue)
 }
 
 // SmallCluster is the largest number of nodes with which jobs wait for a lost node by default.

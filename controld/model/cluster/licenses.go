@@ -39,13 +39,13 @@ func (c *Config) LacksLicenses(j *model.Job, held map[string]int) model.Reason {
 	for _, name := range slices.Sorted(maps.Keys(j.Spec.Licenses)) {
 		switch n, all := j.Spec.Licenses[name], c.Licenses[name]; {
 		case all == 0:
-			return model.Reason{Code: model.ReasonLicenses, Text: "the cluster has no licence " + name}
+			return model.Reason{Code: model.ReasonLicenses, Text: "the cluster does not have the licence " + name}
 		case n > all:
 			return model.Reason{Code: model.ReasonLicenses, Text: fmt.Sprintf(
-				"it asks for %d of licence %s, and the cluster has %d", n, name, all)}
+				"it requests %d of licence %s, but the cluster has %d", n, name, all)}
 		case held[name]+n > all:
 			return model.Reason{Code: model.ReasonLicenses, Text: fmt.Sprintf(
-				"it asks for %d of licence %s; %d of %d are free", n, name, max(0, all-held[name]), all)}
+				"it requests %d of licence %s; %d of %d are free", n, name, max(0, all-held[name]), all)}
 		}
 	}
 	return model.Reason{}

@@ -47,7 +47,7 @@ func (c *Config) CoordinatorLists(account string) [][]string {
 func (c *Config) checkRoles(bad func(string, ...any)) {
 	listed := func(of string, names []string) {
 		if len(names) > maxListed {
-			bad("%s: %d users and groups, at most %d", of, len(names), maxListed)
+			bad("%s: %d users and groups; at most %d are allowed", of, len(names), maxListed)
 			return
 		}
 		for _, name := range names {
@@ -64,7 +64,7 @@ func (c *Config) checkRoles(bad func(string, ...any)) {
 	}
 	for _, word := range c.Private {
 		if !slices.Contains(PrivateWords, word) {
-			bad("private: %q cannot be private: write some of %s", word, strings.Join(PrivateWords, ", "))
+			bad("private: %q cannot be private, only these can: %s", word, strings.Join(PrivateWords, ", "))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (c *Config) TakesTurns() bool {
 func (c *Config) CheckSharing() error {
 	check := func(of string, s Sharing) error {
 		if s.Oversubscribe < 0 || s.Oversubscribe > MaxOversubscribe {
-			return fmt.Errorf("%s: oversubscribe = %d: it is from 1, which is none, to %d", of, s.Oversubscribe,
+			return fmt.Errorf("%s: oversubscribe = %d: must be from 1 (none) to %d", of, s.Oversubscribe,
 				MaxOversubscribe)
 		}
 		return nil

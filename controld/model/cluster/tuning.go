@@ -43,30 +43,30 @@ func (t *Tunable) Of(p *Policy) int64 {
 
 // The tunables of policy rota. docs/policy.md has the worth of each, measured by switching it off.
 var (
-	OrderWorth = &Tunable{"order_worth", "times what the job that waits needs", 3,
-		"a job leaves for one that comes first in order only if it goes on for so much longer",
+	OrderWorth = &Tunable{"order_worth", "times the waiting job's need", 3,
+		"a job is preempted in service order only if it would run for so much longer",
 		func(p *Policy) *int64 { return &p.OrderWorth }}
-	CostWorth = &Tunable{"cost_worth", "times what is lost", 4,
-		"a job leaves for another of its class only if it goes on for so much longer than its grace, restart and unsaved " +
-			"work take", func(p *Policy) *int64 { return &p.CostWorth }}
+	CostWorth = &Tunable{"cost_worth", "times the loss", 4,
+		"a job is preempted for another job of its class only if its remaining time is so many times the loss: grace, " +
+			"restart and unsaved work", func(p *Policy) *int64 { return &p.CostWorth }}
 	ShortService = &Tunable{"short_service", "minutes of one GPU", 240,
-		"jobs that need less go by age and fit alone", func(p *Policy) *int64 { return &p.ShortMinutes }}
+		"shorter jobs are ordered only by age and fit", func(p *Policy) *int64 { return &p.ShortMinutes }}
 	Comeback = &Tunable{"comeback", "thousandths of the cluster", 100,
-		"a long job that was preempted leaves so much free when it starts again, while new jobs come",
+		"a long job that was preempted starts again only if so much stays free, while new jobs arrive",
 		func(p *Policy) *int64 { return &p.ComebackPM }}
-	MigrationWorth = &Tunable{"migration_worth", "times what is lost", 20,
-		"a job moves for a wider one only if both have run or waited for so much longer",
+	MigrationWorth = &Tunable{"migration_worth", "times the loss", 20,
+		"a job moves to make room for a wider job only if the one has run, and the other waited, for so many times the loss",
 		func(p *Policy) *int64 { return &p.MigrationWorth }}
 	TEWorth = &Tunable{"te_worth", "best-effort jobs", 20,
-		"so many may have to wait to spare one trial-and-error job the same; off: no headroom",
+		"so many best-effort jobs may wait to spare one trial-and-error job the same wait; off: no headroom",
 		func(p *Policy) *int64 { return &p.TEWorth }}
 	HeadroomPatience = &Tunable{"headroom_patience", "times reserve_after", 6,
 		"a job that has waited for longer may use half of the headroom", func(p *Policy) *int64 { return &p.HeadroomTimes }}
 	LossWeight = &Tunable{"loss_weight", "thousandths of the greatest size", 1000,
-		"what each doubling of lost GPU hours adds to the cost of a preemption",
+		"added to the cost of a preemption for each doubling of the lost GPU hours",
 		func(p *Policy) *int64 { return &p.LossWeight }}
-	ResizeWorth = &Tunable{"resize_worth", "times what is lost", 10,
-		"a running elastic job gets more workers only if that saves it so much",
+	ResizeWorth = &Tunable{"resize_worth", "times the loss", 10,
+		"a running elastic job gets more workers only if they save so many times the loss",
 		func(p *Policy) *int64 { return &p.ResizeWorth }}
 )
 

@@ -67,7 +67,7 @@ func logDir(dir string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("data directory: %w", err)
 	case found != state.DataFormat:
-		return "", fmt.Errorf("data directory %s has format %s, and this program reads format %s: use the program of the "+
+		return "", fmt.Errorf("data directory %s has format %s, but this program reads format %s: use the version of the "+
 			"controller that wrote it", dir, found, state.DataFormat)
 	}
 	return raft, nil
@@ -98,8 +98,8 @@ func replayArchive(a *consensus.Archive, o Options) (*replay.Report, error) {
 	}
 	r.Schema, r.Cluster = replay.Schema, r.Machine().Present().Trust().Cluster
 	if r.Cluster == "" {
-		return nil, errors.New("the log has no entry with the id of its cluster: it was never founded, or this is not " +
-			"a controller's log")
+		return nil, errors.New("the log has no entry with the id of its cluster: the cluster was never started, or this is " +
+			"not the log of a controller")
 	}
 	return &r.Report, nil
 }
@@ -130,14 +130,14 @@ func checkCluster(a *consensus.Archive, m *fsm.Machine, later []consensus.Start,
 	case want != "" && id != want:
 		return otherCluster(id, want)
 	case first != "" && id != first:
-		return fmt.Errorf("%w: its first snapshot is of cluster %s and its last one of cluster %s", ErrOtherCluster, first,
+		return fmt.Errorf("%w: its first snapshot is from cluster %s, its last one from cluster %s", ErrOtherCluster, first,
 			id)
 	}
 	return nil
 }
 
 func otherCluster(id, want string) error {
-	return fmt.Errorf("%w: it is of cluster %s, and cluster %s was asked for", ErrOtherCluster, id, want)
+	return fmt.Errorf("%w: it belongs to cluster %s, but --cluster asks for %s", ErrOtherCluster, id, want)
 }
 
 // walk goes through the entries of an archive.
@@ -191,7 +191,8 @@ func (w *walk) compareUntil(entry uint64) error {
 			if err := w.sameCluster(s); err != nil {
 				return err
 			}
-			w.State = fmt.Sprintf("the snapshot at entry %d is not the state that the log makes there, at index %d", s.Index,
+			w.State = fmt.Sprintf("the snapshot at entry %d differs from the state that the log yields there, at index %d",
+				s.Index,
 				w.Machine().Index())
 		}
 	}
@@ -210,7 +211,7 @@ func (w *walk) sameCluster(s consensus.Start) error {
 		return err
 	}
 	if of, log := m.Present().Trust().Cluster, w.Machine().Present().Trust().Cluster; of != log {
-		return fmt.Errorf("%w: the snapshot at entry %d is of cluster %s, and the log of cluster %s", ErrOtherCluster,
+		return fmt.Errorf("%w: the snapshot at entry %d is from cluster %s, the log from cluster %s", ErrOtherCluster,
 			s.Index, of, log)
 	}
 	return nil

@@ -16,9 +16,9 @@ func advice(t *scratch.State, j *model.Job, name string, why model.Reason) strin
 		return fmt.Sprintf("ask an operator to release job %s", name)
 	case model.ReasonBadConstraint:
 		if why.Need == (model.Vector{}) {
-			return "change what it says of nodes; rota nodes shows what they have"
+			return "change its conditions on nodes; rota nodes shows the nodes' labels and resources"
 		}
-		return "ask for less in one worker, or for fewer workers"
+		return "request fewer resources for each worker, or fewer workers"
 	case model.ReasonNodeDown, model.ReasonNotAvail:
 		return "ask an operator about node " + why.Node
 	case model.ReasonResources, model.ReasonFragmentation, model.ReasonGang:

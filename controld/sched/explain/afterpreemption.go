@@ -85,7 +85,7 @@ func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	case r.after.AwaitsVictims(j.ID):
 		out.Text, out.Spared = "jobs are leaving for it already", nil
 	case r.overLimit(j):
-		out.Text, out.Spared = "a limit keeps it from starting, whichever other jobs leave", nil
+		out.Text, out.Spared = "a limit keeps it from starting, even if other jobs leave", nil
 	}
 	return out
 }
@@ -126,7 +126,7 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	limit := cmp.Or(t.Policy.MaxPreempts, usualPreempts)
 	switch {
 	case limit > 0 && o.DisplacedSince(t.Now-scratch.Day) >= limit:
-		return fmt.Sprintf("preempted as often as allowed within a day, %d (p)", limit)
+		return fmt.Sprintf("already preempted %d times within a day, the maximum (p)", limit)
 	case preempt.Wasteful(t, o):
 		return "preemptions have already cost a fifth of its time within a day"
 	}
@@ -150,7 +150,7 @@ func (v *victimRules) sparesBE(run *estimate.LiveAttempt) string {
 	case v.by == model.CauseReclaim:
 		return v.fair.SparedByShare(v.j, run.Job)
 	case run.CheckpointEvery < 0:
-		return "without a checkpoint block: cannot save state"
+		return "jobs without a checkpoint block, which cannot save their state"
 	}
 	return ""
 }
@@ -174,7 +174,7 @@ func release(t *scratch.State, room *fit.Room, run *estimate.LiveAttempt) {
 func (a *AfterPreemption) sentence(t *scratch.State) string {
 	switch {
 	case a.Jobs == 0:
-		return "no job of lower precedence runs"
+		return "no job of lower precedence is running"
 	case !a.Fits:
 		return "it would not fit even if every job of lower precedence left"
 	case t.Steering.Setting(steering.DryRun) != nil:
@@ -184,7 +184,8 @@ func (a *AfterPreemption) sentence(t *scratch.State) string {
 	case a.Lawful && a.By == model.CauseTE:
 		return "it fits once jobs of lower precedence have left"
 	case a.Lawful:
-		return "it would fit if the jobs left that no rule spares, which are asked to when its turn comes before theirs"
+		return "it would fit if unprotected jobs of lower precedence left, and they are asked to when its turn comes " +
+			"before theirs"
 	}
-	return "it would fit if jobs of lower precedence left, but rules spare them"
+	return "it would fit if jobs of lower precedence left, but rules protect them"
 }

@@ -197,10 +197,10 @@ func (r *Reasons) suspended(j *model.Job) model.Reason {
 // needsItsGPUs says that a suspended job waits for the GPUs of a node that it had. If one of them
 // is broken it may wait for ever, so the text says what to do.
 func needsItsGPUs(id model.JobID, node *model.Node, had []int) string {
-	text := fmt.Sprintf("it needs the GPUs that it had: %v", had)
+	text := fmt.Sprintf("it needs the same GPUs as before: %v", had)
 	for _, g := range had {
 		if g < len(node.GPUs) && !node.GPUs[g].Healthy {
-			return fmt.Sprintf("%s, and GPU %d cannot be used: %s; \"rota requeue %d\" has it start again where there is room",
+			return fmt.Sprintf("%s, and GPU %d cannot be used: %s; \"rota requeue %d\" starts it again where there is room",
 				text, g, node.GPUs[g].Problem, id)
 		}
 	}
@@ -275,11 +275,11 @@ func sift(t *scratch.State, g *fit.Gang, p *fit.Component, of string) []Sieve {
 	if slices.ContainsFunc(t.View.Nodes(), func(n *model.Node) bool {
 		return slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return !g.Healthy })
 	}) {
-		sieves = append(sieves, sieve{"enough GPUs that work",
+		sieves = append(sieves, sieve{"enough working GPUs",
 			func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
 	}
 	if need.Exclusive {
-		sieves = append(sieves, sieve{"empty, as it wants whole nodes", func(n int) bool { return room.Empty(n) }})
+		sieves = append(sieves, sieve{"empty, because it asks for whole nodes", func(n int) bool { return room.Empty(n) }})
 	}
 	sieves = append(sieves, []sieve{
 		{"enough cores free now", func(n int) bool { return room.Open(n, p).Active.Cores >= need.Active.Cores }},

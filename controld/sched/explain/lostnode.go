@@ -33,7 +33,7 @@ func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 	}
 	why := model.Reason{Code: model.ReasonNodeLost, Node: nodeNames(lost)}
 	if j.Live().Waits {
-		why.Text = "it goes on there, and starts elsewhere only once the node returns or is confirmed dead " +
+		why.Text = "it keeps running there, and starts elsewhere only once the node returns or is confirmed dead " +
 			`(on_node_lost = "wait")`
 		return why, true
 	}
@@ -41,9 +41,9 @@ func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 		return r.before.Now < r.before.View.LostAt(n) || !r.before.View.HeldByWitnesses(n)
 	})
 	if len(held) == len(lost) {
-		why.Text = "its lease is over, but it may still run there: witnesses may have told the node that no controller " +
-			"answers them either. It starts elsewhere once the leader has been in touch with a majority of the " +
-			"witnesses for longer than a lease (rota cluster shows them)"
+		why.Text = "its lease is over, but it may still run there, because witnesses may have told the node that the " +
+			"controllers are down. It starts elsewhere once the leader has been in touch with a majority of the witnesses for " +
+			"longer than a lease (rota cluster shows them)"
 		return why, true
 	}
 	why.Until = r.before.View.LostAt(lost[0])
@@ -51,15 +51,15 @@ func (r *Reasons) lostNode(j *model.Job) (model.Reason, bool) {
 		why.Until = min(why.Until, r.before.View.LostAt(n))
 	}
 	left := jobspec.Seconds(max(0, why.Until-r.before.Now) / 1000)
-	why.Text = fmt.Sprintf("its containers may run until their lease ends; it starts elsewhere in %v, unless the node "+
-		"returns", left)
+	why.Text = fmt.Sprintf("its containers may run until their lease ends; unless the node returns, it starts elsewhere "+
+		"in %v", left)
 	return why, true
 }
 
 // lostNodeAdvice says how a job gets away from nodes that are down.
 func lostNodeAdvice(why model.Reason) string {
-	return fmt.Sprintf("if %s is off for good, an operator says so and the job starts elsewhere at once: "+
-		"rota node confirm-dead %s", why.Node, strings.ReplaceAll(why.Node, ", ", " "))
+	return fmt.Sprintf("if %s is off for good, an operator can confirm that, and the job starts elsewhere at once: rota "+
+		"node confirm-dead %s", why.Node, strings.ReplaceAll(why.Node, ", ", " "))
 }
 
 func nodeNames(nodes []*model.Node) string {

@@ -31,7 +31,7 @@ func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 		why.Node, why.Have = s.nearest, s.nearestHas
 		why.Code = shortageCode(&s, p)
 		if p.Request.Exclusive && s.free == 0 {
-			why.Node, why.Have, why.Text = "", why.Need, "it wants whole nodes, and none that would do is empty"
+			why.Node, why.Have, why.Text = "", why.Need, "it asks for whole nodes, and no suitable node is empty"
 		}
 	case t.Room.Fits(g):
 		return r.beaten(why)
@@ -41,7 +41,7 @@ func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 		return together(t, j, g)
 	default:
 		why.Code, why.Fit, why.Text = model.ReasonResources, s.unclaimed,
-			"every port at which its workers could meet is in use"
+			"every port that its workers could use as MASTER_PORT is taken"
 	}
 	if len(g.More) > 0 && why.Text == "" {
 		why.Text = fmt.Sprintf("group %q", groupOf(j, s.part))
@@ -62,7 +62,7 @@ func together(t *scratch.State, j *model.Job, g *fit.Gang) model.Reason {
 	reached, missing := t.Room.Reach(g)
 	if why.Fit = reached; missing >= 0 {
 		why.Need = g.At(missing).Request.Active
-		why.Text = fmt.Sprintf("group %q finds no room beside the others", groupOf(j, missing))
+		why.Text = fmt.Sprintf("group %q finds no room together with the other groups", groupOf(j, missing))
 	}
 	return why
 }

@@ -91,8 +91,8 @@ func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 // advise explains a wait whose reason a user cannot see elsewhere.
 func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
-		return "requeue backoff: it may start once that leaves a tenth of the cluster free, " +
-			"or an hour after the last new job was submitted"
+		return "requeue backoff after a preemption: it may start once it would leave a tenth of the cluster free, or an " +
+			"hour after the last submission"
 	}
 	return ""
 }

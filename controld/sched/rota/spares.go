@@ -30,10 +30,10 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 	switch by {
 	case model.CauseTE:
 		if t.gathered(o, run.Since, len(run.Holds)) {
-			return "a gang that waited for its room and started a short while ago (reserve_after, min_runtime)"
+			return "gangs that waited for their room and started a short while ago (reserve_after, min_runtime)"
 		}
 		if o.Account != j.Account && t.hopeless[j.ID] {
-			return fmt.Sprintf("lent enough: account %s lends no more of what it deserves (te_borrow)", o.Account)
+			return fmt.Sprintf("account %s lends no more of its quota to trial-and-error jobs (te_borrow)", o.Account)
 		}
 		return ""
 	case model.CauseOrder:
@@ -45,19 +45,19 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(o.Association()))
 	switch {
 	case t.state.Policy.MinTurnMS < 0:
-		return "no job leaves in order (min_turn)"
+		return "preemption in service order is off (min_turn)"
 	case o.Width() >= model.WideGPUs:
-		return "wide gangs keep their room"
+		return "wide gangs are not preempted in service order"
 	case ran < least:
 		return fmt.Sprintf("started less than %v ago (min_runtime)", jobspec.Seconds(least/1000))
 	case t.beyondCost(o, run.Attempt, preempt.MayPause(t.state, run)) < t.worthInOrder(j):
-		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
+		return "the remaining run time, as predicted, is too short to be worth a preemption (order_worth, cost_worth)"
 	case keepsRoom(j, o, mine, theirs):
 		if mine.User {
-			return fmt.Sprintf("user %s has no more than an equal part, and the priority of %s's jobs does not count for it",
+			return fmt.Sprintf("user %s has no more than an equal share, which the priority of %s's jobs cannot take away",
 				theirs.Name, mine.Name)
 		}
-		return fmt.Sprintf("account %s is within its part", o.Account)
+		return fmt.Sprintf("account %s is within its share", o.Account)
 	}
 	return ""
 }

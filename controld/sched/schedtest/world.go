@@ -108,6 +108,7 @@ func (w *World) Run(line string) error {
 	verb, rest := words[0], words[1:]
 	names, options := Split(rest)
 	switch verb {
+	// The cluster: its configuration and nodes.
 	case "policy":
 		return w.policy(options)
 	case "account":
@@ -129,12 +130,14 @@ func (w *World) Run(line string) error {
 		return err
 	case "down", "up", "drain":
 		return w.setNode(verb, names)
+	// Requests of users.
 	case "submit":
 		return w.submit(names, options)
 	case "pipeline":
 		return w.pipeline(names[0], names[1:], options)
 	case "hold", "release", "cancel", "requeue":
 		return w.control(model.Verb(verb), names)
+	// Reports of nodes.
 	case "run":
 		return w.each(names, func(j *model.Job) error {
 			return w.Bring(j, options, model.WorkerCreated,
@@ -146,6 +149,7 @@ func (w *World) Run(line string) error {
 		return w.each(names, func(j *model.Job) error { return w.Switched(j, verb == "paused") })
 	case "break":
 		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerFailed) })
+	// Time passes, and the scheduler decides.
 	case "advance":
 		return w.advance(names[0])
 	case "cycle":
@@ -169,28 +173,33 @@ func (w *World) Run(line string) error {
 		return w.each(names, func(j *model.Job) error { return w.measured(j, options) })
 	case "rate":
 		return w.rate(names, options)
-	case "why":
-		for _, name := range names {
-			w.why(w.Ids[name])
-		}
-		return nil
-	case "after":
-		for _, name := range names {
-			w.after(w.Ids[name])
-		}
-		return nil
-	case "prio":
-		w.prio()
-		return nil
-	case "share":
-		w.share(names[0])
-		return nil
 	case "waiting":
 		return w.waiting()
 	case "jobs":
 		return w.jobs()
 	}
-	return fmt.Errorf("no command %q", verb)
+	return w.show(verb, names)
+}
+
+// show carries out a line that only explains or lists jobs.
+func (w *World) show(verb string, names []string) error {
+	switch verb {
+	case "why":
+		for _, name := range names {
+			w.why(w.Ids[name])
+		}
+	case "after":
+		for _, name := range names {
+			w.after(w.Ids[name])
+		}
+	case "prio":
+		w.prio()
+	case "share":
+		w.share(names[0])
+	default:
+		return fmt.Errorf("no command %q", verb)
+	}
+	return nil
 }
 
 // Split tells words from key=value options.

@@ -49,7 +49,7 @@ func (r *Rule) Check() error {
 		return errors.New("it has no rule")
 	}
 	if !r.About.Has(Owner) && r.Roles&Owner != 0 || !r.About.Has(Coordinator) && r.Roles&Coordinator != 0 {
-		return fmt.Errorf("it is about nothing that has one of: %s", r.Roles&(Owner|Coordinator))
+		return fmt.Errorf("its subject has none of: %s", r.Roles&(Owner|Coordinator))
 	}
 	for _, p := range r.Parts {
 		if p.Roles == 0 || p.Name == "" {

@@ -17,8 +17,8 @@ var (
 	PartEvents = otherJobs(cluster.PrivateEvents)
 	PartNodes  = &Part{Name: "events of nodes", Roles: User | Operator,
 		Private: []string{cluster.PrivateEvents}}
-	PartAct     = &Part{Name: "a job of the selection", Roles: family | Operator}
-	PartHold    = &Part{Name: "a hold that its owner cannot end", Roles: Coordinator | Operator}
+	PartAct     = &Part{Name: "each job of the selection", Roles: family | Operator}
+	PartHold    = &Part{Name: "a hold that the owner cannot end", Roles: Coordinator | Operator}
 	PartRelease = &Part{Name: "a job that an operator holds", Roles: Coordinator | Operator}
 	PartBeyond  = &Part{Name: "a time limit above the queue's maximum, or a longer one while the job runs",
 		Roles: Operator}

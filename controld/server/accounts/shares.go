@@ -35,7 +35,8 @@ func (h *Handlers) listShares(x *exchange.Exchange) (*api.List[api.Share], error
 	if account := x.Query.Get("explain"); account != "" {
 		item := items[account]
 		if item == nil || !seesAccount(x, own, account) {
-			return nil, problem.NotFound("there is no account %q that this caller may see: `rota share` lists accounts", account)
+			return nil, problem.NotFound("unknown account %q, or this caller may not see it: `rota share` lists accounts",
+				account)
 		}
 		item.Explanation = presentShare(x, sched.ExplainShare(x.View, h.Replica.Now(x.View), x.View.Config().Policy,
 			account), own)

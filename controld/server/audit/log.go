@@ -102,7 +102,7 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := l.Store(ctx); err != nil && ctx.Err() == nil {
-			l.Logger.Error("entries of the audit log not stored yet", "error", err)
+			l.Logger.Error("cannot store entries of the audit log yet", "error", err)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) Store(ctx context.Context) error {
 	entries, lost := l.Take()
 	if lost > 0 {
-		l.Logger.Error("the audit log misses requests: the disk did not take them in time", "requests", lost)
+		l.Logger.Error("requests are missing from the audit log: the disk was too slow", "requests", lost)
 	}
 	if len(entries) == 0 {
 		return nil

@@ -39,7 +39,7 @@ func covers(has, needs trust.TokenScope) bool {
 // badToken refuses a token that nothing can be done with.
 func badToken(detail string) error {
 	return &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: detail,
-		Hint: "make another one with `rota token create`, where you are known without a token"}
+		Hint: "make another token with `rota token create`, on a machine of the cluster"}
 }
 
 // shown reports whether a request shows a token, or anything in its place. Such a request counts by
@@ -53,7 +53,7 @@ func (s *Service) bearer(r *http.Request) (identity.Caller, error) {
 	all := r.Header.Values("Authorization")
 	scheme, text, _ := strings.Cut(strings.TrimSpace(all[0]), " ")
 	if len(all) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return none, badToken("the header Authorization of this request has no API token, or more than one: write " +
+		return none, badToken("the header Authorization of this request has no API token, or several: write " +
 			"\"Authorization: Bearer TOKEN\" once")
 	}
 	t, err := api.ParseBearerToken(text)
@@ -84,7 +84,7 @@ func checkToken(t api.BearerToken, known *trust.APIToken, now model.Instant) err
 	}
 	switch right := subtle.ConstantTimeCompare([]byte(t.Digest()), []byte(want)) == 1; {
 	case !right:
-		return badToken(fmt.Sprintf("%s is not known to this cluster, or its secret is another one", t))
+		return badToken(fmt.Sprintf("%s is unknown in this cluster, or its secret is wrong", t))
 	case known.Revoked != nil:
 		return badToken(fmt.Sprintf("%s was revoked", t))
 	case known.Expires.At <= now:
@@ -114,7 +114,7 @@ func (s *Service) present(id model.Identity) (model.Identity, error) {
 	case err != nil:
 		return id, nil
 	case now.User != id.User:
-		return id, errors.New("its user is gone: another user has its number")
+		return id, errors.New("its user no longer exists: another user has the user number now")
 	}
 	return now, nil
 }
@@ -137,7 +137,7 @@ func (x *Exchange) authoriseToken() error {
 		return nil
 	}
 	if needs == ScopeNever {
-		return problem.Denied("no API token may use %s %s: use a daemon's socket, where you are known without a token",
+		return problem.Denied("API tokens cannot be used for %s %s: use the socket of a daemon instead",
 			x.Route.Method, x.Route.Path)
 	}
 	return &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,

@@ -33,9 +33,9 @@ func TestTokensThatAreNotGood(t *testing.T) {
 		"at its end":     {text, known, 1000, "expired on 2023-11-14 22:13 UTC"},
 		"long after":     {text, known, 1 << 40, "expired"},
 		"revoked":        {text, &revoked, 10, "was revoked"},
-		"another secret": {other, known, 10, "not known"},
-		"unknown":        {text, nil, 10, "not known"},
-		"no digest":      {text, &trust.APIToken{ID: text.ID, Expires: known.Expires}, 10, "not known"},
+		"another secret": {other, known, 10, "unknown in this cluster"},
+		"unknown":        {text, nil, 10, "unknown in this cluster"},
+		"no digest":      {text, &trust.APIToken{ID: text.ID, Expires: known.Expires}, 10, "unknown in this cluster"},
 	} {
 		err := checkToken(c.shown, c.known, c.now)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

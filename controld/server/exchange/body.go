@@ -87,10 +87,10 @@ func DecodeStrict(b []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return problem.Invalid("the request is not what this route takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return problem.Invalid("invalid request: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return problem.Invalid("the request has something after its end, at byte %d", dec.InputOffset())
+		return problem.Invalid("the request has data after its end, at byte %d", dec.InputOffset())
 	}
 	return nil
 }

@@ -110,4 +110,4 @@ func (x *Exchange) endBody() {
 }
 
 var errBusy = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeBusy,
-	Detail: "too many large requests are in progress", Hint: "try again, with fewer or smaller requests at once"}
+	Detail: "too many large requests are in progress", Hint: "try again, with fewer or smaller requests at a time"}

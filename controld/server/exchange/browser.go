@@ -42,8 +42,8 @@ func (s *Service) fromBrowser(r *http.Request) *api.Problem {
 	}
 	if r.TLS == nil && !s.knownAs(r.Host, at) {
 		return &api.Problem{Status: http.StatusMisdirectedRequest, Code: api.CodeDenied,
-			Detail: fmt.Sprintf("this controller is not known as %q", cut(r.Host)),
-			Hint:   "write its address or localhost: other names are refused, so that no web page can act for a user"}
+			Detail: fmt.Sprintf("this controller does not answer to the name %q", cut(r.Host)),
+			Hint:   "use its address or localhost: other names are refused, so that no web page can act for a user"}
 	}
 	if _, set := r.Header["Origin"]; set {
 		return browserProblem("Origin", r.Header.Get("Origin"))
@@ -59,7 +59,7 @@ func (s *Service) fromBrowser(r *http.Request) *api.Problem {
 func browserProblem(header, value string) *api.Problem {
 	return &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,
 		Detail: fmt.Sprintf("requests of web pages are refused (%s: %s)", header, cut(value)),
-		Hint:   "use the command, or a program that is no browser"}
+		Hint:   "use rota, or another program that is not a browser"}
 }
 
 // cut shortens what a stranger wrote, for a message.
@@ -98,6 +98,6 @@ func checkContentType(r *http.Request) *api.Problem {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusUnsupportedMediaType, Code: api.CodeInvalid,
-		Detail: fmt.Sprintf("the content type is %q: a request's body is application/json", cut(text)),
+		Detail: fmt.Sprintf("the content type is %q, not application/json", cut(text)),
 		Hint:   "set the header Content-Type: application/json"}
 }

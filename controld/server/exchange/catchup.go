@@ -60,7 +60,7 @@ func (s *Service) confirmedIndex(ctx context.Context) (uint64, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("the leader answers %s", resp.Status)
+		return 0, fmt.Errorf("the leader answered %s", resp.Status)
 	}
 	return strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64)
 }

@@ -88,7 +88,7 @@ func (x *Exchange) run() (any, error) {
 			return nil, x.Forward()
 		}
 		if rt.Past && x.s.Replica.Leading() && x.s.missesRecords() && x.s.Fetching() {
-			return nil, problem.NoLeader("the new leader fetches ended jobs from the other controllers")
+			return nil, problem.NoLeader("the new leader is fetching ended jobs from the other controllers")
 		}
 		if x.Flag("consistent") {
 			if !x.s.Replica.Leading() {
@@ -219,6 +219,6 @@ const MaxReason = 500
 // Flush sends the client what is written so far.
 func (x *Exchange) Flush() {
 	if err := http.NewResponseController(x.Writer).Flush(); err != nil {
-		x.s.Log.Debug("a log could not be flushed", "error", err)
+		x.s.Log.Debug("cannot flush a log", "error", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // errDeposed is why a request to a former leader is not waited for any more.
-var errDeposed = errors.New("another controller leads now")
+var errDeposed = errors.New("another controller is the leader now")
 
 // Forward passes a request on to the leader and its answer back, vouching for the caller. A leader
 // that hangs, or whose machine has lost its power, answers nothing and refuses nothing: once
@@ -34,7 +34,7 @@ func (x *Exchange) passOn() error {
 		return problem.NoLeader("there is no leader now")
 	}
 	if from := x.Request.Header.Get(HeaderForwarded); from != "" {
-		return problem.NoLeader(fmt.Sprintf("controller %s took this one for the leader", from))
+		return problem.NoLeader(fmt.Sprintf("controller %s wrongly took this controller for the leader", from))
 	}
 	body, err := x.Body()
 	if err != nil {
@@ -101,8 +101,8 @@ func forwardError(ctx context.Context, err error) error {
 		return err
 	}
 	return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain,
-		Detail: fmt.Sprintf("the leader did not answer: %v: the request may take effect or not", err),
-		Hint:   "repeat it with the same Idempotency-Key, or look before you repeat it"}
+		Detail: fmt.Sprintf("the leader did not answer: %v: the request may or may not have taken effect", err),
+		Hint:   "repeat it with the same Idempotency-Key, or check before you repeat it"}
 }
 
 // maxReadBack is how long the answer to a forwarded write waits for this replica, so that its

@@ -76,26 +76,27 @@ func (x *Exchange) checkGeneration() error {
 		x.Route.Path == peers.StatePath:
 		return nil
 	case own.Outranks(theirs):
-		return fmt.Errorf("controller %s has the log of generation %s, and this one of %s: %w", x.Caller.From, theirs, own,
+		return fmt.Errorf("controller %s has a log of generation %s, but this controller has one of generation %s: %w",
+			x.Caller.From, theirs, own,
 			generation.ErrGeneration)
 	}
 	if x.Caller != nil && pki.Role(x.Caller.Role) == pki.Node {
 		if x.s.refusing.note(x.Caller.From, theirs) {
-			x.s.Log.Error("a node refuses this controller: it follows another generation of the cluster, which went on "+
-				"elsewhere", "node", x.Caller.From, "follows", theirs.String(), "ours", own.String(), "do", leftBehind)
+			x.s.Log.Error("a node refuses this controller, because it follows another generation of the cluster with other "+
+				"controllers", "node", x.Caller.From, "follows", theirs.String(), "ours", own.String(), "do", leftBehind)
 		}
 		if err := x.s.noteGeneration(theirs.Number); err != nil {
-			x.s.Log.Warn("the generation that nodes follow is not noted", "error", err)
+			x.s.Log.Warn("cannot record the generation that nodes follow", "error", err)
 		}
 	}
 	return &api.Problem{Status: http.StatusMisdirectedRequest, Code: api.CodeGeneration, Detail: fmt.Sprintf(
-		"controller %s is of generation %s of the cluster, and %s follows generation %s: it was left behind by a "+
-			"recovery or a restore elsewhere", x.s.Name, own, x.Request.PathValue("name"), theirs), Hint: leftBehind}
+		"controller %s belongs to generation %s of the cluster, but %s follows generation %s: a recovery or a restore has "+
+			"replaced this controller", x.s.Name, own, x.Request.PathValue("name"), theirs), Hint: leftBehind}
 }
 
 // leftBehind says what to do with a controller of another generation than the nodes follow.
-const leftBehind = "decide which cluster goes on. The other one: stop this controller, move its data directory away " +
-	"and join again. This one: stop the other cluster and run rota-controld recover here again"
+const leftBehind = "decide which cluster is to continue. To keep the other one, stop this controller, move its data " +
+	"directory away and join again. To keep this one, stop the other cluster and run rota-controld recover here again"
 
 func (s *Service) noteGeneration(number int64) error {
 	if s.NoteGeneration == nil {
@@ -124,6 +125,6 @@ func (x *Exchange) checkFollowed(c fsm.Command) error {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusMisdirectedRequest, Code: api.CodeGeneration, Detail: fmt.Sprintf(
-		"%d of %d nodes follow another generation of the cluster than controller %s, which has %s: the cluster went on "+
-			"elsewhere", lost, len(v.Nodes()), x.s.Name, v.Recovery().Generation), Hint: leftBehind}
+		"%d of %d nodes follow another generation of the cluster than controller %s, which has %s: the cluster continued "+
+			"with other controllers", lost, len(v.Nodes()), x.s.Name, v.Recovery().Generation), Hint: leftBehind}
 }

@@ -28,7 +28,7 @@ func (s *Service) unknownRoute(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	problem.Write(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
-		Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists what there is"})
+		Detail: fmt.Sprintf("unknown route %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists all routes"})
 }
 
 // refuseUnread answers a request whose body is not read. The connection is closed behind it: without

@@ -59,7 +59,8 @@ func (x *Exchange) authoriseJob() error {
 		return nil
 	}
 	if !x.runsThere() {
-		return refusedInJob("node %s vouches for a process of job %d, which does not run there", x.Caller.From, x.Caller.Job)
+		return refusedInJob("node %s sent a request for a process of job %d, which does not run there", x.Caller.From,
+			x.Caller.Job)
 	}
 	switch x.Route.InsideJob() {
 	case ReadOnly:
@@ -72,16 +73,17 @@ func (x *Exchange) authoriseJob() error {
 			}
 		}
 		if x.Route.Method == http.MethodGet {
-			return refusedInJob("from inside a job only the output and the metrics of its own job can be read: this is job %d",
+			return refusedInJob("processes of a job can read the output and the metrics of that job only: this is job %d",
 				x.Caller.Job)
 		}
 	}
-	return refusedInJob("from inside a job only its own job can be changed: this is job %d, and %s %s is not for it",
+	return refusedInJob("processes of a job can change only that job: this is job %d, and %s %s is not for it",
 		x.Caller.Job, x.Route.Method, x.Request.URL.Path)
 }
 
 func refusedInJob(format string, args ...any) error {
 	p := &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied, Detail: fmt.Sprintf(format, args...)}
-	p.Hint = "do it outside of the job, or give the job an API token as a secret and set ROTA_TOKEN and ROTA_ADDR there"
+	p.Hint = "run the command outside of the job, or give the job an API token as a secret and set ROTA_TOKEN and " +
+		"ROTA_ADDR in it"
 	return p
 }

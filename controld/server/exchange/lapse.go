@@ -48,7 +48,8 @@ func (x *Exchange) WhileCredentialHolds(ctx context.Context) (context.Context, c
 			case <-tick.C:
 			}
 			if err := s.lapsed(r); err != nil {
-				s.Log.Info("a stream ends because its credential has", "route", route, "from", from, "reason", err)
+				s.Log.Info("ending a stream, because its credential has expired or was revoked", "route", route, "from", from,
+					"reason", err)
 				cancel()
 				return
 			}

@@ -101,8 +101,8 @@ func TestAControllerThatHasJustStarted(t *testing.T) {
 		index  string
 		want   uint64
 		says   string
-	}{"confirmed": {200, "17", 17, ""}, "refused": {503, "17", 0, "the leader answers 503"},
-		"another answer": {201, "17", 0, "the leader answers 201"}, "no index": {200, "", 0, "invalid syntax"}} {
+	}{"confirmed": {200, "17", 17, ""}, "refused": {503, "17", 0, "the leader answered 503"},
+		"another answer": {201, "17", 0, "the leader answered 201"}, "no index": {200, "", 0, "invalid syntax"}} {
 		o.Says(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(api.HeaderIndex, c.index)
 			w.WriteHeader(c.status)
@@ -224,11 +224,11 @@ func TestWhatTheLeaderAnswered(t *testing.T) {
 		code string
 		says string
 	}{
-		"another leads":    {deposed, context.Canceled, api.CodeUncertain, "another controller leads now"},
+		"another leads":    {deposed, context.Canceled, api.CodeUncertain, "another controller is the leader now"},
 		"it was not sent":  {t.Context(), refused, api.CodeNoLeader, "cannot be reached"},
 		"the client left":  {t.Context(), context.Canceled, "", "canceled"},
-		"no answer":        {t.Context(), io.ErrUnexpectedEOF, api.CodeUncertain, "may take effect or not"},
-		"deposed, refused": {deposed, refused, api.CodeUncertain, "another controller leads now"},
+		"no answer":        {t.Context(), io.ErrUnexpectedEOF, api.CodeUncertain, "may or may not have taken effect"},
+		"deposed, refused": {deposed, refused, api.CodeUncertain, "another controller is the leader now"},
 	} {
 		err := forwardError(c.ctx, c.err)
 		var p *api.Problem

@@ -30,7 +30,7 @@ func (rt *Route) checkQuery(q url.Values) error {
 			continue
 		}
 		if p.Name == "limit" && s == "0" {
-			return problem.Invalid("parameter limit=0: ask for at least one")
+			return problem.Invalid("parameter limit=0: must be at least 1")
 		}
 		if !check.valid(s) {
 			return problem.Invalid("parameter %s=%q: write %s", p.Name, s, check.write)
@@ -115,7 +115,7 @@ func (x *Exchange) JobID() (model.JobID, error) {
 	}
 	id, single := r.One()
 	if !single {
-		return 0, problem.Invalid("%q names %d jobs: name one", r.Text, r.Members.Len())
+		return 0, problem.Invalid("%q stands for %d jobs: give one", r.Text, r.Members.Len())
 	}
 	return id, nil
 }
@@ -128,7 +128,7 @@ func (x *Exchange) FindJob() (*model.Job, error) {
 	}
 	j, err := x.Finder().Find(x.Context(), id)
 	if err == nil && j == nil {
-		err = problem.NotFound("there is no job %d", id)
+		err = problem.NotFound("unknown job %d", id)
 	}
 	return j, err
 }

@@ -104,7 +104,7 @@ func (x *Exchange) authorise() error {
 		return err
 	case r.Job == nil:
 		x.About.hidden = x.hides(r.ID)
-		return problem.NotFound("there is no job %s", r.Text)
+		return problem.NotFound("unknown job %s", r.Text)
 	case rule.Allows(x.RolesTo(r.Job), cfg.Private):
 		return nil
 	}
@@ -135,7 +135,7 @@ func (x *Exchange) refuseUnless(allowed bool) error {
 	if allowed {
 		return nil
 	}
-	return problem.Denied("%s %s is not for this caller, but for: %s", x.Route.Method, x.Route.Path, x.Route.Rule.Roles)
+	return problem.Denied("%s %s is allowed only for: %s", x.Route.Method, x.Route.Path, x.Route.Rule.Roles)
 }
 
 // isNode reports whether the request is of the node that the path names.
@@ -248,8 +248,8 @@ func (x *Exchange) explained(p *api.Problem) *api.Problem {
 		return p
 	}
 	told := *p
-	told.Hint = fmt.Sprintf("node %s runs jobs, so it vouches for ordinary users only: operators, admins and "+
-		"coordinators use a login node, a controller or an API token", x.Caller.From)
+	told.Hint = fmt.Sprintf("node %s runs jobs, so only ordinary users can send requests through it: operators, admins "+
+		"and coordinators must use a login node, a controller or an API token", x.Caller.From)
 	return &told
 }
 

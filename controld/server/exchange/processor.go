@@ -147,8 +147,8 @@ func (x *Exchange) checkProcessor() error {
 	seconds := int64(wait/time.Second) + 1
 	x.Writer.Header().Set("Retry-After", fmt.Sprint(seconds))
 	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-		Detail: fmt.Sprintf("requests of user %s have taken more than %d %% of a processor of this controller over %.0f s",
+		Detail: fmt.Sprintf("requests of user %s have used more than %d %% of a processor of this controller for %.0f s",
 			x.Caller.User.User, percent, processorBurst.Seconds()),
-		Hint: fmt.Sprintf("wait %d s; ask for less at once, or less often. The limit is max_processor of the cluster's "+
-			"configuration", seconds)}
+		Hint: fmt.Sprintf("wait %d s; request less data at a time, or less often. The limit is max_processor in the "+
+			"cluster's configuration", seconds)}
 }

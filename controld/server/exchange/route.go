@@ -101,8 +101,8 @@ var PathNode = InPath("name", "name of the node")
 
 // Paging are the parameters of a list in pages.
 var Paging = []openapi.Param{
-	{Name: "limit", In: "query", Kind: openapi.Integer, Doc: "items of one page: 1000 if not said, at most 10000"},
-	{Name: "page", In: "query", Kind: openapi.Page, Doc: "next of the page before"},
+	{Name: "limit", In: "query", Kind: openapi.Integer, Doc: "number of items in a page: 1000 by default, at most 10000"},
+	{Name: "page", In: "query", Kind: openapi.Page, Doc: "the value next of the previous page"},
 }
 
 // CheckRules returns why the routes cannot be served: each has a rule.

@@ -100,9 +100,9 @@ func (x *Exchange) begin() (end func(), err error) {
 	}
 	end()
 	return func() {}, &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-		Detail: fmt.Sprintf("user %s has %d requests in progress that wait or follow, at most %d are allowed",
+		Detail: fmt.Sprintf("user %s has %d waiting or following requests in progress; at most %d are allowed",
 			x.Caller.User.User, n-1, most),
-		Hint: "end some of them, or wait for several jobs with one command; the limit is max_requests of the cluster's " +
+		Hint: "end some of them, or wait for several jobs with one command; the limit is max_requests in the cluster's " +
 			"configuration"}
 }
 
@@ -118,9 +118,9 @@ func (x *Exchange) takeRead(now bool) error {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-		Detail: fmt.Sprintf("user %s has asked more than %d times a second", x.Caller.User.User, most),
-		Hint: "wait for a change (rota wait; wait= and after= of the API), or read many jobs with one command; max_reads " +
-			"of the cluster's configuration sets the limit"}
+		Detail: fmt.Sprintf("user %s has sent more than %d requests a second", x.Caller.User.User, most),
+		Hint: "wait for a change (rota wait; wait= and after= of the API), or read many jobs with one command; the limit " +
+			"is max_reads in the cluster's configuration"}
 }
 
 // limited runs the request within the limits of its user.

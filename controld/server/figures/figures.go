@@ -55,14 +55,15 @@ type stateCollector struct {
 var (
 	descJobs   = prometheus.NewDesc("rota_jobs", "Jobs in the state, by state.", []string{"state"}, nil)
 	descNodes  = prometheus.NewDesc("rota_nodes", "Nodes, by state.", []string{"state"}, nil)
-	descGPUs   = prometheus.NewDesc("rota_gpus", "GPUs, held by a job or not.", []string{"held"}, nil)
+	descGPUs   = prometheus.NewDesc("rota_gpus", "Number of GPUs, by whether a job holds them.", []string{"held"}, nil)
 	descIndex  = prometheus.NewDesc("rota_index", "Index of the last command applied here.", nil, nil)
-	descPaused = prometheus.NewDesc("rota_sched_paused", "1 while an operator has paused a part of scheduling, or has a "+
-		"dry run on.", []string{"what"}, nil)
-	descBytes  = prometheus.NewDesc("rota_spec_bytes", "Bytes of the specifications of all jobs in the state.", nil, nil)
-	descMost   = prometheus.NewDesc("rota_spec_bytes_max", "Bytes that they may have.", nil, nil)
+	descPaused = prometheus.NewDesc("rota_sched_paused", "1 while an operator has paused this part of scheduling, or "+
+		"has turned on a dry run.", []string{"what"}, nil)
+	descBytes = prometheus.NewDesc("rota_spec_bytes", "Bytes of the specifications of all jobs in the state.", nil, nil)
+	descMost  = prometheus.NewDesc("rota_spec_bytes_max", "Limit on the bytes of the specifications of all jobs.", nil,
+		nil)
 	descWould  = prometheus.NewDesc("rota_sched_would_preempt", "Displacements that a dry run has recorded.", nil, nil)
-	descLeader = prometheus.NewDesc("rota_leader", "1 on the controller that leads.", nil, nil)
+	descLeader = prometheus.NewDesc("rota_leader", "1 on the leading controller, 0 on others.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

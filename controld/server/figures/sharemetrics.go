@@ -20,8 +20,8 @@ const maxShareLabels = 100
 // otherAccounts is the label of the accounts that are added up: no account can have the name.
 const otherAccounts = "(others)"
 
-var descShare = prometheus.NewDesc("rota_account_share", "Part of the cluster that an account holds, deserves "+
-	"whatever others ask for, and should have now. Of many accounts the smallest are added up.",
+var descShare = prometheus.NewDesc("rota_account_share", "Parts of the cluster: what an account holds, its quota, "+
+	"and its fair share now. If there are many accounts, the smallest are added up.",
 	[]string{"account", "part"}, nil)
 
 // shareFigures computes the shares of accounts for the metrics, and then takes ten times as long

@@ -107,7 +107,7 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*fsm.P
 	}
 	id, single := r.One()
 	if !single {
-		return nil, problem.Invalid("it names %d array tasks: name the array, or one task", r.Members.Len())
+		return nil, problem.Invalid("it names %d array tasks: name the whole array, or a single task", r.Members.Len())
 	}
 	record := f.shown(f.View.Job(r.ID))
 	if record == nil || strings.Contains(text, ".") { // the state reads 123_4, as long as it has 123
@@ -118,7 +118,7 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*fsm.P
 	}
 	j, err := f.ended(ctx, id)
 	if errors.Is(err, history.ErrNoJob) {
-		return nil, problem.NotFound("there is no such job")
+		return nil, problem.NotFound("unknown job")
 	}
 	if err != nil {
 		return nil, err

@@ -97,13 +97,13 @@ func (f *Finder) Resolve(ctx context.Context, text string) (*Ref, error) {
 	case rest == "":
 		return r, nil
 	case r.Job == nil:
-		return nil, problem.NotFound("there is no job %d", r.ID)
+		return nil, problem.NotFound("unknown job %d", r.ID)
 	case rest[0] == '_' && len(rest) > 1:
 		r.Members, err = elementsOf(r.Job, rest[1:])
 	case rest[0] == '.' && len(rest) > 1:
 		r.Members, err = groupOf(r.Job, rest[1:])
 	default:
-		err = problem.Invalid("%q is not a job: what follows %d is neither _INDEX nor .GROUP", text, r.ID)
+		err = problem.Invalid("%q is not a job: after %d only _INDEX or .GROUP can follow", text, r.ID)
 	}
 	return r, err
 }
@@ -196,7 +196,7 @@ func elementsOf(record *model.Job, indices string) (ranges.Ranges, error) {
 func groupOf(record *model.Job, name string) (ranges.Ranges, error) {
 	i := slices.IndexFunc(record.Spec.Groups, func(g jobspec.Group) bool { return g.Name == name })
 	if record.Children == nil || record.Spec.Array != nil || i < 0 {
-		return nil, problem.NotFound("job %d has no group %q that runs by itself", record.ID, name)
+		return nil, problem.NotFound("job %d has no group %q with a job of its own", record.ID, name)
 	}
 	return ranges.Span(i+1, i+1), nil
 }

@@ -24,11 +24,11 @@ func TestWhyAVerbDoesNotFit(t *testing.T) {
 		hold  model.Hold
 		want  string
 	}{
-		{model.VerbHold, model.Running, model.NotHeld, "only jobs that wait can be held"},
+		{model.VerbHold, model.Running, model.NotHeld, "only pending jobs can be held"},
 		{model.VerbHold, model.Pending, model.NotHeld, "as it was"},
 		{model.VerbRelease, model.Pending, model.NotHeld, "is not held"},
 		{model.VerbRelease, model.Pending, model.HeldByUser, "as it was"},
-		{model.VerbRequeue, model.Pending, model.NotHeld, "waits already"},
+		{model.VerbRequeue, model.Pending, model.NotHeld, "is already"},
 		{model.VerbRequeue, model.Running, model.NotHeld, "as it was"},
 		{model.VerbCancel, model.Pending, model.NotHeld, "as it was"},
 	} {
@@ -65,9 +65,9 @@ func TestWhatJobsAreTold(t *testing.T) {
 		reason string
 		says   string // "": it is done
 	}{
-		{model.VerbHold, fmt.Sprint(s.Gang), "", "only jobs that wait can be held"},
+		{model.VerbHold, fmt.Sprint(s.Gang), "", "only pending jobs can be held"},
 		{model.VerbHold, fmt.Sprint(s.Ended), "", "has ended: it is CANCELLED"},
-		{model.VerbRequeue, fmt.Sprint(s.Pending), "", "waits already"},
+		{model.VerbRequeue, fmt.Sprint(s.Pending), "", "is already"},
 		{model.VerbRelease, fmt.Sprint(s.Gang), "", "is not held"},
 		{model.VerbHold, fmt.Sprintf("%d_6", s.Array), long, ""},
 		{model.VerbRelease, fmt.Sprintf("%d_6", s.Array), long + "x", "the reason has 501 bytes"},
@@ -162,7 +162,7 @@ func TestRefusalsThatAreNotExplained(t *testing.T) {
 		{fmt.Sprint(s.Ended), denied, model.VerbHold, "denied"},
 		{fmt.Sprint(s.Ended), wrong, model.VerbHold, "has ended: it is CANCELLED"},
 		{fmt.Sprint(s.Ended), missing, model.VerbHold, "has ended: it is CANCELLED"},
-		{fmt.Sprint(s.Gang), wrong, model.VerbHold, "only jobs that wait can be held"},
+		{fmt.Sprint(s.Gang), wrong, model.VerbHold, "only pending jobs can be held"},
 		{fmt.Sprint(s.Gang), wrong, model.VerbCancel, "wrong"},
 		{fmt.Sprintf("%d_[5-6]", s.Array), wrong, model.VerbHold, "wrong"},
 		{fmt.Sprintf("%d_[5-6]", s.Array), missing, model.VerbHold, "missing"},

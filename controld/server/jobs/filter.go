@@ -53,7 +53,8 @@ func selectNamed(x *exchange.Exchange, f *jobFilter, words []string) error {
 		}
 		f.refs, f.named = append(f.refs, r), append(f.named, r.Spans()...)
 		if len(f.named) > maxSpans {
-			return problem.Invalid("more than %d jobs and ranges of array tasks are named: ask for fewer at once", maxSpans)
+			return problem.Invalid("the request names more than %d jobs and ranges of array tasks: name fewer at a time",
+				maxSpans)
 		}
 	}
 	f.named = f.named.With(nil)

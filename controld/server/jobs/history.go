@@ -85,13 +85,13 @@ func (h *Handlers) notKept(x *exchange.Exchange, q history.Filter, found int) (w
 		return nil
 	}
 	if kept := h.History.KeptSince(); q.Since < kept {
-		warnings = append(warnings, fmt.Sprintf("jobs that ended before %s are not kept any more (history { keep = %q })",
+		warnings = append(warnings, fmt.Sprintf("jobs that ended before %s are no longer kept (history { keep = %q })",
 			time.UnixMilli(int64(kept)).UTC().Format(time.RFC3339), x.View.Config().HistoryKeep))
 	}
 	if absent, until := h.History.Absent(), h.History.AbsentUntil(); absent > 0 && (until == 0 || q.Since < until) {
 		text := fmt.Sprintf("%d jobs are missing from the history of controller %s", absent, h.Name)
 		if until != 0 {
-			text += " among those that ended before " + time.UnixMilli(int64(until)).UTC().Format(time.RFC3339)
+			text += " among the jobs that ended before " + time.UnixMilli(int64(until)).UTC().Format(time.RFC3339)
 		}
 		warnings = append(warnings, text)
 	}

@@ -106,14 +106,14 @@ func TestAnswersSayWhatIsNotKept(t *testing.T) {
 	if err := records.NoteGaps(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
-	gap := "2 jobs are missing from the history of controller c1 among those that ended before 1970-01-10T00:00:00Z"
+	gap := "2 jobs are missing from the history of controller c1 among the jobs that ended before 1970-01-10T00:00:00Z"
 	says("all, with a gap", history.Filter{}, 9, gap)
 	says("before the gap's end", history.Filter{Since: day(9) - 1}, 2, gap)
 	says("after the gap", history.Filter{Since: day(9)}, 2)
 	if _, err := records.Prune(t.Context(), day(5)); err != nil {
 		t.Fatal(err)
 	}
-	const kept = `jobs that ended before 1970-01-06T00:00:00Z are not kept any more (history { keep = "5d" })`
+	const kept = `jobs that ended before 1970-01-06T00:00:00Z are no longer kept (history { keep = "5d" })`
 	says("all", history.Filter{}, 0, kept, gap)
 	says("since before", history.Filter{Since: day(5) - 1}, 0, kept, gap)
 	says("since then", history.Filter{Since: day(5)}, 0, gap)

@@ -145,9 +145,9 @@ func explainRefusal(x *exchange.Exchange, p *api.Problem, r *jobref.Ref, verb mo
 	case p.Code == api.CodeWrongState:
 		return p
 	case err != nil || j == nil:
-		return problem.NotFound("there is no job %s", r.Text)
+		return problem.NotFound("unknown job %s", r.Text)
 	default:
-		return problem.WrongState("task %s has not begun: until then its array, job %d, controls it", r.Text, j.Parent)
+		return problem.WrongState("task %s has not begun: until then, use its array, job %d", r.Text, j.Parent)
 	}
 }
 
@@ -158,12 +158,12 @@ func wrongVerb(verb model.Verb, j *model.Job, text string, p *api.Problem) error
 	switch {
 	case verb == model.VerbHold && j.State != model.Pending:
 		return &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
-			Detail: fmt.Sprintf("job %s is %s: only jobs that wait can be held", text, state),
-			Hint:   fmt.Sprintf("`rota requeue %s` lets it wait again, `rota cancel %s` ends it", text, text)}
+			Detail: fmt.Sprintf("job %s is %s: only pending jobs can be held", text, state),
+			Hint:   fmt.Sprintf("`rota requeue %s` makes it pending again, `rota cancel %s` ends it", text, text)}
 	case verb == model.VerbRelease && j.Hold == model.NotHeld:
 		return problem.WrongState("job %s is not held: it is %s", text, state)
 	case verb == model.VerbRequeue && j.State == model.Pending:
-		return problem.WrongState("job %s waits already", text)
+		return problem.WrongState("job %s is already pending", text)
 	}
 	return p
 }
@@ -262,7 +262,7 @@ func cancellable(x *exchange.Exchange, f *jobFilter) (allowed []fsm.Target, refu
 func refusalOf(x *exchange.Exchange, r *jobref.Ref) *api.Problem {
 	switch {
 	case r.Job == nil:
-		return problem.Filled(problem.Of(problem.NotFound("there is no job %s", r.Text)))
+		return problem.Filled(problem.Of(problem.NotFound("unknown job %s", r.Text)))
 	case !x.MayOn(access.PartAct, r.Job):
 		return problem.Filled(problem.Of(x.DeniedJob(r.Job.ID)))
 	}

@@ -53,7 +53,7 @@ func (h *Handlers) listing(x *exchange.Exchange) (listing, error) {
 		return l, err
 	}
 	if l.delta && l.filter.user == "" {
-		return l, problem.Invalid("parameter delta: name the user; changes are remembered for each user")
+		return l, problem.Invalid("parameter delta: name the user, because changes are kept for each user")
 	}
 	l.fields, err = fieldsOf(splitAll(x.Query["fields"]))
 	return l, err
@@ -69,7 +69,7 @@ func fieldsOf(names []string) ([]field, error) {
 			return tag == name
 		})
 		if i < 0 {
-			return nil, problem.Invalid("parameter fields: a job has no %q; GET /openapi.json lists what it has", name)
+			return nil, problem.Invalid("parameter fields: a job has no field %q; GET /openapi.json lists the fields", name)
 		}
 		if f := (field{key: strconv.Quote(name) + ":", index: i}); !slices.Contains(fields, f) {
 			fields = append(fields, f)

@@ -24,7 +24,7 @@ func (h *Handlers) prune(x *exchange.Exchange, req *api.PruneRequest) (*api.Prun
 	case r.Job.Children == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
 		return nil, problem.Invalid("job %s is not an array", r.Text)
 	case req.Metric == "":
-		return nil, problem.Invalid("metric is missing: name the metric that tasks are compared by")
+		return nil, problem.Invalid("metric is missing: name the metric by which tasks are compared")
 	case req.Goal != "" && req.Goal != "min" && req.Goal != "max":
 		return nil, problem.Invalid("goal %q: write min or max", req.Goal)
 	}

@@ -15,9 +15,9 @@ import (
 // Routes are the routes about jobs: submission, lists, changes, and one job.
 func (h *Handlers) Routes() []exchange.Route {
 	// The signatures of these handlers do not show the types of the bodies.
-	submission := exchange.Post("/v1/jobs", "Submit one job, or a list of them, all or none")
+	submission := exchange.Post("/v1/jobs", "Submit a job, or a list of jobs: either all are accepted or none")
 	submission.In, submission.AlsoIn = reflect.TypeFor[api.SubmitRequest](), reflect.TypeFor[jobspec.Job]()
-	list := exchange.Poll("/v1/jobs", "List jobs, those that have ended only if asked for", exchange.InQuery(openapi.Array,
+	list := exchange.Poll("/v1/jobs", "List jobs; ended jobs are included only on request", exchange.InQuery(openapi.Array,
 		"id", "state"),
 		exchange.InQuery(openapi.String, "user", "account", "queue", "name", "class"),
 		exchange.InQuery(openapi.Boolean, "all", "spec", "steps", "delta", "stream", "start"), exchange.InQuery(openapi.Array,
@@ -72,7 +72,7 @@ func (h *Handlers) Routes() []exchange.Route {
 
 // QueueRoutes are the routes about the queue and the history.
 func (h *Handlers) QueueRoutes() []exchange.Route {
-	finished := exchange.Poll("/v1/history", "Finished jobs, the last to end first", exchange.InQuery(openapi.Array, "id",
+	finished := exchange.Poll("/v1/history", "Ended jobs, the latest first", exchange.InQuery(openapi.Array, "id",
 		"state"),
 		exchange.InQuery(openapi.String, "user", "account", "name"), exchange.InQuery(openapi.Instant, "since", "until"),
 		exchange.InQuery(openapi.Boolean, "steps"), exchange.InQuery(openapi.Array, "fields"), exchange.Paging)
@@ -81,7 +81,7 @@ func (h *Handlers) QueueRoutes() []exchange.Route {
 		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/jobs/{id}/series",
 			"Values that a job has reported of a metric, by step", exchange.PathID,
 			[]openapi.Param{{Name: "metric", In: "query", Kind: openapi.String,
-				Doc: "none: the one that its progress block names, or else the first by name"}}),
+				Doc: "default: the metric named in the progress block, or else the first by name"}}),
 			Rule: access.ActOnJob, Place: exchange.OnLeader, InJob: exchange.ItsOwnJob}, h.getSeries),
 		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/plan", "Whether a job would start now"),
 			Rule:  access.ForUsers.With(access.PartDepend),
@@ -89,7 +89,7 @@ func (h *Handlers) QueueRoutes() []exchange.Route {
 		{Operation: finished, Rule: access.SeeJobs.With(access.PartEnded, access.PartDetails), Past: true,
 			Handle: h.listHistory},
 		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/priorities",
-			"Jobs that wait, in the order of the scheduler"),
+			"Pending jobs, in the order of the scheduler"),
 			Rule: access.SeeJobs.With(access.PartJobs)}, h.listPriorities),
 	}
 }

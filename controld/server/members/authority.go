@@ -48,13 +48,13 @@ func (h *Handlers) replaceAuthority(x *exchange.Exchange) (*api.AuthorityChange,
 func (h *Handlers) finishAuthority(x *exchange.Exchange) (*api.AuthorityChange, error) {
 	a := x.View.Trust().Authority
 	if a == nil || a.Phase != trust.AuthorityIssues {
-		return nil, problem.WrongState("no replacement of the authority is in the phase %q, which finish ends: see rota "+
-			"cluster", trust.AuthorityIssues)
+		return nil, problem.WrongState("no replacement of the authority is in phase %q, which is the phase that finish "+
+			"ends: see rota cluster", trust.AuthorityIssues)
 	}
 	controllers, machines := h.Lacking(x.Context(), x.View)
 	if len(controllers) > 0 {
-		return nil, problem.WrongState("%s has no certificate of the new authority yet, and needs the old one to reach the "+
-			"others: start it, or remove it for good with rota cluster remove", controllers[0])
+		return nil, problem.WrongState("%s has no certificate of the new authority yet, so it still needs the old one to "+
+			"reach the others: start it, or remove it for good with rota cluster remove", controllers[0])
 	}
 	if _, err := x.Propose(fsm.AdvanceAuthority{Number: a.Number, Phase: a.Phase,
 		Gossip: fsm.RotateGossipKey{Text: rand.Text(), Authority: pki.NameOfNext(a.Succession)}}); err != nil {
@@ -109,11 +109,11 @@ func first(list []string) (named []string, more int) {
 // or no longer has, gets none.
 func (h *Handlers) internalAuthorityKey(x *exchange.Exchange) (any, error) {
 	if !h.takesPart(x, x.Caller.From) {
-		return nil, problem.WrongState("controller %s has no part in the log: it gets no key", x.Caller.From)
+		return nil, problem.WrongState("controller %s is not a member of the log, so it gets no key", x.Caller.From)
 	}
 	key, err := h.Credential.KeyOf(x.Request.URL.Query().Get("authority"))
 	if err == nil && key != "" {
-		h.Log.Info("the key of the new authority was handed to a controller", "controller", x.Caller.From)
+		h.Log.Info("sent the key of the new authority to a controller", "controller", x.Caller.From)
 	}
 	return key, err
 }

@@ -68,7 +68,7 @@ func (h *Handlers) removeController(x *exchange.Exchange) (*api.Cluster, error) 
 	members := slices.Concat(h.Replica.Members(), h.Replica.Learners())
 	switch known := slices.ContainsFunc(members, func(m consensus.Member) bool { return m.Name == name }); {
 	case !known:
-		return nil, problem.NotFound("there is no controller %q that votes", name)
+		return nil, problem.NotFound("unknown voting controller %q", name)
 	case seen || name == h.Name:
 		return nil, problem.WrongState("controller %s is up: stop it first, or it would be added again", name)
 	}

@@ -94,7 +94,7 @@ func (h *Handlers) nameTaken(x *exchange.Exchange, role pki.Role, name string) e
 			return problem.WrongState("controller %s is up at %s: choose another --name, or stop that one first", name, p.Raft)
 		}
 		if slices.ContainsFunc(h.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }) {
-			return problem.WrongState("controller %s has a vote, which belongs to its log: choose another --name. If its disk "+
+			return problem.WrongState("controller %s has a vote, which is tied to its log: choose another --name. If its disk "+
 				"is lost, run rota cluster remove %s first", name, name)
 		}
 	case pki.Node:
@@ -137,8 +137,9 @@ func (h *Handlers) revoke(x *exchange.Exchange) (*api.Revocation, error) {
 		return nil, problem.Invalid("%q is not a machine's name", name)
 	case role == string(pki.Controller) && h.takesPart(x, name):
 		return nil,
-			problem.Invalid("controller %s has a part in the log: stop it, and remove it with rota cluster remove %s; "+
-				"then revoke its certificates and replace the authority (rota cluster rotate-authority), because it has its key",
+			problem.Invalid("controller %s is a member of the log: stop it, and remove it with rota cluster remove %s; then "+
+				"revoke its certificates and replace the authority (rota cluster rotate-authority), because the controller has "+
+				"the authority's key",
 				name, name)
 	}
 	if _, err := x.Propose(fsm.RevokeCertificates{Role: role, Name: name}); err != nil {
@@ -162,7 +163,7 @@ func (h *Handlers) rotateGossipKey(x *exchange.Exchange) (*api.GossipKey, error)
 	if _, err := x.Propose(fsm.RotateGossipKey{Text: rand.Text(), Authority: h.Credential.Anchor()}); err != nil {
 		return nil, err
 	}
-	h.Log.Info("change of the key of the gossip begins", "by", x.Caller.User.User)
+	h.Log.Info("replacement of the gossip key begins", "by", x.Caller.User.User)
 	return presentGossipKey(x.View.Trust()), nil
 }
 

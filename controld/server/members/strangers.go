@@ -53,6 +53,6 @@ func (h *Handlers) wrongSecret(x *exchange.Exchange) error {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-		Detail: "too many wrong secrets of join tokens have come from this network", Hint: "wait a minute, and copy the " +
-			"whole token that `rota cluster join-token` has printed"}
+		Detail: "this network has sent too many join tokens with wrong secrets", Hint: "wait a minute, and copy the whole " +
+			"token that `rota cluster join-token` printed"}
 }

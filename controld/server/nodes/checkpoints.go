@@ -22,7 +22,7 @@ func (h *Handlers) mayCopyCheckpoint(x *exchange.Exchange) (*api.CheckpointCopy,
 	id, to := x.Request.PathValue("id"), x.Query.Get("for")
 	job, attempt, worker, ok := parseFolder(id)
 	if !ok {
-		return nil, problem.Invalid("%q names no folder: write job.attempt.worker", id)
+		return nil, problem.Invalid("%q is not a folder: write job.attempt.worker", id)
 	}
 	if j := x.View.Job(job); j != nil {
 		a := j.Live()
@@ -32,7 +32,7 @@ func (h *Handlers) mayCopyCheckpoint(x *exchange.Exchange) (*api.CheckpointCopy,
 			return &api.CheckpointCopy{Attempt: a.N, Submitted: j.Submitted.Wall}, nil
 		}
 	}
-	return nil, problem.Denied("node %q is not to go on with folder %s of node %s", to, id, n.Name)
+	return nil, problem.Denied("node %q does not continue the work of folder %s of node %s", to, id, n.Name)
 }
 
 // dropCheckpoints answers POST /v1/nodes/{name}/checkpoints.
@@ -48,7 +48,7 @@ func (h *Handlers) dropCheckpoints(x *exchange.Exchange, req *api.KeptCheckpoint
 	for _, id := range req.IDs {
 		job, attempt, worker, ok := parseFolder(id)
 		if !ok {
-			return nil, problem.Invalid("%q names no folder: write job.attempt.worker", id)
+			return nil, problem.Invalid("%q is not a folder: write job.attempt.worker", id)
 		}
 		known, err := h.knowsAttempt(x, job, attempt)
 		if err != nil {

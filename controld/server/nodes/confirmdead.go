@@ -28,10 +28,10 @@ func (h *Handlers) confirmDead(x *exchange.Exchange, req *api.ConfirmDeadRequest
 		n, i := x.View.Node(name)
 		switch {
 		case n == nil:
-			return nil, problem.NotFound("there is no node %q", name)
+			return nil, problem.NotFound("unknown node %q", name)
 		case n.State != model.NodeDown:
-			return nil, problem.WrongState("node %s is %s, so its jobs run: only a node that is down can be confirmed dead; "+
-				"nothing was changed", name, n.State)
+			return nil, problem.WrongState("node %s is %s: only a node that is down can be confirmed dead; nothing was "+
+				"changed", name, n.State)
 		}
 		dead := api.DeadNode{Name: name, Since: api.At(n.Since.Wall), Jobs: []model.JobID{}}
 		for _, w := range x.View.HeldOn(i) {

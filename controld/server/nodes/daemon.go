@@ -84,15 +84,15 @@ func (h *Handlers) register(x *exchange.Exchange, req *api.RegisterRequest) (*ap
 // otherMachine refuses a machine under the name of a node that another machine has, which may still run
 // the node's jobs.
 func (h *Handlers) otherMachine(x *exchange.Exchange, n *model.Node) error {
-	h.Log.Warn("another machine has the name of a node that may still run jobs", "node", n.Name, "boot", n.BootID)
-	until := "that one is up"
+	h.Log.Warn("a machine asks for the name of another machine that may still run jobs", "node", n.Name, "boot", n.BootID)
+	until := "the other machine is up"
 	if n.State == model.NodeDown {
 		left := time.Duration(x.View.LostAt(n)-h.Replica.Now(x.View)) * time.Millisecond
-		until = fmt.Sprintf("that one is down, and its lease may last another %v", max(0, left).Round(time.Second))
+		until = fmt.Sprintf("the other machine is down, but its lease may last another %v", max(0, left).Round(time.Second))
 	}
-	return problem.WrongState("node %q is another boot, %s, of a machine that is not known to be this one, and its jobs "+
-		"may still run there: %s. This machine becomes the node once they have ended. A clone needs a name of its own: "+
-		"remove its data directory and join it under another --name", n.Name, n.BootID, until)
+	return problem.WrongState("the name of node %q is used by boot %s of what may be another machine, whose jobs may "+
+		"still run: %s. This machine can take the name once these jobs have ended. If it is a clone, it needs a name of "+
+		"its own: remove its data directory and join it with another --name", n.Name, n.BootID, until)
 }
 
 // sameInventory compares the inventories of two nodes; their other fields belong to the state.
@@ -125,13 +125,13 @@ func setNode(to model.NodeState) func(*exchange.Exchange, *api.NodeRequest) (*ap
 		n, _ := x.View.Node(name)
 		switch {
 		case n == nil:
-			return nil, problem.NotFound("there is no node %q", name)
+			return nil, problem.NotFound("unknown node %q", name)
 		case to == model.NodeDrained && req.Reason == "":
 			return nil, problem.Invalid("reason is missing: say why the node is drained")
 		case len(req.Reason) > exchange.MaxReason:
 			return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), exchange.MaxReason)
 		case to == model.NodeUp && n.State == model.NodeDown:
-			return nil, problem.WrongState("node %s is down: %s. It is up again once its daemon is heard of", name, n.Reason)
+			return nil, problem.WrongState("node %s is down: %s. It is up again once its daemon reports", name, n.Reason)
 		}
 		if _, err := x.Propose(fsm.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
 			return nil, err
@@ -151,7 +151,8 @@ func (h *Handlers) nodeOf(x *exchange.Exchange, bootID string) (*model.Node, err
 	}
 	if n.BootID != bootID {
 		return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
-			Detail: fmt.Sprintf("node %q is registered with boot %q, this is boot %q: register first", name, n.BootID, bootID)}
+			Detail: fmt.Sprintf("node %q is registered with boot %q, but this is boot %q: register first", name, n.BootID,
+				bootID)}
 	}
 	h.noteContact(x, name)
 	return n, nil
@@ -221,13 +222,13 @@ func (h *Handlers) awaitUp(x *exchange.Exchange, name string) error {
 		return n == nil || n.State != model.NodeDown || !h.Replica.Leading()
 	}, end.Done())
 	if err == nil && !up {
-		err = problem.NoLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
+		err = problem.NoLeader(fmt.Sprintf("node %q is down in the log, and cannot be recorded as up", name))
 	}
 	return err
 }
 
 // awaitNode waits for news of a node. It waits at most as long as the leader allows a silent node.
-// It also waits at most a quarter of the time after which a witness reports no leader: round trips
+// It also waits at most a quarter of the time after which a witness reports no leader. Round trips
 // must follow within half of that time.
 func (h *Handlers) awaitNode(x *exchange.Exchange, name string) error {
 	after, wait := uint64(x.Number("after", 0)), x.Duration("wait")
@@ -283,7 +284,7 @@ func (h *Handlers) report(x *exchange.Exchange, req *api.ReportRequest) (*api.Re
 		}
 		if len(refused) > 0 {
 			h.refusedRows.Add(float64(len(refused)))
-			h.Log.Warn("rows of a node's report cannot be true", "node", n.Name, "rows", len(refused), "first", refused[0])
+			h.Log.Warn("ignoring impossible rows of a node's report", "node", n.Name, "rows", len(refused), "first", refused[0])
 		}
 	}
 	resp.Index = x.View.Index()

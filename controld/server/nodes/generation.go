@@ -67,7 +67,7 @@ func (h *Handlers) acceptGeneration(x *exchange.Exchange, req *api.AcceptGenerat
 	if _, err := x.Propose(c); err != nil {
 		return nil, err
 	}
-	h.Log.Info("node follows this generation of the cluster", "node", n.Name, "generation", g.String(),
+	h.Log.Info("a node now follows this generation of the cluster", "node", n.Name, "generation", g.String(),
 		"ran", len(c.Ran), "missing", len(c.Missing), "unknown", c.Unknown)
 	return h.generationFor(x, n.Name), nil
 }
@@ -78,7 +78,7 @@ func summarise(v *state.View, req *api.AcceptGeneration, c *fsm.AcceptGeneration
 	for _, text := range req.Known {
 		job, attempt, _, ok := parseFolder(text)
 		if !ok || job < 1 || attempt < 1 {
-			return problem.Invalid("%q names no worker: write job.attempt.worker", text)
+			return problem.Invalid("%q is not a worker: write job.attempt.worker", text)
 		}
 		c.LastJob = max(c.LastJob, job)
 		j := v.Job(job)

@@ -34,7 +34,7 @@ type Handlers struct {
 // New returns the handlers, and registers their metrics.
 func New(cfg Config, registry *prometheus.Registry) *Handlers {
 	rows := prometheus.NewCounter(prometheus.CounterOpts{Name: "rota_refused_report_rows_total",
-		Help: "Rows of reports of nodes that were not taken as they were, because they cannot be true."})
+		Help: "Rows of nodes' reports that were corrected or ignored, because they are impossible."})
 	registry.MustRegister(rows)
 	return &Handlers{Config: cfg, refusedRows: rows}
 }

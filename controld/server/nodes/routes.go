@@ -12,14 +12,14 @@ func (h *Handlers) Routes() []exchange.Route {
 	return []exchange.Route{
 		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/nodes", "List nodes"),
 			Rule: access.SeeNodes.With(access.PartJobs)}, h.listNodes),
-		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/{name}/drain", "Give a node nothing new",
+		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/{name}/drain", "Drain a node: it gets no new jobs",
 			exchange.PathNode),
 			Rule: access.ForOperators, Place: exchange.OnLeader}, setNode(model.NodeDrained)),
-		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/{name}/resume", "Take a drained node back",
+		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/{name}/resume", "Resume a drained node",
 			exchange.PathNode),
 			Rule: access.ForOperators, Place: exchange.OnLeader}, setNode(model.NodeUp)),
 		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/confirm-dead",
-			"Say that nothing runs any more on nodes that are down"),
+			"Confirm that nothing runs any more on nodes that are down"),
 			Rule: access.ForOperators, Place: exchange.OnLeader}, h.confirmDead),
 	}
 }
@@ -49,7 +49,7 @@ func (h *Handlers) DaemonRoutes() []exchange.Route {
 			exchange.InPath("id", "the folder: job.attempt.worker"), exchange.InQuery(openapi.String, "boot_id", "for")),
 			Rule: access.ForItself, Place: exchange.OnLeader}, h.mayCopyCheckpoint),
 		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/nodes/{name}/checkpoints",
-			"Which of the folders on a node are not needed any more", exchange.PathNode),
+			"Which folders on a node are no longer needed", exchange.PathNode),
 			Rule: access.ForItself, Place: exchange.OnLeader, Quiet: true}, h.dropCheckpoints),
 	}
 }

@@ -55,9 +55,9 @@ const (
 
 // polling are the parameters of an operation with Poll.
 var polling = []Param{
-	{Name: "after", In: "query", Kind: Integer, Doc: "answer only when the index is above this"},
-	{Name: "wait", In: "query", Kind: Duration, Doc: "but not later than this, such as 60s"},
-	{Name: "consistent", In: "query", Kind: Boolean, Doc: "reflect everything acknowledged before"},
+	{Name: "after", In: "query", Kind: Integer, Doc: "answer only once the index is above this value"},
+	{Name: "wait", In: "query", Kind: Duration, Doc: "longest wait for such an answer, such as 60s"},
+	{Name: "consistent", In: "query", Kind: Boolean, Doc: "include every change acknowledged before the request"},
 }
 
 // Query returns the query parameters, including those of a long poll.

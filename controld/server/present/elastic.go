@@ -26,12 +26,12 @@ func sizeReason(j *model.Job, e model.Elastic) string {
 	a := j.Live()
 	switch {
 	case a == nil && j.State == model.Pending:
-		return fmt.Sprintf("it starts when %d of its workers fit", e.Min)
+		return fmt.Sprintf("it starts once %d of its workers fit", e.Min)
 	case a == nil:
 		return ""
 	case a.Stop != nil && a.Stop.Resize != nil:
 		next := j.Size() - len(a.Stop.Resize.Leave) + len(a.Stop.Resize.Join)
-		return fmt.Sprintf("its workers save and stop, to go on as %d%s", next, forJob(a.Stop.For))
+		return fmt.Sprintf("its workers are saving and stopping, to continue as %d%s", next, forJob(a.Stop.For))
 	case a.Shrinking():
 		return fmt.Sprintf("it shrinks to %d while it runs%s", a.Staying()-e.Fixed, forJob(a.Shrink.For))
 	case a.Resizing != nil:
@@ -73,11 +73,11 @@ func resizedReason(size int, a *model.Attempt) string {
 func startReason(size int, e model.Elastic) string {
 	switch size {
 	case e.Min:
-		return "it has started with the fewest"
+		return "it started with its minimum"
 	case e.Max:
-		return "it has started with the most"
+		return "it started with its maximum"
 	}
-	return "it has started with as many as fitted"
+	return "it started with as many as fitted"
 }
 
 func forJob(id model.JobID) string {

@@ -49,8 +49,8 @@ func (w *stretched) start(nodes ...string) {
 func (w *stretched) resize(r fsm.ResizeJob) {
 	w.t.Helper()
 	w.plan(&r)
-	w.says(map[bool]string{true: "its workers save and stop, to go on as 2 to make room for job 2",
-		false: "its workers save and stop, to go on as 3"}[r.For != 0])
+	w.says(map[bool]string{true: "its workers are saving and stopping, to continue as 2 to make room for job 2",
+		false: "its workers are saving and stopping, to continue as 3"}[r.For != 0])
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
 		w.apply(fsm.NodeReport{Node: x.Node, BootID: "b",
 			Workers: []model.WorkerReport{{Job: w.id, Attempt: r.Attempt, Worker: i, State: model.WorkerExited,
@@ -71,12 +71,12 @@ func (w *stretched) says(want string) api.Job {
 // TestElasticJobsSayWhyTheyHaveTheirWorkers follows one through its life.
 func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 	w := stretch(t)
-	if out := w.says("it starts when 1 of its workers fit"); out.Elastic.Workers != 0 || out.Workers != 1 ||
+	if out := w.says("it starts once 1 of its workers fit"); out.Elastic.Workers != 0 || out.Workers != 1 ||
 		out.GPUs != 1 {
 		t.Errorf("it waits as %+v", out)
 	}
 	w.start("n1", "n2", "n3", "n4")
-	w.says("it has started with the most")
+	w.says("it started with its maximum")
 	other := w.apply(fsm.SubmitJobs{Jobs: []*jobspec.Job{{Name: "o",
 		Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Command: []string{"true"}}}}}}}}).([]model.JobID)[0]
 	w.resize(fsm.ResizeJob{Job: w.id, Attempt: 1, Leave: []int{1, 2}, For: other})
@@ -100,5 +100,5 @@ func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 			Workers: []model.WorkerReport{{Job: w.id, Attempt: 3, Worker: i, State: model.WorkerExited, ExitCode: 85}}})
 	}
 	w.start("n3", "n4")
-	w.says("it has started with as many as fitted")
+	w.says("it started with as many as fitted")
 }

@@ -35,7 +35,7 @@ func SilentShims(v *state.View, j *model.Job) string {
 			continue
 		}
 		if why, silent := model.SilentShim(n.Notice, j.ID, a.N, i); silent {
-			all = append(all, fmt.Sprintf("the shim of worker %d on node %s does not answer (%s): what runs there goes on", i,
+			all = append(all, fmt.Sprintf("the shim of worker %d on node %s does not answer (%s): its processes keep running", i,
 				n.Name, why))
 		}
 	}

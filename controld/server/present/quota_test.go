@@ -54,7 +54,7 @@ func TestWorkersWhoseShimsAreSilent(t *testing.T) {
 		t.Errorf("a shim that answers: %s", silent(id))
 	}
 	says("a disk is slow; " + model.SilentNotice("1.1.0", "it took 10s") + model.SilentAdvice)
-	want := "the shim of worker 0 on node n1 does not answer (it took 10s): what runs there goes on"
+	want := "the shim of worker 0 on node n1 does not answer (it took 10s): its processes keep running"
 	if silent(id) != want || silent(other) != "" {
 		t.Errorf("%q and of one that waits %q", silent(id), silent(other))
 	}

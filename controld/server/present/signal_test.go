@@ -41,7 +41,7 @@ func TestResizedWhileItRuns(t *testing.T) {
 		}
 	}
 	w.at += 100
-	shows(300, "it has started with as many as fitted")
+	shows(300, "it started with as many as fitted")
 	w.plan(&fsm.ResizeJob{Job: id, Attempt: 1, Leave: []int{1, 2}, For: other})
 	shows(300, "it shrinks to 1 while it runs to make room for job 3")
 	w.at += 10

@@ -101,8 +101,8 @@ func Of(err error) *api.Problem {
 	}
 	if errors.Is(err, identity.ErrNotLocal) {
 		return &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: err.Error(),
-			Hint: "use the socket of a daemon of this machine (unix:" + api.DefaultSocket + "), or forward that of another: " +
-				"ssh -L PATH:" + api.DefaultSocket + " HOST, and then --addr unix:PATH"}
+			Hint: "use the socket of a daemon of this machine (unix:" + api.DefaultSocket + "), or forward the socket of " +
+				"another machine: ssh -L PATH:" + api.DefaultSocket + " HOST, and then --addr unix:PATH"}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
@@ -118,17 +118,17 @@ func logProblem(err error) *api.Problem {
 	var unsure *consensus.UncertainError
 	switch {
 	case errors.As(err, &not):
-		return NoLeader("this controller does not lead any more")
+		return NoLeader("this controller is no longer the leader")
 	case errors.As(err, &unsure):
 		return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain,
-			Detail: "the leader changed while the request was being replicated: it may take effect or not",
-			Hint:   "repeat it with the same Idempotency-Key, or look before you repeat it"}
+			Detail: "the leader changed while the request was being replicated: it may or may not take effect",
+			Hint:   "repeat it with the same Idempotency-Key, or check before you repeat it"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &api.Problem{Status: http.StatusGatewayTimeout, Code: api.CodeTimeout,
 			Detail: "it took too long: " + err.Error()}
 	case errors.Is(err, context.Canceled):
 		return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain,
-			Detail: "the request was cut off: " + err.Error()}
+			Detail: "the request was interrupted: " + err.Error()}
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func logProblem(err error) *api.Problem {
 // NoLeader is a request that needs a leader while there is none.
 func NoLeader(detail string) *api.Problem {
 	return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader, Detail: detail,
-		Hint: "controllers choose a leader within seconds while a majority of them is up; try again"}
+		Hint: "try again: the controllers elect a leader within seconds if a majority of them is up"}
 }
 
 // Write answers with a problem.

@@ -14,7 +14,7 @@ func (h *Handlers) execJob(x *exchange.Exchange) (any, error) {
 		return nil, err
 	}
 	if len(req.Argv) > 0 && req.Argv[0] == "" {
-		return nil, problem.Invalid("argv: the first word, which names the program, is empty")
+		return nil, problem.Invalid("argv: the first word, the program, is empty")
 	}
 	return h.streamFromWorker(x, "exec", req.Worker, req, model.Running)
 }

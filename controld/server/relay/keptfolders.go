@@ -31,7 +31,8 @@ func (h *Handlers) listKept(x *exchange.Exchange) (*api.KeptFolders, error) {
 // dropKept answers POST /v1/nodes/{name}/kept/drop: an admin has no use for such folders.
 func (h *Handlers) dropKept(x *exchange.Exchange, req *api.DropFolders) (*api.KeptFolders, error) {
 	if len(req.IDs) == 0 || len(req.IDs) > maxFolders {
-		return nil, problem.Invalid("%d folders are named; name 1 to %d, as GET /v1/nodes/%s/kept lists them", len(req.IDs),
+		return nil, problem.Invalid("the request names %d folders; name 1 to %d, as GET /v1/nodes/%s/kept lists them",
+			len(req.IDs),
 			maxFolders, x.Request.PathValue("name"))
 	}
 	out, err := h.askKept(x, http.MethodPost, req)
@@ -47,7 +48,7 @@ func (h *Handlers) askKept(x *exchange.Exchange, method string, req *api.DropFol
 	name := x.Request.PathValue("name")
 	n, _ := h.Replica.View().Node(name)
 	if n == nil {
-		return nil, problem.NotFound("there is no node %q", name)
+		return nil, problem.NotFound("unknown node %q", name)
 	}
 	body, err := json.Marshal(req)
 	if err != nil {

@@ -123,7 +123,7 @@ func (h *Handlers) firstAttempt(x *exchange.Exchange, j *model.Job, q *logReques
 				return &j.Attempts[i], nil
 			}
 		}
-		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, q.attempt)
+		return nil, problem.NotFound("job %d has no attempt %d, or it is no longer kept", j.ID, q.attempt)
 	}
 	if n := len(j.Attempts); n > 0 && !(q.follow && j.State == model.Pending) {
 		return &j.Attempts[n-1], nil
@@ -170,7 +170,7 @@ func (h *Handlers) passLog(x *exchange.Exchange, a *model.Attempt, q *logRequest
 	name := a.Workers[q.worker].Node
 	n, _ := h.Replica.View().Node(name)
 	if n == nil || n.Addr == "" {
-		return problem.NotFound("the output of job %d is on node %s, which is not in the cluster any more", q.id, name)
+		return problem.NotFound("the output of job %d is on node %s, which is no longer in the cluster", q.id, name)
 	}
 	ctx, cancel := context.WithCancel(x.Context())
 	defer cancel()

@@ -25,7 +25,7 @@ func (h *Handlers) passToNode(x *exchange.Exchange,
 ) (*http.Response, error) {
 	n, _ := h.Replica.View().Node(node)
 	if n == nil || n.Addr == "" {
-		return nil, problem.NotFound("job %d is on node %s, which is not in the cluster any more", id, node)
+		return nil, problem.NotFound("job %d is on node %s, which is no longer in the cluster", id, node)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "https://"+n.Addr+path, bytes.NewReader(body))
 	if err != nil {
@@ -39,8 +39,8 @@ func (h *Handlers) passToNode(x *exchange.Exchange,
 	if err != nil {
 		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
 			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err),
-			Hint: "`rota nodes` says whether it is down: if only its daemon is, the job goes on, and this works when it " +
-				"is back"}
+			Hint: "`rota nodes` shows whether the node is down: if only its daemon is down, the job keeps running, and this " +
+				"works again once the daemon is back"}
 	}
 	return resp, nil
 }
@@ -89,7 +89,7 @@ func (h *Handlers) streamFromWorker(x *exchange.Exchange, verb string, worker in
 		if !j.State.Final() && x.MaybeBehind() {
 			return nil, x.Forward()
 		}
-		return nil, problem.WrongState("job %d is %s: this is for one that runs", j.ID, present.StateNames[j.State])
+		return nil, problem.WrongState("job %d is %s, not running", j.ID, present.StateNames[j.State])
 	}
 	if worker < 0 || worker >= len(a.Workers) {
 		return nil, problem.NotFound("job %d has no worker %d: it has %d, from 0", j.ID, worker, len(a.Workers))
@@ -131,7 +131,7 @@ func (h *Handlers) doAtNode(x *exchange.Exchange, n *model.Node, req *http.Reque
 	}
 	if m, err := h.Credential.Verify(resp.TLS); err != nil || m.Name != n.Name {
 		resp.Body.Close()
-		return nil, fmt.Errorf("at %s answers %s and not node %s", n.Addr, m, n.Name)
+		return nil, fmt.Errorf("at %s %s answered instead of node %s", n.Addr, m, n.Name)
 	}
 	return resp, nil
 }

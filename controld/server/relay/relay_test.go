@@ -273,7 +273,7 @@ func (s *site) testSteps(t *testing.T) {
 
 func (s *site) testSignals(t *testing.T) {
 	for id, want := range map[string]string{fmt.Sprint(s.Pending): "is PENDING", fmt.Sprint(s.Ended): "is CANCELLED",
-		fmt.Sprint(s.Array): "nothing of job", fmt.Sprintf("%d_[5-6]", s.Array): "nothing of job"} {
+		fmt.Sprint(s.Array): "has no running processes to signal", fmt.Sprintf("%d_[5-6]", s.Array): "has no running processes to signal"} {
 		_, err := s.SignalJob(s.Request("/v1/jobs/{id}/signal", id, "", ""), &api.SignalRequest{Signal: "SIGUSR1"})
 		if servertest.CodeOf(err) != api.CodeWrongState || !strings.Contains(err.Error(), want) {
 			t.Errorf("a signal to job %s: %v, want %q", id, err, want)
@@ -286,18 +286,18 @@ func (s *site) testSignals(t *testing.T) {
 		code     string
 		requests int
 	}{
-		"to all":               {s.Gang, "SIGUSR1", "", 204, "", 2},
-		"to the script":        {s.Gang, "SIGUSR1", jobspec.SignalScript, 204, "", 2},
-		"of a steps job":       {s.Steps, "SIGUSR1", jobspec.SignalScript, 204, "", 1},
-		"to its programs":      {s.Steps, "SIGUSR1", jobspec.SignalPrograms, 204, "", 2},
-		"to something else":    {s.Gang, "SIGUSR1", "x", 204, api.CodeInvalid, 0},
-		"no signal":            {s.Gang, "SIGKILL", "", 204, api.CodeInvalid, 0},
-		"one that waits":       {s.Pending, "SIGUSR1", "", 204, api.CodeWrongState, 0},
-		"an array that waits":  {s.Array, "SIGUSR1", "", 204, api.CodeWrongState, 0},
-		"nothing runs there":   {s.Gang, "SIGUSR1", "", 409, api.CodeWrongState, 2},
-		"the node fails":       {s.Gang, "SIGUSR1", "", 500, api.CodeInternal, 2},
-		"another good answer":  {s.Gang, "SIGUSR1", "", 200, api.CodeInternal, 2},
-		"there is no such job": {99_999, "SIGUSR1", "", 204, api.CodeNotFound, 0},
+		"to all":              {s.Gang, "SIGUSR1", "", 204, "", 2},
+		"to the script":       {s.Gang, "SIGUSR1", jobspec.SignalScript, 204, "", 2},
+		"of a steps job":      {s.Steps, "SIGUSR1", jobspec.SignalScript, 204, "", 1},
+		"to its programs":     {s.Steps, "SIGUSR1", jobspec.SignalPrograms, 204, "", 2},
+		"to something else":   {s.Gang, "SIGUSR1", "x", 204, api.CodeInvalid, 0},
+		"no signal":           {s.Gang, "SIGKILL", "", 204, api.CodeInvalid, 0},
+		"one that waits":      {s.Pending, "SIGUSR1", "", 204, api.CodeWrongState, 0},
+		"an array that waits": {s.Array, "SIGUSR1", "", 204, api.CodeWrongState, 0},
+		"nothing runs there":  {s.Gang, "SIGUSR1", "", 409, api.CodeWrongState, 2},
+		"the node fails":      {s.Gang, "SIGUSR1", "", 500, api.CodeInternal, 2},
+		"another good answer": {s.Gang, "SIGUSR1", "", 200, api.CodeInternal, 2},
+		"unknown job":         {99_999, "SIGUSR1", "", 204, api.CodeNotFound, 0},
 	} {
 		s.Answers(c.status, "")
 		x := s.Request("/v1/jobs/{id}/signal", fmt.Sprint(c.id), "", "")

@@ -23,7 +23,7 @@ func (h *Handlers) Routes() []exchange.Route {
 	newStep := exchange.Post("/v1/jobs/{id}/steps", "Start a step in the allocation of a job; the answer is a stream",
 		exchange.PathID)
 	newStep.In = reflect.TypeFor[api.StepRequest]()
-	steps := exchange.Get("/v1/jobs/{id}/steps", "The steps of a job that wait or run", exchange.PathID)
+	steps := exchange.Get("/v1/jobs/{id}/steps", "The waiting and running steps of a job", exchange.PathID)
 	steps.Out = reflect.TypeFor[api.StepList]()
 	toStep := func(what, summary string, in reflect.Type) openapi.Operation {
 		o := exchange.Post("/v1/jobs/{id}/steps/{step}"+what, summary, exchange.PathID, exchange.InPath("step",
@@ -34,7 +34,7 @@ func (h *Handlers) Routes() []exchange.Route {
 	process := exchange.Post("/v1/jobs/{id}/exec", "Start a process in a running job; the answer is a stream of frames",
 		exchange.PathID)
 	process.In, process.Media = reflect.TypeFor[api.ExecRequest](), streamMedia
-	terminal := exchange.Post("/v1/jobs/{id}/attach", "Go on with the terminal of a job; the answer is a stream of frames",
+	terminal := exchange.Post("/v1/jobs/{id}/attach", "Connect to the terminal of a job; the answer is a stream of frames",
 		exchange.PathID)
 	terminal.In, terminal.Media = reflect.TypeFor[api.AttachRequest](), streamMedia
 	return []exchange.Route{
@@ -43,14 +43,15 @@ func (h *Handlers) Routes() []exchange.Route {
 		{Operation: output, Rule: access.ActOnJob, InJob: exchange.ItsOwnJob, Handle: h.logs},
 		{Operation: newStep, Rule: access.OfOwner, Token: trust.ScopeSubmit, InJob: exchange.ItsOwnJob, Handle: h.jobSteps},
 		{Operation: steps, Rule: access.ActOnJob, InJob: exchange.ItsOwnJob, Handle: h.jobSteps},
-		{Operation: toStep("/attach", "Go on with the output of a step, by a stream", reflect.TypeFor[api.StepAttach]()),
+		{Operation: toStep("/attach", "Follow the output of a step; the answer is a stream",
+			reflect.TypeFor[api.StepAttach]()),
 			Rule: access.OfOwner, Token: trust.ScopeSubmit, InJob: exchange.ItsOwnJob, Handle: h.jobSteps},
 		{Operation: toStep("/signal", "Send a signal to all tasks of a step", reflect.TypeFor[api.StepSignal]()),
 			Rule: access.ActOnJob, Token: trust.ScopeSubmit, InJob: exchange.ItsOwnJob, Handle: h.jobSteps},
 		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/jobs/{id}/usage",
 			"Usage of an attempt of a job so far, by worker", exchange.PathID,
 			[]openapi.Param{{Name: "attempt", In: "query", Kind: openapi.Integer,
-				Doc: "number of the attempt: the last if not said"}}),
+				Doc: "number of the attempt (default: the last)"}}),
 			Rule: access.SeeJob, Past: true}, h.getUsage),
 	}
 }

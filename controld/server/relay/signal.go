@@ -35,7 +35,7 @@ const (
 // processes, once. Nothing of it is kept. For an array it does so for all tasks that run.
 func (h *Handlers) SignalJob(x *exchange.Exchange, req *api.SignalRequest) (*api.ControlResponse, error) {
 	if !slices.Contains(plainSignals, req.Signal) {
-		return nil, problem.Invalid("signal %q: write one of %s; a job is ended by cancelling it", req.Signal,
+		return nil, problem.Invalid("signal %q: write one of %s; to end a job, cancel it", req.Signal,
 			strings.Join(plainSignals, ", "))
 	}
 	if !slices.Contains([]string{"", jobspec.SignalScript, jobspec.SignalPrograms}, req.To) {
@@ -47,7 +47,7 @@ func (h *Handlers) SignalJob(x *exchange.Exchange, req *api.SignalRequest) (*api
 		return nil, err
 	}
 	if r.Job == nil {
-		return nil, problem.NotFound("there is no job %s", r.Text)
+		return nil, problem.NotFound("unknown job %s", r.Text)
 	}
 	resp := &api.ControlResponse{Items: []api.ControlItem{}}
 	var last *model.Job // that does not run
@@ -70,10 +70,10 @@ func (h *Handlers) SignalJob(x *exchange.Exchange, req *api.SignalRequest) (*api
 	_, single := r.One()
 	switch {
 	case len(resp.Items) == 0 && last != nil && single && r.Job.Children == nil:
-		return nil, problem.WrongState("job %s is %s: it has no processes that could get a signal", r.Text,
+		return nil, problem.WrongState("job %s is %s: it has no running processes to signal", r.Text,
 			present.StateNames[last.State])
 	case len(resp.Items) == 0:
-		return nil, problem.WrongState("nothing of job %s runs that could get a signal", r.Text)
+		return nil, problem.WrongState("job %s has no running processes to signal", r.Text)
 	case len(resp.Items) == 1 && resp.Items[0].Error != nil:
 		return nil, resp.Items[0].Error
 	}

@@ -93,7 +93,7 @@ func starterOf(j *model.Job) (*model.Attempt, int, error) {
 		return nil, 0, problem.Invalid("job %d runs nothing itself: name one of its members, such as %s", j.ID, memberName(j))
 	}
 	if j.State.Final() {
-		return nil, 0, problem.WrongState("job %d has ended: it runs no steps any more", j.ID)
+		return nil, 0, problem.WrongState("job %d has ended: it can run no more steps", j.ID)
 	}
 	a := j.Live()
 	if a == nil || len(a.Workers) == 0 {

@@ -39,7 +39,7 @@ func (h *Handlers) getUsage(x *exchange.Exchange) (*api.JobUsage, error) {
 		Steps: []api.StepUsage{}, Allocation: j.Spec.Meta[jobspec.MetaAllocation] != ""}
 	switch {
 	case a == nil && n != 0:
-		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, n)
+		return nil, problem.NotFound("job %d has no attempt %d, or it is no longer kept", j.ID, n)
 	case a == nil: // it has not started, or runs nothing itself
 		return out, nil
 	}
@@ -136,7 +136,7 @@ func (h *Handlers) liveUsage(x *exchange.Exchange, id model.JobID, a *model.Atte
 func (h *Handlers) usageOf(x *exchange.Exchange, node, worker string) (*api.NodeUsage, error) {
 	n, _ := x.View.Node(node)
 	if n == nil || n.Addr == "" {
-		return nil, fmt.Errorf("it is not in the cluster any more")
+		return nil, fmt.Errorf("it is no longer in the cluster")
 	}
 	ctx, cancel := context.WithTimeout(x.Context(), usagePatience)
 	defer cancel()
@@ -156,7 +156,7 @@ func (h *Handlers) usageOf(x *exchange.Exchange, node, worker string) (*api.Node
 	if !u.Possible() || u.Memory < 0 || slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool {
 		return s.Step < 0 || s.GPUs < 0 || s.GPUs > jobspec.MaxGPUs || !s.Possible()
 	}) {
-		return nil, fmt.Errorf("its answer cannot be true")
+		return nil, fmt.Errorf("its answer is impossible")
 	}
 	return u, nil
 }

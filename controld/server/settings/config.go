@@ -84,7 +84,8 @@ func (h *Handlers) proposeConfig(x *exchange.Exchange, c fsm.SetConfig) (*api.Co
 	list := configVersions(x.View)
 	i := slices.IndexFunc(list, func(v api.ConfigVersion) bool { return v.Number == n })
 	if i < 0 {
-		return nil, problem.WrongState("version %d of the configuration was in force, and many others since then", n)
+		return nil, problem.WrongState("version %d of the configuration is too old: many other versions have been in force "+
+			"since", n)
 	}
 	list[i].Warnings = configWarnings(x.View)
 	return &list[i], nil
@@ -95,7 +96,7 @@ func configWarnings(v *state.View) []string {
 	if v.AnySuspends() || !v.Config().TakesTurns() {
 		return nil
 	}
-	return []string{"oversubscribe and pack have no effect: no node can suspend jobs"}
+	return []string{"oversubscribe and pack have no effect, because no node can suspend jobs"}
 }
 
 // getConfig answers GET /v1/config.

@@ -19,7 +19,8 @@ func (h *Handlers) Routes() []exchange.Route {
 		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/config/versions",
 			"Versions of the configuration, the one in force first"),
 			Rule: access.ForOperators}, listConfigVersions),
-		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/sched", "Pauses and dry run of the scheduler"),
+		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/sched", "The pauses and the dry run of the "+
+			"scheduler"),
 			Rule: access.ForUsers}, getSched),
 		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/sched",
 			"Pause or resume a part of scheduling, or turn the dry run on or off"),

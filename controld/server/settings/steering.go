@@ -19,11 +19,11 @@ func (h *Handlers) steer(x *exchange.Exchange, req *api.SchedRequest) (*api.Sche
 	x.About.Object = req.What
 	switch {
 	case !steering.Switch(req.What).Known():
-		return nil, problem.Invalid("%q is no switch of the scheduler: there are %v", req.What, steering.Switches)
+		return nil, problem.Invalid("%q is not a switch of the scheduler: write one of %v", req.What, steering.Switches)
 	case len(req.Reason) > exchange.MaxReason:
 		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), exchange.MaxReason)
 	case !req.On && req.Reason != "":
-		return nil, problem.Invalid("a reason is for what is turned on")
+		return nil, problem.Invalid("a reason can be given only when a switch is turned on")
 	}
 	if _, err := x.Propose(fsm.Steer{What: steering.Switch(req.What), On: req.On, By: x.Caller.User.User,
 		Reason: req.Reason}); err != nil {

@@ -32,7 +32,7 @@ func (b *Body) Jobs() ([]*jobspec.Job, error) {
 	}
 	switch n := len(*b.List); {
 	case n == 0:
-		return nil, problem.Invalid("jobs is empty: a submission has at least one job")
+		return nil, problem.Invalid("jobs is empty: submit at least one job")
 	case n > model.MaxJobsPerCall:
 		return nil, &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
 			Detail: fmt.Sprintf("%d jobs in one request, at most %d are allowed", n, model.MaxJobsPerCall),
@@ -153,10 +153,10 @@ func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Sha
 			known[s] = at
 		}
 		if why := at.why; !at.ok {
-			hint := "`rota nodes` shows what the nodes have"
+			hint := "`rota nodes` shows the nodes' resources"
 			if why.Need.Memory > why.Have.Memory && usualMemory(j) {
-				hint = fmt.Sprintf("a task that does not say how much memory it needs asks for %v for each of its cores: "+
-					"write memory, or --mem; %s", jobspec.DefaultMemoryPerCore, hint)
+				hint = fmt.Sprintf("a task without memory (--mem) requests %v for each of its cores: set it; %s",
+					jobspec.DefaultMemoryPerCore, hint)
 			}
 			f.add(api.CodeImpossible, hint, "%s", why.Sentence())
 		}
@@ -211,12 +211,12 @@ func (f *findings) unreachable(v *state.View, dir string) {
 		}
 	}
 	slices.Sort(shared)
-	list := "the nodes share no path"
+	list := "the nodes have no shared path"
 	if len(shared) > 0 {
 		list = "the nodes share " + strings.Join(shared, ", ")
 	}
 	f.add(api.CodeInvalidJob, "submit from a directory below one of these, or set workdir",
-		"the working directory %s is not on the nodes: %s", dir, list)
+		"the working directory %s does not exist on the nodes: %s", dir, list)
 }
 
 // below reports whether dir is root or lies in it.
@@ -252,8 +252,8 @@ func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.J
 	}
 	if p.Mode == jobspec.PreemptSuspend && cmp.Or(j.Class, q.DefaultClass) == jobspec.TE {
 		f.add(api.CodeInvalidJob, `leave mode out, or write class = "be"`,
-			"preemption.mode: jobs of queue %q are trial-and-error jobs unless they say otherwise, which are never asked to "+
-				"leave, so they do not pause either", name)
+			"preemption.mode: by default, jobs of queue %q are trial-and-error jobs, which are never preempted, so they "+
+				"cannot be suspended either", name)
 	}
 	f.tooLong("grace_period", p.GracePeriod, q.MaxGrace)
 }

@@ -81,7 +81,7 @@ func (h *Handlers) askOthers(x *exchange.Exchange, list *api.AuditList, query ur
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				h.Log.Debug("another controller's audit log is missing", "controller", p.Name, "error", err)
+				h.Log.Debug("cannot read the audit log of another controller", "controller", p.Name, "error", err)
 				list.Unreachable = append(list.Unreachable, p.Name)
 			}
 			list.Items = append(list.Items, presentAudit(p.Name, entries)...)

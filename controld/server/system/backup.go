@@ -40,18 +40,18 @@ func (h *Handlers) writeBackup(x *exchange.Exchange) (any, error) {
 		return nil, problem.NoLeader("this controller has just started and may be behind: try again in a moment")
 	}
 	if !h.backups.mu.TryLock() {
-		return nil, problem.WrongState("another backup is being written on this controller")
+		return nil, problem.WrongState("another backup is being made on this controller")
 	}
 	defer h.backups.mu.Unlock()
 	dir, err := os.MkdirTemp(h.DataDir, ".backup-*")
 	if err != nil {
-		return nil, fmt.Errorf("room for the backup: %w", err)
+		return nil, fmt.Errorf("make room for the backup: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	v := h.Replica.View()
 	if v.Trimmed() > h.History.Last() {
-		return nil, problem.WrongState("the history on this controller ends with job %d of %d: it fetches the others; try "+
-			"again later, or on another controller", h.History.Last(), v.Trimmed())
+		return nil, problem.WrongState("the history on this controller has only jobs up to number %d of %d, and it is "+
+			"fetching the others: try again later, or on another controller", h.History.Last(), v.Trimmed())
 	}
 	parts, err := h.backupParts(x, req, v, dir)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 // Routes are the routes about the whole state.
 func (h *Handlers) Routes() []exchange.Route {
-	saved := exchange.Post("/v1/backup", "A backup of the cluster, for root of this controller, by its socket")
+	saved := exchange.Post("/v1/backup", "Make a backup of the cluster: only for root on this controller, through its "+
+		"socket")
 	saved.In, saved.Media = reflect.TypeFor[api.BackupRequest](), "application/octet-stream"
 	return []exchange.Route{
 		{Operation: saved, Rule: access.ForAdmins, Token: exchange.ScopeNever, InJob: exchange.NotInJob,
@@ -26,7 +27,7 @@ func (h *Handlers) Routes() []exchange.Route {
 func (h *Handlers) AuditRoutes() []exchange.Route {
 	return []exchange.Route{
 		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/audit",
-			"Requests that changed something, or were refused, the last first",
+			"Requests that changed something or were refused, the latest first",
 			exchange.InQuery(openapi.String, "user"), exchange.InQuery(openapi.Integer, "job", "limit"),
 			exchange.InQuery(openapi.Boolean, "denied"),
 			exchange.InQuery(openapi.Instant, "since", "until")), Rule: access.ForUsers.With(access.PartAudit),
@@ -37,11 +38,11 @@ func (h *Handlers) AuditRoutes() []exchange.Route {
 // ProbeRoutes are the routes about the health of this controller.
 func (h *Handlers) ProbeRoutes() []exchange.Route {
 	return []exchange.Route{
-		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/check", "The invariants that do not hold"),
+		exchange.Returning(exchange.Route{Operation: exchange.Poll("/v1/check", "The violated invariants of the state"),
 			Rule: access.ForUsers}, h.check),
 		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/healthz", "Whether the process answers"),
 			Rule: access.ForAnyone}, healthz),
-		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/readyz", "Whether it can take writes"),
+		exchange.Returning(exchange.Route{Operation: exchange.Get("/v1/readyz", "Whether it can accept writes"),
 			Rule: access.ForAnyone}, h.readyz),
 	}
 }

@@ -56,7 +56,7 @@ func (h *Handlers) readyz(x *exchange.Exchange) (*health, error) {
 		return nil, problem.NoLeader("there is no leader now")
 	}
 	if h.Replica.IsLeader() && !h.Replica.Leading() {
-		return nil, problem.NoLeader("this controller is about to lead")
+		return nil, problem.NoLeader("this controller is becoming the leader")
 	}
 	return &health{"ready"}, nil
 }

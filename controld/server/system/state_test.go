@@ -42,7 +42,7 @@ func TestWhatTheStateSaysOfItself(t *testing.T) {
 	}
 	s.Replica.StopLeading() // it is the leader of the log still
 	_, err = s.readyz(s.Of(nil, ""))
-	if servertest.CodeOf(err) != api.CodeNoLeader || !strings.Contains(err.Error(), "about to lead") {
+	if servertest.CodeOf(err) != api.CodeNoLeader || !strings.Contains(err.Error(), "becoming the leader") {
 		t.Errorf("while it is about to lead: %v", err)
 	}
 	s.Replica.StartLeading()

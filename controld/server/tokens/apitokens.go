@@ -29,9 +29,9 @@ func (h *Handlers) createToken(x *exchange.Exchange, req *api.TokenRequest) (*ap
 	case req.Scope != "" && !slices.Contains(trust.TokenScopes, req.Scope):
 		return nil, problem.Invalid("scope %q: write read, submit or all", req.Scope)
 	case days < 1 || days > trust.MaxAPITokenDays:
-		return nil, problem.Invalid("a token is valid for 1 to %d days, not %d", trust.MaxAPITokenDays, days)
+		return nil, problem.Invalid("a token can be valid for 1 to %d days, not %d", trust.MaxAPITokenDays, days)
 	case req.Scope == trust.ScopeAll && exchange.ThroughNode(x.Caller):
-		return nil, problem.Denied("node %s runs jobs, so API tokens with scope all are not made through it: use a login "+
+		return nil, problem.Denied("node %s runs jobs, so API tokens with scope all cannot be made through it: use a login "+
 			"node or a controller, or scope read or submit", x.Caller.From)
 	}
 	text := api.NewBearerToken(x.Fingerprint())
@@ -54,15 +54,15 @@ func (h *Handlers) tokenUser(x *exchange.Exchange, name string) (id model.Identi
 		return own, cmp.Or(x.Caller.Group.Name, h.Groups.Name(own.GID)), nil
 	}
 	if !x.May(access.PartTokens) {
-		return own, "", problem.Denied("only admins may make API tokens of other users")
+		return own, "", problem.Denied("only admins may make API tokens for other users")
 	}
 	id, err = h.Users.ByName(name)
 	switch {
 	case err != nil:
 		return own, "", &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalid,
-			Detail: fmt.Sprintf("this controller's machine knows no user %q", name)}
+			Detail: fmt.Sprintf("user %q is unknown on this controller's machine", name)}
 	case id.UID == 0:
-		return own, "", problem.Denied("API tokens of root are made by root alone")
+		return own, "", problem.Denied("only root may make API tokens for root")
 	}
 	return id, h.Groups.Name(id.GID), nil
 }
@@ -97,7 +97,7 @@ func (h *Handlers) revokeToken(x *exchange.Exchange) (*api.APIToken, error) {
 	id := x.Request.PathValue("id")
 	x.About.Object = id
 	if t := x.View.APIToken(id); t == nil || !maySeeToken(x, t) {
-		return nil, problem.NotFound("there is no API token %q: `rota token list` shows yours", id)
+		return nil, problem.NotFound("unknown API token %q: `rota token list` shows yours", id)
 	}
 	t, err := exchange.ProposeFor[*trust.APIToken](x, fsm.RevokeAPIToken{ID: id})
 	if err != nil {

@@ -13,10 +13,10 @@ func (h *Handlers) Routes() []exchange.Route {
 			exchange.InQuery(openapi.String, "user")), Rule: access.ForUsers.With(access.PartTokens), InJob: exchange.NotInJob},
 			h.listTokens),
 		exchange.Taking(exchange.Route{Operation: exchange.Post("/v1/tokens",
-			"Make an API token, whose text is shown this one time"),
+			"Make an API token; its text is shown only once"),
 			Rule: access.ForUsers.With(access.PartTokens), Place: exchange.OnLeader, Token: exchange.ScopeNever}, h.createToken),
 		exchange.Returning(exchange.Route{Operation: exchange.Post("/v1/tokens/{id}/revoke",
-			"Refuse an API token from now on",
+			"Revoke an API token",
 			exchange.InPath("id", "id of the token")), Rule: access.ForUsers.With(access.PartTokens), Place: exchange.OnLeader,
 			Token: exchange.ScopeNever}, h.revokeToken),
 	}

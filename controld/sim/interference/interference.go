@@ -54,7 +54,7 @@ const (
 )
 
 // ErrTable says that a table cannot be used. The text has line and column.
-var ErrTable = errors.New("the interference table cannot be used")
+var ErrTable = errors.New("invalid interference table")
 
 // Read reads a table: comma-separated values with a line of column names, and comments after a #.
 func Read(r io.Reader) (*Table, error) {
@@ -86,7 +86,7 @@ func Read(r io.Reader) (*Table, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%w: line %d, column %d (%s): %w", ErrTable, line, column, columns[at], err)
 		case t.Network(n.Name) != nil:
-			return nil, fmt.Errorf("%w: line %d, column %d: %q is there twice", ErrTable, line, column, n.Name)
+			return nil, fmt.Errorf("%w: line %d, column %d: %q is duplicated", ErrTable, line, column, n.Name)
 		case len(t.networks) == mostNetworks:
 			return nil, fmt.Errorf("%w: line %d: more than %d networks", ErrTable, line, mostNetworks)
 		}

@@ -127,7 +127,7 @@ func TestRead(t *testing.T) {
 		{head + "a,1,2,0,4,5,6,7,8\n", `(step1_us): "0"`},
 		{head + "a,1,2,3,4,5,6,-7,8\n", `(suspend_ms): "-7"`},
 		{head + "a,1,2,3,4,5,6,7,1e3\n", `(resume_ms): "1e3"`},
-		{head + "a,1,2,3,4,5,6,7,8\n\na,1,2,3,4,5,6,7,8\n", `line 4, column 1: "a" is there twice`},
+		{head + "a,1,2,3,4,5,6,7,8\n\na,1,2,3,4,5,6,7,8\n", `line 4, column 1: "a" is duplicated`},
 		{head + "\"a,1,2,3,4,5,6,7,8\n", `extraneous or missing " in quoted-field`},
 	} {
 		_, err := Read(strings.NewReader(test.text))

@@ -107,7 +107,7 @@ func ParseCurve(text string) (Curve, error) {
 	for word := range strings.FieldsSeq(text) {
 		count, rate, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", field.Shorten(word))
+			return nil, fmt.Errorf("%q does not have the form WORKERS=SPEED", field.Shorten(word))
 		}
 		n, err := field.Whole(count, 1, MaxWorkers)
 		if err != nil {
@@ -133,7 +133,8 @@ func ParseLocality(text string) (Locality, error) {
 		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across},
 			func(s Spread) bool { return s.String() == name })
 		if !ok || s < 0 {
-			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", field.Shorten(word))
+			return l, fmt.Errorf("%q does not have the form island=PART, node=PART, rack=PART or across=PART",
+				field.Shorten(word))
 		}
 		if named[s] {
 			return l, fmt.Errorf("%s is given twice", name)

@@ -67,7 +67,7 @@ func readHistory(s *sink, l *lines) error {
 		return fmt.Errorf("read the jobs: %w", err)
 	}
 	if len(all) > maxHistory {
-		return fmt.Errorf("more than %d bytes: split the file", maxHistory)
+		return fmt.Errorf("the input has more than %d bytes: split the file", maxHistory)
 	}
 	t := &text{all: all}
 	for t.skipSpace(); t.at < len(all); t.skipSpace() {
@@ -110,7 +110,7 @@ func (s *sink) historyValue(t *text) error {
 		line := t.lineAt(start)
 		t.at = start + lineLength(t.all[start:])
 		if errors.Is(err, io.ErrUnexpectedEOF) && len(bytes.TrimSpace(t.all[t.at:])) > 0 {
-			return fmt.Errorf("the input ends in the middle of what begins on line %d: is the file whole?", line)
+			return fmt.Errorf("the input ends within the job that begins on line %d: is the file complete?", line)
 		}
 		s.trace.skip(line, string(bytes.TrimRight(t.all[start:t.at], "\r")), "not JSON: "+err.Error())
 		return nil
@@ -118,7 +118,7 @@ func (s *sink) historyValue(t *text) error {
 	if raw[0] != '{' && raw[0] != '[' { // such as the first number of a table's line
 		line := t.lineAt(start)
 		t.at = start + lineLength(t.all[start:])
-		s.trace.skip(line, string(bytes.TrimRight(t.all[start:t.at], "\r")), "neither a job nor a list of jobs")
+		s.trace.skip(line, string(bytes.TrimRight(t.all[start:t.at], "\r")), "the input is neither a job nor a list of jobs")
 		return nil
 	}
 	t.at = start + int(d.InputOffset())
@@ -198,7 +198,7 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		err = fmt.Errorf("%s: a %s is not allowed there", cmp.Or(wrong.Field, "the job"), wrong.Value)
+		err = fmt.Errorf("%s: unexpected %s", cmp.Or(wrong.Field, "the job"), wrong.Value)
 	}
 	if err != nil {
 		s.trace.skip(line, string(bytes.Join(bytes.Fields(raw[:min(len(raw), 4*maxShown)]), []byte(" "))), err.Error())
@@ -250,7 +250,7 @@ func (r *record) setRequest(j *Job) error {
 	case r.Cores < 0 || r.Memory < 0 || gpus < 0:
 		return errors.New("cores, memory or gpus are negative")
 	case r.Cores > MaxCores*MaxWorkers || gpus > MaxGPUs*MaxWorkers:
-		return errors.New("cores or gpus are absurd")
+		return errors.New("cores or gpus are impossibly large")
 	}
 	n := int64(r.Workers)
 	j.Workers = r.Workers

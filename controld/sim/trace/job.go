@@ -164,13 +164,13 @@ func (j *Job) checkTexts() error {
 	case j.ID == "" || j.User == "" || j.Account == "":
 		return errors.New("the id, the user or the account is empty")
 	case j.Class != jobspec.TE && j.Class != jobspec.BE:
-		return fmt.Errorf("the class is te or be, not %q", j.Class)
+		return fmt.Errorf("the class must be te or be, not %q", j.Class)
 	case j.Priority < 0 || j.Priority > 100:
-		return fmt.Errorf("the priority is 0 to 100, not %d", j.Priority)
+		return fmt.Errorf("the priority must be from 0 to 100, not %d", j.Priority)
 	case j.Saves != "" && j.Saves != SavesNone && j.Saves != SavesSignal && j.Saves != SavesEvery:
-		return fmt.Errorf("what is saved is none, signal or every, not %q", j.Saves)
+		return fmt.Errorf("the way of saving must be none, signal or every, not %q", j.Saves)
 	case (j.Saves == SavesEvery) != (j.Every > 0):
-		return errors.New("checkpoints at intervals need an interval, others have none")
+		return errors.New("checkpoints at intervals need an interval, and others must not have one")
 	case j.Batch < 0 || j.Steps < 0 || j.Progress < 0:
 		return errors.New("the batch size, the number of steps or the progress is negative")
 	}
@@ -217,7 +217,8 @@ func (j *Job) checkTimes() error {
 func (j *Job) checkWorkers() error {
 	switch {
 	case j.MinWorkers < 1 || j.MaxWorkers < j.MinWorkers || j.Workers < j.MinWorkers || j.Workers > j.MaxWorkers:
-		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers,
+		return fmt.Errorf("%d workers are not between the minimum %d and the maximum %d, or these are not positive and in "+
+			"order", j.Workers,
 			j.MinWorkers, j.MaxWorkers)
 	case j.MaxWorkers > MaxWorkers || j.Servers > MaxWorkers:
 		return fmt.Errorf("%d workers and %d servers, at most %d of each", j.MaxWorkers, j.Servers, MaxWorkers)
@@ -236,7 +237,8 @@ func checkVector(what string, v model.Vector) error {
 	case v.Memory > MaxMemory:
 		return fmt.Errorf("%s of %d bytes of memory is more than a pebibyte", what, v.Memory)
 	case v.GPUs > gpu && v.GPUs%gpu != 0:
-		return fmt.Errorf("%s of %d thousandths of a GPU is a part of several: only one can be shared", what, v.GPUs)
+		return fmt.Errorf("%s of %d thousandths of a GPU is more than one GPU, but not whole: only a single GPU can be "+
+			"shared", what, v.GPUs)
 	case v.GPUs > MaxGPUs*gpu:
 		return fmt.Errorf("%s of %d thousandths of a GPU is more than %d GPUs", what, v.GPUs, MaxGPUs)
 	}

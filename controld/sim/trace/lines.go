@@ -41,7 +41,7 @@ func open(r io.Reader) (*bufio.Reader, error) {
 }
 
 // errCut says that gzip data end too early, as in a copy that was broken off.
-var errCut = errors.New("the gzip data end in the middle: is the file whole?")
+var errCut = errors.New("the gzip data are truncated: is the file complete?")
 
 // unpacker is a gzip reader that returns errCut when the data end too early.
 type unpacker struct{ *gzip.Reader }
@@ -199,7 +199,7 @@ func header(line string, required, optional []string) ([]string, error) {
 			return nil, fmt.Errorf("column %q is given twice", field.Shorten(c))
 		}
 		if !slices.Contains(required, c) && !slices.Contains(optional, c) {
-			return nil, fmt.Errorf("column %q is not known; known are %s", field.Shorten(c),
+			return nil, fmt.Errorf("unknown column %q: the columns are %s", field.Shorten(c),
 				strings.Join(slices.Concat(required, optional), ", "))
 		}
 	}

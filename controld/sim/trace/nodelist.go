@@ -112,14 +112,14 @@ func (n *nodeList) line(text string, line int) error {
 	at := strings.LastIndex(text, spec)
 	if len(words) > 2 || len(words) == 2 && !isWord(words[0]) {
 		return &SpecError{Line: line, Column: 1,
-			Problem: "a line is NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
+			Problem: "a line must be NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
 	}
 	nodes, err := parseAt(spec, at, line)
 	if err != nil {
 		return err
 	}
 	if len(words) == 2 && len(nodes) != 1 {
-		return &SpecError{Line: line, Column: at + 1, Problem: fmt.Sprintf("one name for %d nodes", len(nodes))}
+		return &SpecError{Line: line, Column: at + 1, Problem: fmt.Sprintf("one name stands for %d nodes", len(nodes))}
 	}
 	for i := range nodes {
 		name := fmt.Sprintf("n%05d", len(n.nodes)+1)

@@ -128,7 +128,7 @@ func parseGroup(group string, at int) (int64, machine, error) {
 		offset += len(part) + 1
 	}
 	if m.cores == 0 {
-		return bad(0, "%q has no cores: begin it as in 32c/256g/8gpu", field.Shorten(group))
+		return bad(0, "%q has no cores: write it as 32c/256g/8gpu, with the cores first", field.Shorten(group))
 	}
 	return count, m, nil
 }
@@ -153,7 +153,7 @@ func (m *machine) part(part string, seen map[string]bool) error {
 		return fmt.Errorf("%q: %w", field.Shorten(part), err)
 	}
 	if seen[kind] {
-		return fmt.Errorf("%q: %s are given already", field.Shorten(part), kind)
+		return fmt.Errorf("%q: %s are given twice", field.Shorten(part), kind)
 	}
 	seen[kind] = true
 	return nil
@@ -178,7 +178,7 @@ func (m *machine) amount(digits, unit string) (kind string, err error) {
 	shift, ok := map[string]int{"m": 20, "g": 30,
 		"t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
 	if !ok {
-		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", field.Shorten(unit))
+		return "", fmt.Errorf("unknown unit %q: write c (cores), m, g, t (memory), gpu or xMODEL", field.Shorten(unit))
 	}
 	n, err := field.Whole(digits, 1, MaxMemory>>shift)
 	m.memory = jobspec.Bytes(n) << shift

@@ -98,7 +98,7 @@ func (p *Profiles) Add(name string, r io.Reader) error {
 		app = dir
 	}
 	if !ok || app == "" {
-		return fmt.Errorf("profile %s: the name has no folder for its application, as in bert/placements.csv", name)
+		return fmt.Errorf("profile %s: the path lacks the folder of the application, as in bert/placements.csv", name)
 	}
 	if p.apps == nil {
 		p.apps = map[string]*Profile{}
@@ -136,7 +136,7 @@ func (f *Profile) read(file string, l *lines) error {
 		}
 		return f.validation(l, batch)
 	}
-	return errors.New("the file is none of placements.csv, scalability.csv and validation-BATCH.csv")
+	return errors.New("the file must be placements.csv, scalability.csv or validation-BATCH.csv")
 }
 
 // readEvery is [table] for a file in which each line must be good.
@@ -154,7 +154,7 @@ func readEvery(l *lines, required, optional []string, each func(*row) error) err
 func (f *Profile) placement(r *row) error {
 	digits := []byte(r.text("placement"))
 	if len(digits) == 0 || len(digits) > 16 || strings.Trim(string(digits), "123456789") != "" {
-		return fmt.Errorf("column placement: %q is not a digit for each node", field.Shorten(string(digits)))
+		return fmt.Errorf("column placement: %q must have a digit for each node", field.Shorten(string(digits)))
 	}
 	slices.Sort(digits)
 	key, batch, s := string(digits), r.whole("local_bsz", 1, maxBatch), measured(r)
@@ -224,7 +224,7 @@ func (f *Profile) validation(l *lines, batch int64) error {
 		return r.err
 	})
 	if err == nil && last.steps == 0 {
-		err = errors.New("no epoch in it")
+		err = errors.New("it has no epoch")
 	}
 	if err == nil {
 		f.length[batch] = last

@@ -118,7 +118,7 @@ func (s *sink) check(j *Job) error {
 		s.dated, s.origin = true, j.Submit
 	}
 	if d := j.Submit - s.origin; d > MaxTime/2 || d < -MaxTime/2 {
-		return errors.New("submitted more than five years from the first job of the file")
+		return errors.New("submitted more than five years before or after the first job of the file")
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s *sink) sortedTrace() (*Trace, error) {
 	}
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
-			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", Counted(t.Bad, "line", "lines"), t.Skipped[0],
+			return nil, fmt.Errorf("%s could not be used; the first was %s: %w", Counted(t.Bad, "line", "lines"), t.Skipped[0],
 				ErrNoJobs)
 		}
 		return nil, ErrNoJobs

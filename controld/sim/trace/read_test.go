@@ -208,17 +208,18 @@ func TestRefused(t *testing.T) {
 		{"header only", head, "", "no job", ErrNoJobs},
 		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
 		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "",
-			`line 1: column "colour" is not known; known are job_id`, nil},
+			`line 1: unknown column "colour": the columns are job_id`, nil},
 		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is given twice`, nil},
-		{"misspelt column", strings.Replace(head, "cpus", "cpu", 1), "", `column "cpu" is not known`, nil},
+		{"misspelt column", strings.Replace(head, "cpus", "cpu", 1), "", `unknown column "cpu"`, nil},
 		{"missing column", "job_id,class\n", FitGpp, `column "user" is missing`, nil},
-		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
+		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `unknown column "job_id"`, nil},
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
 		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
 		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "",
-			"the input ends in the middle of what begins on line 1", nil},
+			"the input ends within the job that begins on line 1", nil},
 		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History,
-			"2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
+			"2 lines could not be used; the first was line 1: the input is neither a job nor a list of jobs: 1,te,3: ",
+			ErrNoJobs},
 		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
 		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "",
@@ -378,7 +379,7 @@ func TestAJobTooShortToBeSeenRunning(t *testing.T) {
 func TestAnApplicationWithoutProfile(t *testing.T) {
 	const text = "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n"
 	_, err := Read(strings.NewReader(text), Options{Profiles: &Profiles{}})
-	if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), `line 2: there is no profile of application "bert"`) {
+	if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), `line 2: no profile of application "bert"`) {
 		t.Error(err)
 	}
 }

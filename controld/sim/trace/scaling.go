@@ -64,7 +64,7 @@ type Locality [Across + 1]int64
 func (l Locality) check() error {
 	for s, part := range l {
 		if part < 0 || part > FullRate {
-			return fmt.Errorf("the part of its rate that a job keeps at spread %s is not between 0 and 1", Spread(s))
+			return fmt.Errorf("the fraction of its rate that a job keeps at spread %s must be between 0 and 1", Spread(s))
 		}
 	}
 	return nil
@@ -128,14 +128,14 @@ func NewCurve(points []Point) (Curve, error) {
 	c := slices.Clone(points)
 	slices.SortFunc(c, func(a, b Point) int { return cmp.Compare(a.Workers, b.Workers) })
 	if len(c) == 0 {
-		return nil, errors.New("a speed has at least one count of workers")
+		return nil, errors.New("the speeds name no number of workers")
 	}
 	for i, p := range c {
 		switch {
 		case p.Workers < 1 || p.Workers > MaxWorkers:
-			return nil, fmt.Errorf("a speed for %d workers: 1 to %d", p.Workers, MaxWorkers)
+			return nil, fmt.Errorf("a speed for %d workers: must be for 1 to %d workers", p.Workers, MaxWorkers)
 		case p.Rate < 1 || p.Rate > maxRate:
-			return nil, fmt.Errorf("the speed of %d workers is not positive, or absurd", p.Workers)
+			return nil, fmt.Errorf("the speed of %d workers is not positive, or impossibly large", p.Workers)
 		case i > 0 && c[i-1].Workers == p.Workers:
 			return nil, fmt.Errorf("two speeds for %d workers", p.Workers)
 		}

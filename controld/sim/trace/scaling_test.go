@@ -150,8 +150,8 @@ func TestProfileRefuses(t *testing.T) {
 		{"bert/validation-12.csv", "progress,iteration\n1,10\n2,5\n", "line 3: iteration 5 after 10"},
 		{"bert/validation-12.csv", "progress,iteration\n", "no epoch"},
 		{"bert/validation-x.csv", "", "the batch in its name"},
-		{"bert/notes.txt", "", "none of placements.csv"},
-		{"placements.csv", head, "no folder"},
+		{"bert/notes.txt", "", "must be placements.csv"},
+		{"placements.csv", head, "lacks the folder"},
 	} {
 		err := (&Profiles{}).Add(test.name, strings.NewReader(test.input))
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.name) {

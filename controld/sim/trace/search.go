@@ -58,15 +58,15 @@ func (c *Learning) Reaches(work, accuracy int64) (int64, bool) {
 func (j *Job) checkSearch() error {
 	switch {
 	case (j.Search == nil) != (j.Learning == nil):
-		return errors.New("a job of a search learns, and others do not")
+		return errors.New("jobs of a search need values for learning, and other jobs must not have them")
 	case j.Search == nil:
 		return nil
 	case j.Search.Goal < 1 || j.Search.Goal > 1000 || j.Learning.Final < 0 || j.Learning.Final > 1000:
-		return errors.New("an accuracy is not 0 to 1000 thousandths, or a goal is 0")
+		return errors.New("an accuracy must be 0 to 1000 thousandths, and a goal more than 0")
 	case j.Search.Keep < 0 || j.Search.Keep > jobspec.MaxElements || (j.Search.AtStep > 0) != (j.Search.Keep > 0):
-		return errors.New("a search keeps tasks at a step, or all of them at none")
+		return errors.New("a search needs either both the number of kept tasks and the step of the comparison, or neither")
 	case j.Learning.Half < 1 || j.Learning.Half > maxSearchWork || j.Work > maxSearchWork:
-		return fmt.Errorf("the work of a job of a search, or the half of its learning, is not 1 ms to %d days",
+		return fmt.Errorf("the work of a job of a search, and its half-learning time, must be 1 ms to %d days",
 			maxSearchWork/24/hour)
 	}
 	return nil

@@ -46,12 +46,12 @@ func TestSearchesAreChecked(t *testing.T) {
 		want   string
 	}{
 		{func(j *Job) {}, ""},
-		{func(j *Job) { j.Learning = nil }, "learns"},
-		{func(j *Job) { j.Search = nil }, "learns"},
+		{func(j *Job) { j.Learning = nil }, "need values for learning"},
+		{func(j *Job) { j.Search = nil }, "need values for learning"},
 		{func(j *Job) { j.Search.Goal = 0 }, "goal"},
 		{func(j *Job) { j.Learning.Final = 1001 }, "accuracy"},
-		{func(j *Job) { j.Search.Keep = 0 }, "keeps tasks"},
-		{func(j *Job) { j.Search.AtStep = 0 }, "keeps tasks"},
+		{func(j *Job) { j.Search.Keep = 0 }, "a search needs either both"},
+		{func(j *Job) { j.Search.AtStep = 0 }, "a search needs either both"},
 		{func(j *Job) { j.Learning.Half = 0 }, "1 ms"},
 		{func(j *Job) { j.Work = maxSearchWork + 1 }, "1 ms"},
 	} {

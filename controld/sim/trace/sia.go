@@ -47,11 +47,12 @@ func readSia(s *sink, l *lines) error {
 func (s *sink) setTraining(j *Job) error {
 	f := s.options.Profiles.ofApplication(j.App)
 	if f == nil {
-		return fmt.Errorf("there is no profile of application %q", field.Shorten(j.App))
+		return fmt.Errorf("no profile of application %q", field.Shorten(j.App))
 	}
 	length, ok := f.length[int64(j.Batch)]
 	if !ok {
-		return fmt.Errorf("the profile of %s has no validation at batch %d, so that its length is not known", j.App, j.Batch)
+		return fmt.Errorf("the profile of %s has no validation at batch %d, so the length of the job is unknown", j.App,
+			j.Batch)
 	}
 	t := &Training{profile: f, batch: int64(j.Batch)}
 	t.reference = f.iteration(packed(j.Workers), t.batch)
@@ -59,7 +60,7 @@ func (s *sink) setTraining(j *Job) error {
 		return fmt.Errorf("the profile of %s has no step times", j.App)
 	}
 	if t.reference > MaxTime*1_000_000/length.steps {
-		return fmt.Errorf("%d steps of %d ms are more than ten years", length.steps, t.reference/1_000_000)
+		return fmt.Errorf("%d steps of %d ms take more than ten years", length.steps, t.reference/1_000_000)
 	}
 	j.Steps, j.Progress, j.Scaling = length.steps, length.progress, t
 	j.Work = max(1, length.steps*t.reference/1_000_000)

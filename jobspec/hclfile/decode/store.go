@@ -198,7 +198,7 @@ func storeWhole(field *int64, value cty.Value, positive bool, most int64) error 
 		return wrongType(value, hint)
 	}
 	if !value.AsBigFloat().IsInt() {
-		return &Error{Code: diagnostic.CodeRange, Text: "a whole number is wanted", Hint: "round it: floor(x) or ceil(x)"}
+		return &Error{Code: diagnostic.CodeRange, Text: "the number must be whole", Hint: "round it: floor(x) or ceil(x)"}
 	}
 	n, accuracy := value.AsBigFloat().Int64()
 	if accuracy != big.Exact || n > most || n < -most || positive && n < 1 {

@@ -67,7 +67,7 @@ func Table(in Environment) map[string]function.Function {
 	table["timestamp"] = noArguments(func() (string, error) {
 		switch {
 		case in.Now == nil:
-			return "", errors.New("there is no clock here")
+			return "", errors.New("the current time is not available here")
 		case now == "":
 			now = in.Now().UTC().Format(time.RFC3339)
 		}
@@ -75,7 +75,7 @@ func Table(in Environment) map[string]function.Function {
 	})
 	table["uuid"] = noArguments(func() (string, error) {
 		if in.NewUUID == nil {
-			return "", errors.New("there are no random numbers here")
+			return "", errors.New("random numbers are not available here")
 		}
 		return in.NewUUID(), nil
 	})
@@ -170,7 +170,7 @@ func boundedIndent() function.Function {
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if n, _ := args[0].AsBigFloat().Float64(); n < 0 || n > MaxIndent {
-				return cty.NilVal, function.NewArgErrorf(0, "from 0 to %d spaces", MaxIndent)
+				return cty.NilVal, function.NewArgErrorf(0, "indentation must be from 0 to %d spaces", MaxIndent)
 			}
 			return f.Call(args)
 		},

@@ -16,8 +16,8 @@ const maxMinutes = 1_000_000
 func Dependencies(text string) ([]jobspec.Dependency, *Error) {
 	separator, either := ",", strings.Contains(text, "?")
 	if either && strings.Contains(text, ",") {
-		return nil, bad("use either , or ?, or several jobs with one condition each",
-			"%q: , and ? cannot both stand between conditions", text)
+		return nil, bad("use only , or only ?, or submit several jobs",
+			"%q: , and ? cannot be mixed between conditions", text)
 	}
 	if either {
 		separator = "?"
@@ -29,7 +29,7 @@ func Dependencies(text string) ([]jobspec.Dependency, *Error) {
 			return nil, err
 		}
 		if list = append(list, jobs...); len(list) > jobspec.MaxDependencyJobs {
-			return nil, bad("let one job wait for some of them, and this job for that one",
+			return nil, bad("let another job wait for some of them, and this job for the other one",
 				"a job waits for at most %d others", jobspec.MaxDependencyJobs)
 		}
 	}
@@ -50,7 +50,7 @@ func condition(item string) ([]jobspec.Dependency, *Error) {
 		return []jobspec.Dependency{{Type: kind}}, nil
 	case "after", "afterok", "afterany", "afternotok", "aftercorr":
 	case "afterburstbuffer", "expand":
-		return nil, unsupported("leave it out", "%q: there is no such dependency", kind)
+		return nil, unsupported("leave it out", "%q: unknown type of dependency", kind)
 	default:
 		hint := "write after, afterok, afterany, afternotok, aftercorr or singleton, such as afterok:123"
 		if strings.Trim(kind, "0123456789_") == "" && kind != "" {
@@ -59,7 +59,7 @@ func condition(item string) ([]jobspec.Dependency, *Error) {
 		return nil, bad(hint, "%q is not a dependency", item)
 	}
 	if !found || rest == "" {
-		return nil, bad("write "+kind+":123", "%q names no job", item)
+		return nil, bad("write "+kind+":123", "%q does not name a job", item)
 	}
 	var list []jobspec.Dependency
 	for job := range strings.SplitSeq(rest, ":") {
@@ -85,7 +85,7 @@ func target(kind, text string) (jobspec.Dependency, *Error) {
 	minutes, err := strconv.Atoi(later)
 	if kind != "after" || err != nil || minutes < 0 || minutes > maxMinutes {
 		return d, bad("write after:123+5 to start five minutes after job 123 has started",
-			"%q: %q is not a number of minutes behind after", text, later)
+			"%q: after needs a number of minutes, not %q", text, later)
 	}
 	d.Delay = jobspec.Seconds(minutes) * 60
 	return d, nil
@@ -99,7 +99,7 @@ func anyOf(list []jobspec.Dependency, conditions int) ([]jobspec.Dependency, *Er
 	for _, d := range list[1:] {
 		if d.Type != out.Type || d.Delay != out.Delay || d.Type == "singleton" || len(list) != conditions {
 			return nil, unsupported("write conditions of one type with one job each, such as afterok:1?afterok:2",
-				"with ? takes conditions of the same type only, with one job each")
+				"with ? needs conditions of the same type, with one job each")
 		}
 		if !slices.Contains(out.Jobs, d.Jobs[0]) {
 			out.Jobs = append(out.Jobs, d.Jobs[0])

@@ -66,8 +66,8 @@ func (p *featureReader) expression(text string) ([][]string, *Error) {
 			op = '&'
 		}
 		if between != 0 && op != between {
-			return nil, unsupported("write parentheses around what belongs together: a&(b|c)",
-				"%q: & and | stand beside each other", cut(text))
+			return nil, unsupported("write parentheses around terms that belong together: a&(b|c)",
+				"%q: & and | are mixed without parentheses", cut(text))
 		}
 		between, p.rest = op, p.rest[1:]
 		var more [][]string
@@ -122,7 +122,7 @@ func (p *featureReader) term(text string) (clauses [][]string, err *Error) {
 		end := strings.IndexAny(after+")", "&,|()*")
 		n, wrong := strconv.Atoi(after[:end])
 		if p.rest = after[end:]; wrong != nil || n < 1 {
-			return nil, bad("write a*2", "%q: a count of nodes is missing behind *", cut(text))
+			return nil, bad("write a*2", "%q: a count of nodes is missing after *", cut(text))
 		}
 		p.counts = append(p.counts, n)
 	}

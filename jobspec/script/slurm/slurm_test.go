@@ -148,12 +148,12 @@ func TestFeatures(t *testing.T) {
 		"[a&b]":           "[a b] false []",
 		"a*2":             "[a] false [2]",
 		"[(a&b)*2&c*1]":   "[a b c] false [2 1]",
-		"a&b|c":           `error true "a&b|c": & and | stand beside each other`,
+		"a&b|c":           `error true "a&b|c": & and | are mixed without parentheses`,
 		"a&!b":            `error true "a&!b": brackets inside of others, and !, are not supported`,
 		"a&":              `error false "a&": a feature or a parenthesis is missing`,
 		"(a":              `error false "(a": a feature or a parenthesis is missing`,
 		"a)":              `error false "a)": a feature or a parenthesis is missing`,
-		"a*x":             `error false "a*x": a count of nodes is missing behind *`,
+		"a*x":             `error false "a*x": a count of nodes is missing after *`,
 		"((((((((((a))))": `error false "((((((((((a))))": a feature or a parenthesis is missing`,
 	} {
 		w, err := Features(text)

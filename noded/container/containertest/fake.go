@@ -266,7 +266,7 @@ func (f *Fake) Signal(_ context.Context, id container.ID, s container.Signal) er
 		f.world.signal(b, s.Number)
 	})
 	if err == nil && s.Plain && !runs {
-		err = errors.New("no main task of the worker runs")
+		err = errors.New("no main task of the worker is running")
 	}
 	return err
 }

@@ -158,7 +158,7 @@ func testImageNotWhole(t *testing.T, h *Harness) {
 		id := container.ID{Job: int64(i + 2), Attempt: 1}
 		r := container.Restore{Dir: dir, Criu: criu}
 		err := h.Runtime.Create(t.Context(), id, h.BundleFrom(t, id, Saves, r), time.Now().Add(time.Hour))
-		if err == nil || !strings.Contains(err.Error(), "is not whole") {
+		if err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Errorf("from %s: %v", dir, err)
 		}
 		must(t, h.Runtime.Remove(t.Context(), id))

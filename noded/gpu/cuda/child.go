@@ -70,7 +70,7 @@ func (d *Driver) start(ctx context.Context) (*child, error) {
 		case <-d.killed.gone:
 			d.killed = nil
 		case <-timer.C:
-			return nil, &HungError{Call: "let go of an earlier call", After: killPatience}
+			return nil, &HungError{Call: "finish an earlier call", After: killPatience}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

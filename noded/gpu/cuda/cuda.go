@@ -36,14 +36,14 @@ type StuckError struct{ Err error }
 
 // Error implements error.
 func (e *StuckError) Error() string {
-	return "processes stay without their GPU memory: " + e.Err.Error()
+	return "the GPU memory of processes was not restored: " + e.Err.Error()
 }
 
 // Unwrap returns why.
 func (e *StuckError) Unwrap() error { return e.Err }
 
 // errNothing means that the processes hold no state that the driver could move.
-var errNothing = errors.New("the driver knows no CUDA state of its processes")
+var errNothing = errors.New("the driver has no CUDA state for its processes")
 
 // Suspend moves the state of these processes to host memory, and returns when all of it is there.
 // Processes without CUDA state are left alone; if all are without, that is an error. All or
@@ -109,7 +109,8 @@ func (s *session) find(pids []int) ([]*process, error) {
 		case err != nil:
 			return nil, err
 		case r.State < stateRunning || r.State > stateCheckpointed:
-			return nil, fmt.Errorf("process %d has failed within the driver, or is still on its way (state %d)", pid, r.State)
+			return nil, fmt.Errorf("process %d has failed in the driver, or the change is still in progress (state %d)", pid,
+				r.State)
 		default:
 			list = append(list, &process{pid, r.State})
 		}

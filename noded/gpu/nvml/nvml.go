@@ -49,7 +49,7 @@ func (n *driver) open() (absent string, err error) {
 	switch r := n.lib.Init(); r {
 	case nvml.SUCCESS:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return "NVIDIA's library libnvidia-ml.so.1 is not on this machine", nil
+		return "NVIDIA's library libnvidia-ml.so.1 is not installed on this machine", nil
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return "the kernel module of NVIDIA's driver is not loaded", nil
 	default:

@@ -93,7 +93,7 @@ func EndOf(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errors.New("it took too long")
 	}
-	return errors.New("it was given up, because the worker is to stop")
+	return errors.New("it was given up, because the worker must stop")
 }
 
 // forbidWriting makes every write to a file fail in all processes of a group, by a file size limit
@@ -119,7 +119,7 @@ func forbidWriting(group int) {
 // name of the container there, and the directory of the image.
 func ServeSave(args []string) error {
 	if len(args) != 3 {
-		return errors.New("it takes a state, a name and a directory")
+		return errors.New("it needs a state, a name and a directory")
 	}
 	signal.Ignore(unix.SIGXFSZ) // forbidWriting shall make writes fail, not kill
 	c, err := libcontainer.Load(args[0], args[1])

@@ -23,7 +23,7 @@ type Processes struct {
 
 var (
 	// ErrUnfinished says that the processes have ended and the image could not be finished.
-	ErrUnfinished = errors.New("CRIU has ended the processes, and their image is not whole")
+	ErrUnfinished = errors.New("CRIU has ended the processes, but their image is incomplete")
 	// ErrHangs says that CRIU did not let the processes go in time. They may be damaged.
 	ErrHangs = errors.New("CRIU hung, and the worker was killed with it")
 )
@@ -93,11 +93,12 @@ func (p Processes) checkMounts() error {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 5 {
-			return fmt.Errorf("mounts of the container: %q is no line of the kernel's", line)
+			return fmt.Errorf("mounts of the container: the kernel has the unexpected line %q", line)
 		}
 		at := unescape.Replace(fields[4])
 		if !slices.Contains(own, at) {
-			return fmt.Errorf("the machine has a file system at %s, inside of a directory that the container shows", at)
+			return fmt.Errorf("the machine has a file system mounted at %s, inside a directory that is mounted in the "+
+				"container", at)
 		}
 	}
 	return nil

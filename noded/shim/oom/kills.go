@@ -287,7 +287,7 @@ func (k *Kills) describe(n int64, one *kill) string {
 // that the container has.
 func (k *Kills) limit(full string, known bool) string {
 	if known && full == "" {
-		return "the node had no more memory"
+		return "the node had run out of memory"
 	}
 	dir, file := k.cgroups["memory"], "memory.limit_in_bytes"
 	if dir == "" {
@@ -304,9 +304,9 @@ func (k *Kills) limit(full string, known bool) string {
 	case above > 0 && (!known || strings.HasSuffix(full, filepath.Dir(k.path))):
 		return fmt.Sprintf("the limit of its worker is %v", above)
 	case known:
-		return "the limit of all jobs of the node was reached"
+		return "the memory limit for all jobs of the node was reached"
 	}
-	return "a limit was reached"
+	return "a memory limit was reached"
 }
 
 // limitIn reads a limit of memory, 0 if there is none.

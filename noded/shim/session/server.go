@@ -119,7 +119,7 @@ func (o *Server) serve(conn net.Conn) {
 	case r.Exec != nil:
 		err = o.serveExec(c, *r.Exec)
 	case o.Own == nil:
-		err = errors.New("the output of this worker goes to files, and it takes no input")
+		err = errors.New("the output of this worker goes to files, and it accepts no input")
 	default:
 		if err = o.Own.Attach(c, r.Attach.From); !errors.Is(err, errNotKept) {
 			err = nil // its reader is gone

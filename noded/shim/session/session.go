@@ -187,7 +187,7 @@ func (s *Session) acknowledge(offset int64) error {
 	defer s.mu.Unlock()
 	switch i, whole := s.find(offset); {
 	case offset > s.to:
-		return fmt.Errorf("byte %d was acknowledged, and %d were written", offset, s.to)
+		return fmt.Errorf("byte %d was acknowledged, but only %d were written", offset, s.to)
 	case offset <= s.from:
 		return nil
 	case !whole:
@@ -205,7 +205,7 @@ func (s *Session) find(offset int64) (int, bool) {
 }
 
 // errNotKept is why a reader cannot go on where it has stopped.
-var errNotKept = errors.New("it cannot be read on from there")
+var errNotKept = errors.New("it cannot be read from that position")
 
 // Attach makes a connection the reader, from an offset of the output on, and returns when it has ended
 // or has read everything.
@@ -219,7 +219,7 @@ func (s *Session) Attach(c *stream.Conn, from int64) error {
 	}
 	if _, ok := s.find(from); !ok {
 		defer s.mu.Unlock()
-		return fmt.Errorf("the output is kept from byte %d to %d, and no frame begins at %d: %w", s.from, s.to, from,
+		return fmt.Errorf("the output is kept from byte %d to %d, but no frame begins at %d: %w", s.from, s.to, from,
 			errNotKept)
 	}
 	s.dropTo(from)
@@ -308,7 +308,7 @@ func (s *Session) take(c *stream.Conn, f stream.Frame) error {
 	case stream.Signal:
 		n := unix.SignalNum(string(f.Data))
 		if n == 0 { // not SIGTERM instead, as in a job file: no user has asked for the end of the programs
-			return fmt.Errorf("there is no signal %q", f.Data)
+			return fmt.Errorf("unknown signal %q", f.Data)
 		}
 		s.signal(f.Task, n)
 	case stream.Window:
@@ -339,7 +339,7 @@ func (s *Session) enqueue(c *stream.Conn, f stream.Frame) error {
 		return errors.New("another reader is connected")
 	}
 	if s.queued += len(f.Data); s.queued > stream.MaxUnread {
-		return fmt.Errorf("more than %d bytes of input were sent that no program has taken", stream.MaxUnread)
+		return fmt.Errorf("more than %d bytes of input are waiting for the program", stream.MaxUnread)
 	}
 	f.Data = slices.Clone(f.Data)
 	s.queue = append(s.queue, f)
@@ -460,7 +460,7 @@ func (s *Session) End(how stream.StepEnd, note string) {
 	s.Note(note)
 	f, err := stream.JSON(stream.End, stream.AllTasks, how)
 	if err != nil { // a reason of that length
-		how.Why = "it is too long to be told"
+		how.Why = "it is too long to be reported"
 		f, _ = stream.JSON(stream.End, stream.AllTasks, how)
 	}
 	s.put(f)

@@ -161,7 +161,7 @@ func TestTheEndOfInputOfATerminal(t *testing.T) {
 	s.closeInput(p) // once more is nothing
 	how := stream.StepEnd{Why: strings.Repeat("x", stream.MaxData)}
 	s.Begin()
-	if s.End(how, ""); len(s.kept) != 1 || !strings.Contains(string(s.kept[0].Data), "too long to be told") {
+	if s.End(how, ""); len(s.kept) != 1 || !strings.Contains(string(s.kept[0].Data), "too long to be reported") {
 		t.Errorf("a reason of %d bytes: %d frames", len(how.Why), len(s.kept))
 	}
 }

@@ -50,7 +50,7 @@ func openGuard(g container.Guard) (int, error) {
 	}
 	fd, err := unix.Open(g.Source, flags, 0)
 	if err != nil {
-		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w",
+		return 0, container.FinalAt(g.Source, fmt.Errorf("the job's user cannot use %s: %w",
 			g.Source, err))
 	}
 	if err := checkBelow(g, fd); err != nil {

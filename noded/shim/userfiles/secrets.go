@@ -28,7 +28,7 @@ func ReadSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 		for _, s := range list {
 			value, err := readSecret(s.Source)
 			if err != nil {
-				err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source,
+				err = fmt.Errorf("secret %s: the job's user cannot read %s: %w", s.Name, s.Source,
 					err)
 				return nil, container.FinalAt(s.Source, err)
 			}

@@ -39,7 +39,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		{"/proc/self/status", "it is not a regular file", true},
 	} {
 		_, err := ReadSecrets([]container.Secret{{Name: "key", Source: c.source}}, self())
-		want := fmt.Sprintf("secret key: %s cannot be read with the rights of the job's user: %s", c.source, c.says)
+		want := fmt.Sprintf("secret key: the job's user cannot read %s: %s", c.source, c.says)
 		if err == nil || err.Error() != want || container.IsFinal(err) != c.final {
 			t.Errorf("got %v\nnot %s", err, want)
 		}

@@ -39,7 +39,7 @@ func TestEveryStopAtEveryMoment(t *testing.T) {
 		}
 		for range 3 {
 			synctest.Test(t, func(*testing.T) { err = act(&memory{cell: c}, dir) })
-			if err == nil || !strings.Contains(err.Error(), "is taken on this node") {
+			if err == nil || !strings.Contains(err.Error(), "is in use on this node") {
 				break // else a program of this machine had the port for a moment
 			}
 			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {

@@ -25,7 +25,7 @@ const (
 )
 
 // ErrNoStory refuses a result that was made without the data of plots.
-var ErrNoStory = errors.New("the result has no story to draw")
+var ErrNoStory = errors.New("the result has no time series to draw")
 
 // Draw returns a picture of runs of one workload, with a curve for each run. It shows the capacity that was held,
 // the jobs that waited and ran, and the slowdowns of each class. The picture of a single run also has the shares

@@ -43,7 +43,7 @@ func (d *drawing) accounts(s *sim.Story) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
 	title := "Held by accounts"
 	if n := len(order); n > maxShares {
-		title += fmt.Sprintf("; the %d of %d that held most", maxShares, n)
+		title += fmt.Sprintf("; only the %d of %d that held most", maxShares, n)
 	}
 	order = order[:min(maxShares, len(order))]
 	var shown []series
@@ -88,9 +88,9 @@ func beginning(spans []sim.Span, most int) []sim.Span {
 
 // attempts draws every attempt as bars over time: one bar for the GPUs that it held side by side on a node.
 func (d *drawing) attempts(s *sim.Story) {
-	title := "Attempts on the GPUs of the nodes; those that were stopped end in black"
+	title := "Attempts on the GPUs of the nodes; attempts that were stopped end in black"
 	if s.NodeGPUs == 0 {
-		title = "Attempts on the nodes; those that were stopped end in black"
+		title = "Attempts on the nodes; attempts that were stopped end in black"
 	}
 	spans := beginning(s.Spans, maxSpans)
 	if len(spans) < len(s.Spans) {

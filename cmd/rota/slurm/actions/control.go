@@ -100,7 +100,7 @@ func Update(ctx context.Context, t *tool.Tool, words []string) error {
 	}
 	switch {
 	case len(refs) == 0:
-		return errors.New("update changes jobs and nodes only, and needs JobId=ID or NodeName=NAMES")
+		return errors.New("update can change only jobs and nodes, and needs JobId=ID or NodeName=NAMES")
 	case change == (api.UpdateRequest{}):
 		return errors.New("no update specified: write Name=NAME, Comment=TEXT or TimeLimit=TIME")
 	}

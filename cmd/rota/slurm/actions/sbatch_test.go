@@ -124,9 +124,8 @@ func TestSbatch(t *testing.T) {
 		{"-Q --parsable", "7\n", ""},
 		{"-M all", "Submitted batch job 7 on cluster dgx\n", ""},
 		{"-M other,dgx --parsable", "7;dgx\n", ""},
-		{"--mail-type=END", "Submitted batch job 7\n", "sbatch: warning: --mail-type is kept, and no mail is " +
-			"sent yet (SB-090): " +
-			"rota wait ID && mail ..., or rota events -f\n"},
+		{"--mail-type=END", "Submitted batch job 7\n", "sbatch: warning: --mail-type is stored, but no mail is sent yet " +
+			"(SB-090): rota wait ID && mail ..., or rota events -f\n"},
 		{"--mail-type=END -Q", "", ""},
 	} {
 		code, out, said := s.Call(append([]string{"sbatch"}, strings.Fields(c.args)...)...)
@@ -139,7 +138,7 @@ func TestSbatch(t *testing.T) {
 	}
 	_, _, said := s.Call("sbatch", "-d", "afterok:3", "-D", "/tmp/there/is/none")
 	if j := slurmtest.Submitted(t, a); j.ExportEnv["SLURM_JOB_DEPENDENCY"] != "afterok:3" ||
-		!strings.Contains(said, "the working directory /tmp/there/is/none is not on this host") {
+		!strings.Contains(said, "the working directory /tmp/there/is/none does not exist on this host") {
 		t.Errorf("variables %v, said %q", j.ExportEnv, said)
 	}
 	if code, _, said := s.Call("sbatch", "-n1", "-c2", ":", "-N2", "-G4", "--wrap=srun a : b"); code != 0 {

@@ -116,7 +116,8 @@ func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 			job, step := tool.CutStep(ref)
 			switch {
 			case step != "" && (c.selects() || c.ask):
-				return fmt.Errorf("Invalid job id %s: a step is named alone, without --interactive and what selects jobs", ref)
+				return fmt.Errorf("Invalid job id %s: a step cannot be combined with --interactive or with options that select "+
+					"jobs", ref)
 			case step == tool.BatchStep && (c.signal == "" || command.SignalName(c.signal) == "SIGKILL"):
 				return fmt.Errorf("Kill job error on job step id %s: a script ends with its job: \"scancel %s\" cancels it",
 					ref, job)

@@ -132,7 +132,7 @@ func ParseNames[T any](fields []Field[T], format string) ([]Column[T], error) {
 		columns = append(columns, c)
 	}
 	if columns == nil {
-		return nil, fmt.Errorf("the format %q names no field", format)
+		return nil, fmt.Errorf("the format %q has no field", format)
 	}
 	return columns, nil
 }

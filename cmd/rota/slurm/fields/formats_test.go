@@ -64,7 +64,7 @@ func TestFormats(t *testing.T) {
 		{"Name,Count", true, "NAME                COUNTED             |äbcdef              12                  "},
 		{" name :3x,, TEXT:.4", true, "NAMxTEXT|äbcxäbcd|b  x  b!|c  x  c!"},
 		{"Name:", true, "NAME|äbcdef|b|c"},
-		{",", true, "!names no field"},
+		{",", true, "!has no field"},
 		{"Nam", true, "!Name Count Text are supported"},
 		{"Name:9999", true, "!above 8192"},
 	} {

@@ -35,7 +35,7 @@ func NewSource(env *command.Env) (*Source, error) {
 	case "", "standard":
 	case "relative":
 		return nil,
-			errors.New("SLURM_TIME_FORMAT=relative is not supported: standard, or a format of strftime such as %s, is")
+			errors.New("SLURM_TIME_FORMAT=relative is not supported: use standard, or a format of strftime such as %s")
 	default:
 		s.format = format
 	}

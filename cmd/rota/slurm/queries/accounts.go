@@ -32,7 +32,7 @@ type association struct {
 }
 
 // sharesHint names the command that shows more about accounts, and how to change them.
-const sharesHint = "rota share shows what accounts and users have, and rota config how they are configured"
+const sharesHint = "rota share shows the usage and quotas of accounts and users, and rota config their configuration"
 
 // services lists the classes of service, which Slurm calls qos.
 var services = strings.Join([]string{string(jobspec.BE), "normal", string(jobspec.TE)}, ",")
@@ -52,7 +52,7 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	case err != nil:
 		return err
 	case len(words) < 2 || !slices.Contains([]string{"list", "show"}, strings.ToLower(words[0])):
-		return errors.New("only lists of users, accounts, associations and clusters are there: " + sharesHint)
+		return errors.New("only users, accounts, associations and clusters can be listed: " + sharesHint)
 	}
 	q, err := readAccountQuery(words[1], words[2:])
 	if err != nil {
@@ -112,7 +112,7 @@ func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 	case "cluster":
 		q.usual, names = "Cluster", &q.clusters
 	default:
-		return nil, fmt.Errorf("lists of %s are not there: users, accounts, associations and clusters are; %s", entity,
+		return nil, fmt.Errorf("%s cannot be listed, only users, accounts, associations and clusters: %s", entity,
 			sharesHint)
 	}
 	for _, word := range words {
@@ -121,7 +121,7 @@ func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 		case !is && (k == "where" || k == "withas" || k == "withassoc"):
 			q.whole = q.whole || k != "where"
 		case !is && strings.HasPrefix(k, "with"):
-			return nil, fmt.Errorf("%s is not supported: withassoc is; %s", word, sharesHint)
+			return nil, fmt.Errorf("%s is not supported, only withassoc: %s", word, sharesHint)
 		case !is && names != nil:
 			*names = append(*names, command.SplitList(word)...)
 		case k == "format":
@@ -133,7 +133,7 @@ func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 		case k == "cluster" || k == "name" && q.entity == "cluster":
 			q.clusters = append(q.clusters, command.SplitList(value)...)
 		default:
-			return nil, fmt.Errorf("Unknown condition: %s: user, account, cluster and format are there", word)
+			return nil, fmt.Errorf("Unknown condition: %s: user, account, cluster and format are supported", word)
 		}
 	}
 	return q, nil
@@ -329,7 +329,7 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	users := f.StringP("user", "u", "", "")
 	f.CountP("verbose", "v", "") // it prints no further messages
 	if err := t.ParseOptions(f, args); err != nil {
-		return fmt.Errorf("%w (rota prio has more about the order)", err)
+		return fmt.Errorf("%w (rota prio shows the order of jobs in detail)", err)
 	}
 	session, err := t.Connect()
 	if err != nil {

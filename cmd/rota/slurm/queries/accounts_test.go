@@ -54,12 +54,12 @@ func TestSacctmgr(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"":                        "only lists of users, accounts, associations and clusters are there: rota share shows",
-		"add user ann":            "only lists of users, accounts, associations and clusters are there: rota share shows",
+		"":                        "only users, accounts, associations and clusters can be listed: rota share shows",
+		"add user ann":            "only users, accounts, associations and clusters can be listed: rota share shows",
 		"-i delete account nlp":   "unknown shorthand flag: 'i'",
-		"list qos":                "lists of qos are not there: users, accounts, associations and clusters are; rota",
+		"list qos":                "qos cannot be listed, only users, accounts, associations and clusters: rota",
 		"list user format=x":      "Invalid field requested: \"x\": there are Cluster, Account, ",
-		"list user withcoord":     "withcoord is not supported: withassoc is; rota",
+		"list user withcoord":     "withcoord is not supported, only withassoc: rota",
 		"list user state=x":       "Unknown condition: state=x",
 		"list user format=,":      "no field requested: \",\"",
 		"list user format=user%x": "Invalid field width: \"user%x\"",

@@ -58,7 +58,7 @@ func TestSqueue(t *testing.T) {
 		"-o %.i":     "squeue: error: the format \"%.i\" has a '.' without a width\n",
 		"-o %8":      "squeue: error: the format \"%8\" ends in a '%'\n",
 		"-o %9000i":  "squeue: error: the width 9000",
-		"-s --json":  "squeue: error: --json has jobs",
+		"-s --json":  "squeue: error: --json does not list steps",
 		"-u ,":       "squeue: error: --user is empty\n",
 		"--st":       "squeue: error: option --st is ambiguous: it may stand for --start, --state",
 		"--stx":      "squeue: error: unknown flag: --stx",
@@ -191,7 +191,7 @@ func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
 	a.On("GET /v1/jobs", rotatest.StreamOf(many))
 	code, out, said := run(t, a.URL, nil, "sacct", "-a", "-n")
 	if code != 0 || strings.Count(out, "RUNNING") != 3*len(many) ||
-		!strings.HasPrefix(said, "sacct: error: 101 jobs run: steps that run are shown of up to 100.") {
+		!strings.HasPrefix(said, "sacct: error: 101 jobs are running, and the running steps of at most 100 jobs are shown") {
 		t.Errorf("of many jobs: %d %s\n%s", code, said, out)
 	}
 }

@@ -44,7 +44,8 @@ func askRunning(ctx context.Context, t *tool.Tool, s *command.Session, rows []*f
 		return r.Code.Final() || r.Started == nil || len(r.Nodes) == 0
 	})
 	if len(rows) > maxAsked {
-		t.Errorf("%d jobs run: steps that run are shown of up to %d. Name jobs to see theirs, or leave steps out", len(rows),
+		t.Errorf("%d jobs are running, and the running steps of at most %d jobs are shown: name jobs, or leave out the "+
+			"steps", len(rows),
 			maxAsked)
 		return nil
 	}
@@ -71,7 +72,7 @@ func askRunning(ctx context.Context, t *tool.Tool, s *command.Session, rows []*f
 		case tool.IsUnreachable(err):
 			return tool.LoadFailure(err)
 		default:
-			t.Errorf("the steps of job %s that run are not known: %s", rows[i].FullID(), show.Clean(tool.AsSlurm(err).Error()))
+			t.Errorf("the running steps of job %s are unknown: %s", rows[i].FullID(), show.Clean(tool.AsSlurm(err).Error()))
 		}
 	}
 	return nil

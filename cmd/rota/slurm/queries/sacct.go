@@ -156,7 +156,7 @@ func (a *acctList) selectJobs() error {
 		a.onlySteps = append(a.onlySteps, one)
 	}
 	if n := len(a.onlySteps); n > 0 && n < len(refs) {
-		return errors.New("jobs and steps cannot be named together: ask for them apart")
+		return errors.New("jobs and steps cannot be combined: list them separately")
 	}
 	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
 		w.users = []string{strconv.Itoa(uid)}

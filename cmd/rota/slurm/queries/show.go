@@ -62,7 +62,7 @@ func Show(ctx context.Context, t *tool.Tool, words []string, o *ShowOptions) err
 		return nil
 	}
 	return fmt.Errorf("invalid entity: %s for keyword: show: job, step, node, partition, config, hostnames and hostlist "+
-		"are there",
+		"are supported",
 		what)
 }
 
@@ -103,7 +103,7 @@ func Ping(ctx context.Context, t *tool.Tool) error {
 func showHostnames(t *tool.Tool, list string) error {
 	list = cmp.Or(list, t.Getenv("SLURM_JOB_NODELIST"))
 	if list == "" {
-		return errors.New("host list is empty: name one, or set SLURM_JOB_NODELIST")
+		return errors.New("host list is empty: give one, or set SLURM_JOB_NODELIST")
 	}
 	names, err := hostlist.Expand(list)
 	if err != nil {

@@ -117,7 +117,7 @@ func readQueue(t *tool.Tool, f *pflag.FlagSet, o *queueOptions) (*queueList, err
 	q.source.Exact = o.exact
 	switch {
 	case f.Changed("iterate") && o.every < 1:
-		return nil, fmt.Errorf("--iterate=%d: it is a number of seconds from 1 on", o.every)
+		return nil, fmt.Errorf("--iterate=%d: must be at least 1 second", o.every)
 	case o.names != "":
 		q.columns, err = fields.ParseNames(fields.Jobs, o.names)
 	default:

@@ -161,7 +161,7 @@ func stat(ctx context.Context, t *tool.Tool, session *command.Session, ref strin
 		}
 	}
 	if u.Missing > 0 {
-		t.Errorf("of %d workers of job %s it is not known what they use: %s", u.Missing, job, show.Clean(u.Error))
+		t.Errorf("the usage of %d workers of job %s is unknown: %s", u.Missing, job, show.Clean(u.Error))
 	}
 	switch {
 	case all && step == "":

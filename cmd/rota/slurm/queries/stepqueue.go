@@ -39,7 +39,7 @@ func joinSteps(args []string) []string {
 // selectSteps parses the list of steps.
 func (q *queueList) selectSteps() error {
 	if q.asJSON {
-		return errors.New("--json has jobs, and no --steps of theirs: sacct --json has them")
+		return errors.New("--json does not list steps: sacct --json does")
 	}
 	q.filter.Fields = show.Distinct(append(q.filter.Fields, "id", "array", "group", "started", "nodes", "elapsed",
 		"flags"))
@@ -108,7 +108,7 @@ func stepsOf(ctx context.Context, t *tool.Tool, s *command.Session,
 // showSteps prints the records of running steps: of all jobs, of one job, or one step.
 func showSteps(ctx context.Context, t *tool.Tool, text string, o *ShowOptions) error {
 	if o.JSON {
-		return errors.New("--json is not there for steps: sacct --json has them")
+		return errors.New("--json is not supported for steps: sacct --json lists them")
 	}
 	src, err := fields.NewSource(t.Env)
 	if err != nil {

@@ -267,7 +267,8 @@ func (a *allocation) cancel(why string) {
 	defer stop()
 	var refused *api.Problem
 	if err := a.session.Cancel(ctx, a.id, why); err != nil && !(errors.As(err, &refused) && refused.Status < 500) {
-		a.Errorf("Unable to relinquish job allocation %d: %v: it goes on until its time limit, or \"scancel %d\"", a.id,
+		a.Errorf("Unable to relinquish job allocation %d: %v: it continues until its time limit, or until \"scancel %d\"",
+			a.id,
 			tool.AsSlurm(err), a.id)
 	}
 }

@@ -130,8 +130,8 @@ func (o *outsideRun) readFlags(args []string) error {
 	case len(words) == 0:
 		return errors.New("No command given to execute.")
 	case slices.Contains(args, ":"):
-		return errors.New("outside of a job srun starts one component: submit several with sbatch or salloc, and start " +
-			"steps in them")
+		return errors.New("outside of a job srun starts only one component: submit several components with sbatch or " +
+			"salloc, and start steps in them")
 	}
 	o.name = filepath.Base(words[0])
 	o.args = slices.Concat(o.args, []string{"--"}, words)
@@ -229,7 +229,7 @@ func (o *outsideRun) endAs(s *stepRun, err error) {
 		o.cancel("srun was interrupted")
 		o.awaitEnd(context.Background(), endPause)
 	case s == nil || !s.asked: // a worker that is still starting cannot be told
-		o.cancel("srun has asked for no step")
+		o.cancel("srun requested no step")
 		o.awaitEnd(context.Background(), endPause)
 	case s.end != nil && s.end.Signal != 0:
 		o.release(0, s.end.Signal)

@@ -219,7 +219,7 @@ func TestSrunOutsideRefuses(t *testing.T) {
 		"--pty -o x bash":              "--error/--input/--output are incompatible with --pty\n",
 		"--array=1 true":               "--array is not a known flag (SB-004)",
 		"--het-group=1 true":           "--het-group is not supported (SB-009): ",
-		"true : true":                  "outside of a job srun starts one component",
+		"true : true":                  "outside of a job srun starts only one component",
 		"-n2 -Q --multi-prog " + conf:  "Configuration file " + conf + " invalid: line 2: Invalid task id, 2 >= ntasks\n",
 		"--multi-prog /nowhere/at/all": "Could not open multi_prog config file: ",
 		"--mpi=pmix true":              "invalid MPI type 'pmix'",

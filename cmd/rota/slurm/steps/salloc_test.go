@@ -321,7 +321,7 @@ func TestSattach(t *testing.T) {
 		"7.0 7.1":               "one step is needed",
 		"7":                     "Invalid job step id specified: \"7\"",
 		"x.0":                   "Invalid job id specified: \"x.0\"",
-		"7.batch":               "the output of step 7.batch is that of the script: \"rota logs -f 7\" shows it\n",
+		"7.batch":               "step 7.batch is the batch script: \"rota logs -f 7\" shows its output\n",
 		"7.3":                   "StepId=7.3: no such step is running\n",
 		"7.9":                   "StepId=7.9: no such step is running\n",
 		"--output-filter=0 7.2": "unknown flag: --output-filter",

@@ -79,7 +79,7 @@ func sattach(ctx context.Context, t *tool.Tool, args []string) error {
 	case errors.Is(context.Cause(ctx), exit.ErrInterrupted):
 		return nil
 	case err != nil && !errors.As(err, &code):
-		return fmt.Errorf("StepId=%s.%d goes on, and the connection to it is lost: %w", ref, step, err)
+		return fmt.Errorf("StepId=%s.%d continues, but the connection to it is lost: %w", ref, step, err)
 	}
 	return err
 }
@@ -116,7 +116,7 @@ func stepOf(text string) (ref string, step int, err error) {
 	}
 	switch step, err = strconv.Atoi(number); {
 	case number == "batch" || number == "extern" || number == "interactive":
-		return "", 0, fmt.Errorf("the output of step %s is that of the script: \"rota logs -f %s\" shows it", text, job)
+		return "", 0, fmt.Errorf("step %s is the batch script: \"rota logs -f %s\" shows its output", text, job)
 	case err != nil || step < 0:
 		return "", 0, fmt.Errorf("Invalid job step id specified: %q: write JOB.STEP, such as 7.0", text)
 	}
@@ -139,7 +139,7 @@ func watchStep(t *tool.Tool, conn *stream.Conn, out *stepOutput) error {
 		case stream.Exit:
 			var x api.StepTaskExit
 			if err := json.Unmarshal(f.Data, &x); err != nil {
-				return fmt.Errorf("the end of task %d cannot be read: %w", f.Task, err)
+				return fmt.Errorf("cannot read the exit status of task %d: %w", f.Task, err)
 			}
 			worst = max(worst, terminal.Code(x))
 			if err := out.flushTask(f.Task); err != nil {
@@ -148,7 +148,7 @@ func watchStep(t *tool.Tool, conn *stream.Conn, out *stepOutput) error {
 		case stream.End:
 			var end api.StepEnd
 			if err := json.Unmarshal(f.Data, &end); err != nil {
-				return fmt.Errorf("the end of the step cannot be read: %w", err)
+				return fmt.Errorf("cannot read the end of the step: %w", err)
 			}
 			return exit.WithCode(max(worst, terminal.Code(end.StepTaskExit)))
 		}

@@ -181,20 +181,22 @@ func TestSrunAsks(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"":                                       "srun: error: No command given to execute.\n",
-		"-N 0 a":                                 "srun: error: Invalid node count: \"0\"\n",
-		"-n x a":                                 "srun: error: Invalid numeric value \"x\" for --ntasks.\n",
-		"-r 1 -w n1 a":                           "srun: error: -r,--relative not allowed with",
-		"--exact --whole a":                      "srun: error: --exact and --whole are mutually exclusive.\n",
-		"--mem=1G --mem-per-cpu=1 a":             "srun: error: --mem and --mem-per-cpu are mutually exclusive.\n",
-		"--gres=craynetwork:1 a":                 "srun: error: --gres=craynetwork:1: only GPUs are counted: write gpu:N\n",
-		"-G x a":                                 "srun: error: Invalid --gpus specification: \"x\"\n",
-		"-m plane=2 a":                           "srun: error: --distribution=plane=2 is not supported: block and",
-		"--mpi=pmix a":                           "srun: error: invalid MPI type 'pmix', --mpi=list for acceptable types: ",
-		"--bcast=/tmp/x a":                       "srun: error: unknown flag: --bcast",
-		"--het-group=x a":                        "srun: error: Invalid --het-group specification: \"x\": write 0,2-3",
-		"a : --overlap b":                        "srun: error: --overlap=true is for the whole step, and not",
-		"a : --het-group=0 b":                    "srun: error: a step has one part in a component, and two in component 0",
+		"":                           "srun: error: No command given to execute.\n",
+		"-N 0 a":                     "srun: error: Invalid node count: \"0\"\n",
+		"-n x a":                     "srun: error: Invalid numeric value \"x\" for --ntasks.\n",
+		"-r 1 -w n1 a":               "srun: error: -r,--relative not allowed with",
+		"--exact --whole a":          "srun: error: --exact and --whole are mutually exclusive.\n",
+		"--mem=1G --mem-per-cpu=1 a": "srun: error: --mem and --mem-per-cpu are mutually exclusive.\n",
+		"--gres=craynetwork:1 a": "srun: error: --gres=craynetwork:1: only GPUs can be requested: write " +
+			"gpu:N\n",
+		"-G x a":           "srun: error: Invalid --gpus specification: \"x\"\n",
+		"-m plane=2 a":     "srun: error: --distribution=plane=2 is not supported: use block or",
+		"--mpi=pmix a":     "srun: error: invalid MPI type 'pmix', --mpi=list for acceptable types: ",
+		"--bcast=/tmp/x a": "srun: error: unknown flag: --bcast",
+		"--het-group=x a":  "srun: error: Invalid --het-group specification: \"x\": write 0,2-3",
+		"a : --overlap b":  "srun: error: --overlap=true applies to the whole step, not",
+		"a : --het-group=0 b": "srun: error: a step has one part in each component, but component 0 is " +
+			"named twice",
 		"a : --multi-prog b":                     "srun: error: --multi-prog cannot be used with more than one",
 		"a :":                                    "srun: error: No command given to execute.",
 		"a : -N x b":                             "srun: error: Invalid node count: \"x\"",
@@ -204,19 +206,19 @@ func TestSrunAsks(t *testing.T) {
 		"-i /nowhere/at/all a":                   "srun: error: Could not open stdin file: ",
 		"-o /nowhere/at/all a":                   "srun: error: Could not open file for output: open /nowhere/at/all: no",
 		"-e /dev/null/%t a":                      "srun: error: Could not open file for output: open /dev/null/0: perm",
-		"-I60 a":                                 "srun: error: --immediate=60: a step waits",
+		"-I60 a":                                 "srun: error: --immediate=60: write --immediate without",
 		"-C a100 a":                              "srun: error: --constraint=a100 is not supported in a step: ",
 		"--reservation=r a":                      "srun: error: --reservation=r is not supported in a step: ",
 		"-t x a":                                 "srun: error: Invalid --time specification: \"x\"\n",
 		"--jobid x a":                            "srun: error: Invalid job id specified\n",
 		"--multi-prog /nowhere":                  "srun: error: Could not open multi_prog config file: ",
 		"--ntasks-per-gpu=2 a":                   "srun: error: --ntasks-per-gpu needs --gpus, --gpus-per-node,",
-		"--ntasks-per-gpu=2 -n3 a":               "srun: error: --ntasks-per-gpu=2 does not go with 3 tasks",
+		"--ntasks-per-gpu=2 -n3 a":               "srun: error: --ntasks-per-gpu=2 does not match 3 tasks",
 		"--ntasks-per-gpu=2 --gpus-per-task=1 a": "srun: error: --ntasks-per-gpu is mutually",
 		"--cpus-per-gpu=2 -c2 a":                 "srun: error: --cpus-per-gpu is mutually exclusive with --cpus-per-task.\n",
-		"--container-mounts=/a:/b a":             "srun: error: --container-mounts=/a:/b: in its job nothing is",
-		"--container-mounts=/o:/w a":             "srun: error: --container-mounts=/o:/w: in its job /p is",
-		"--container-mounts=/p:/w:ro a":          "srun: error: --container-mounts=/p:/w:ro: in its job /p is mounted read-w",
+		"--container-mounts=/a:/b a":             "srun: error: --container-mounts=/a:/b: in the job nothing is",
+		"--container-mounts=/o:/w a":             "srun: error: --container-mounts=/o:/w: in the job /p is",
+		"--container-mounts=/p:/w:ro a":          "srun: error: --container-mounts=/p:/w:ro: in the job /p is mounted read-w",
 		"--container-mounts=/p:/w:x a":           "srun: error: --container-mounts=/p:/w:x: ",
 	} {
 		if code, out, said := run(t, a.URL, inJob, append([]string{"srun"}, strings.Fields(args)...)...); code != 1 ||
@@ -517,8 +519,8 @@ func TestSrunGoesOn(t *testing.T) {
 			frame(t, stream.End, all, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 2}}))
 	})
 	code, out, said := run(t, a.URL, inJob, "srun", "-n2", "-i", "none", "a") // no input that is lost with it
-	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: StepId=7.2 goes on without a connection, "+
-		"which is tried again\nsrun: error: n2: task 1: Exited with exit code 2\n" {
+	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: StepId=7.2 continues without a connection; "+
+		"srun tries to reconnect\nsrun: error: n2: task 1: Exited with exit code 2\n" {
 		t.Errorf("%d %q %q", code, out, said)
 	}
 	if got, want := fmt.Sprint(from), "[[13 23] [32 23]]"; got != want {
@@ -551,14 +553,14 @@ func TestSrunAsksAgain(t *testing.T) {
 	b := rotatest.NewAnswers(t)
 	b.On("POST /v1/steps", func(w http.ResponseWriter, r *http.Request) {
 		if tries++; tries > 1 {
-			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "step 7.0 has ended while nothing read its output")
+			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "step 7.0 ended while no program was reading its output")
 		} else if c, err := api.AcceptStream(r.Context(), w, r); err == nil {
 			c.Close()
 		}
 	})
 	code, _, said = run(t, b.URL, inJob, "srun", "-n1", "-Q", "a")
 	if code != 1 || tries != 2 || !strings.HasPrefix(said, "srun: error: Unable to create step for job 7: ") ||
-		!strings.Contains(said, "has ended while nothing read its output") {
+		!strings.Contains(said, "ended while no program was reading its output") {
 		t.Errorf("%d %q after %d tries", code, said, tries)
 	}
 }
@@ -653,8 +655,7 @@ func TestSrunSignals(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var code *exit.CodeError
 	if _, err := s.again(ctx, io.EOF, signals); !errors.As(err, &code) || code.Code != 143 ||
-		!strings.HasSuffix(stderr.String(), "srun: error: StepId=7.2 does not get SIGUSR1: there is no connection\n"+
-			"srun: StepId=7.2 is left without a connection: scancel ends it\n") {
+		!strings.HasSuffix(stderr.String(), "srun: error: StepId=7.2 did not get SIGUSR1: the connection to it is lost\nsrun: StepId=7.2 continues without srun, which could not reconnect: scancel ends it\n") {
 		t.Errorf("without a connection: %v %s", err, stderr)
 	}
 	stop()
@@ -697,13 +698,13 @@ func TestMultiProg(t *testing.T) {
 		{"0 a\n0 b\n", 1, "line 2: task 0 is named twice"},
 		{"0 a\n", 2, "no record for task id 1"},
 		{"0-1 a\n\n2 b\n", 2, "line 3: Invalid task id, 2 >= ntasks"},
-		{"* a\n0 b\n", 2, "line 2: * names all tasks that are left, and must be last"},
-		{"* a %t\n", 0, "line 1: %t and %o of the tasks * need the number of tasks: give it with -n"},
-		{"x a\n", 1, "line 1: \"x\" are no tasks: write 0-3,7"},
+		{"* a\n0 b\n", 2, "line 2: * stands for all remaining tasks, and must be last"},
+		{"* a %t\n", 0, "line 1: %t and %o in the line for * need the number of tasks: give it with -n"},
+		{"x a\n", 1, "line 1: \"x\" is no list of tasks: write 0-3,7"},
 		{"0\n", 1, "line 1: a program is missing"},
-		{"0 'a\n", 1, "line 1: a quote ' is not closed"},
-		{"0-99999999 a\n", 1, "line 1: \"0-99999999\" are no tasks: write 0-3,7"},
-		{"", 0, "it names no program"},
+		{"0 'a\n", 1, "line 1: the quote ' is not closed"},
+		{"0-99999999 a\n", 1, "line 1: \"0-99999999\" is no list of tasks: write 0-3,7"},
+		{"", 0, "the line has no program"},
 	} {
 		list, err := readMultiProg(c.text, c.tasks)
 		got := fmt.Sprint(list)

@@ -51,7 +51,7 @@ func readSrun(t *tool.Tool, args []string) (*srunLine, error) {
 		}
 		for _, group := range slices.Compact(groups) {
 			if slices.ContainsFunc(lines, func(o *srunLine) bool { return o.group == group }) {
-				return nil, fmt.Errorf("a step has one part in a component, and two in component %d", group)
+				return nil, fmt.Errorf("a step has one part in each component, but component %d is named twice", group)
 			}
 			one := *line
 			one.values, one.group = maps.Clone(line.values), group
@@ -104,8 +104,8 @@ func (line *srunLine) checkParts() error {
 		}
 		for name := range later.typed {
 			if !ofPart[name] && line.values[name] != later.values[name] {
-				return fmt.Errorf("--%s=%s is for the whole step, and not for one component: write it in front of the first "+
-					"colon", name, later.values[name])
+				return fmt.Errorf("--%s=%s applies to the whole step, not to one component: write it before the first colon",
+					name, later.values[name])
 			}
 		}
 		if later.is("multi-prog") || line.is("multi-prog") {

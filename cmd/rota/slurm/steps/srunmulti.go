@@ -31,7 +31,7 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 		case len(words) == 1:
 			return nil, fmt.Errorf("line %d: a program is missing", number)
 		case rest:
-			return nil, fmt.Errorf("line %d: * names all tasks that are left, and must be last", number)
+			return nil, fmt.Errorf("line %d: * stands for all remaining tasks, and must be last", number)
 		}
 		var ids []int
 		if rest = words[0] == "*"; rest {
@@ -64,7 +64,7 @@ func readMultiProg(text string, tasks int) ([]api.StepProgram, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, errors.New("it names no program")
+		return nil, errors.New("the line has no program")
 	}
 	return list, nil
 }
@@ -80,7 +80,7 @@ func programsOf(ids []int, argv []string, rest bool) ([]api.StepProgram, error) 
 	case !differ:
 		return []api.StepProgram{{Tasks: ids, Argv: argv}}, nil
 	case rest && len(ids) == 0:
-		return nil, errors.New("%t and %o of the tasks * need the number of tasks: give it with -n")
+		return nil, errors.New("%t and %o in the line for * need the number of tasks: give it with -n")
 	}
 	var list []api.StepProgram
 	for i, id := range ids {
@@ -129,7 +129,7 @@ func readTaskNumbers(text string) ([]int, error) {
 			high, err = strconv.Atoi(most)
 		}
 		if err != nil || low < 0 || high < low || high >= mostTasks {
-			return nil, fmt.Errorf("%q are no tasks: write 0-3,7", part)
+			return nil, fmt.Errorf("%q is no list of tasks: write 0-3,7", part)
 		}
 		for id := low; id <= high; id++ {
 			ids = append(ids, id)

@@ -59,7 +59,7 @@ func (s *stepRun) beginPMI(b api.StepBegun) {
 func runPMITask(ctx context.Context, t *tool.Tool, words []string) error {
 	addr, err := pmi.ParseAddress(t.Getenv(pmiVariable))
 	if err != nil || len(words) == 0 {
-		return errors.Join(err, errors.New("only srun --mpi=pmi2 starts tasks so"))
+		return errors.Join(err, errors.New("only srun --mpi=pmi2 starts tasks in this way"))
 	}
 	rank, err := strconv.Atoi(t.Getenv("SLURM_PROCID"))
 	if err != nil {
@@ -71,7 +71,7 @@ func runPMITask(ctx context.Context, t *tool.Tool, words []string) error {
 	}
 	conn, size, err := addr.Dial(ctx, rank)
 	if err != nil {
-		return fmt.Errorf("mpi/pmi2: srun is not reached from %s: %w", t.Getenv("SLURMD_NODENAME"), err)
+		return fmt.Errorf("mpi/pmi2: srun cannot be reached from %s: %w", t.Getenv("SLURMD_NODENAME"), err)
 	}
 	f, err := conn.File()
 	if err != nil {

@@ -48,8 +48,8 @@ func (line *srunLine) readPart(r *api.StepRequest, own bool) error {
 		}
 	}
 	if image, job := line.values["container-image"], line.Getenv(slurm.ImageVariable); image != "" && image != job {
-		return fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
-			"the script, with #SBATCH --container-image", image, job)
+		return fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: set the image in the "+
+			"script, with #SBATCH --container-image", image, job)
 	}
 	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
 	return line.setWorkdir(r, dir, own, line.has("jobid"))
@@ -68,24 +68,24 @@ func (line *srunLine) checkMounts(ctx context.Context, session *command.Session,
 	}
 	job, _, err := session.JobBy(ctx, cmp.Or(ref, line.OwnJob()), api.Read{})
 	if err != nil {
-		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", tool.AsSlurm(err))
+		return fmt.Errorf("--container-mounts: the mounts of the job are unknown: %w", tool.AsSlurm(err))
 	}
 	if job.Spec == nil && !own {
 		return nil // another user's job: the request itself is refused later
 	}
-	const hint = "a step has the mounts of its job: name it in the script, with #SBATCH --container-mounts"
+	const hint = "a step has only the mounts of its job: add this mount in the script, with #SBATCH --container-mounts"
 	for _, m := range wanted {
 		target := filepath.Clean(m.Target)
 		has := mountAt(job.Spec, target)
 		switch {
 		case has == nil && own && filepath.Clean(m.Source) == target && isMounted(target):
 		case has == nil:
-			return fmt.Errorf("--container-mounts=%s: in its job nothing is mounted at %s, and %s", list, target, hint)
+			return fmt.Errorf("--container-mounts=%s: in the job nothing is mounted at %s, but %s", list, target, hint)
 		case filepath.Clean(has.Source) != filepath.Clean(m.Source):
-			return fmt.Errorf("--container-mounts=%s: in its job %s is mounted at %s, and %s", list, has.Source, target, hint)
+			return fmt.Errorf("--container-mounts=%s: in the job %s is mounted at %s, but %s", list, has.Source, target, hint)
 		case has.ReadOnly != m.ReadOnly:
 			how := map[bool]string{true: "read-only", false: "read-write"}
-			return fmt.Errorf("--container-mounts=%s: in its job %s is mounted %s at %s, and %s", list, has.Source,
+			return fmt.Errorf("--container-mounts=%s: in the job %s is mounted %s at %s, but %s", list, has.Source,
 				how[has.ReadOnly], target, hint)
 		}
 	}
@@ -245,7 +245,7 @@ func (line *srunLine) readTasks(r *api.StepRequest) (err error) {
 	case "cyclic":
 		r.Cyclic = true
 	default:
-		return fmt.Errorf("--distribution=%s is not supported: block and cyclic are", line.values["distribution"])
+		return fmt.Errorf("--distribution=%s is not supported: use block or cyclic", line.values["distribution"])
 	}
 	return nil
 }
@@ -307,7 +307,7 @@ func (line *srunLine) readGPUs(r *api.StepRequest) error {
 		return fmt.Errorf("--gpu-bind=%s is not supported: tasks see their own GPUs with --gpus-per-task", bind)
 	}
 	if r.GPUs < 0 && r.GPUsPerNode+r.GPUsPerTask > 0 {
-		return errors.New("no GPUs and some GPUs are asked for")
+		return errors.New("the options ask both for no GPUs and for GPUs")
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func countGPUs(flag, text string) (n int, found bool, err error) {
 			case strings.EqualFold(item, "none"):
 				return 0, true, nil
 			case kind != "gpu":
-				return 0, false, fmt.Errorf("--gres=%s: only GPUs are counted: write gpu:N", text)
+				return 0, false, fmt.Errorf("--gres=%s: only GPUs can be requested: write gpu:N", text)
 			case !more:
 				rest = "1"
 			}
@@ -354,7 +354,8 @@ func (line *srunLine) readSharing(r *api.StepRequest) error {
 	// As in Slurm, --exclusive and --cpus-per-task imply --exact.
 	r.Exact = !line.is("whole") && (line.is("exact") || line.is("exclusive") || line.has("cpus-per-task"))
 	if text := line.values["immediate"]; line.is("immediate") && text != "1" && text != "yes" && text != "true" {
-		return fmt.Errorf("--immediate=%s: a step waits as long as it takes, or with --immediate not at all", text)
+		return fmt.Errorf("--immediate=%s: write --immediate without a value: the step is then refused if it has to wait",
+			text)
 	}
 	r.NoWait = line.is("immediate")
 	return nil
@@ -402,7 +403,7 @@ func (line *srunLine) readPerGPU(r *api.StepRequest) (err error) {
 	case r.GPUs < 0, tasks == 0:
 		return errors.New("--ntasks-per-gpu needs --gpus, --gpus-per-node, --gres or --ntasks")
 	default:
-		return fmt.Errorf("--ntasks-per-gpu=%d does not go with %d tasks and the GPUs that are asked for", each, tasks)
+		return fmt.Errorf("--ntasks-per-gpu=%d does not match %d tasks and the requested GPUs", each, tasks)
 	}
 	if each == 1 { // each task sees its own GPU
 		r.GPUs, r.GPUsPerNode, r.GPUsPerTask = 0, 0, 1
@@ -512,7 +513,8 @@ func (line *srunLine) readPrograms(r *api.StepRequest) error {
 		return fmt.Errorf("Could not open multi_prog config file: %w", err)
 	}
 	if len(line.words) > 1 {
-		return fmt.Errorf("%q behind the configuration file of --multi-prog: write arguments into the file", line.words[1])
+		return fmt.Errorf("unexpected argument %q after the configuration file of --multi-prog: write arguments into the "+
+			"file", line.words[1])
 	}
 	if r.Programs, err = readMultiProg(string(b), cmp.Or(r.Tasks, r.TasksPerNode*r.Nodes)); err != nil {
 		return fmt.Errorf("Configuration file %s invalid: %w", line.words[0], err)

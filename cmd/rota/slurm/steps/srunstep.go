@@ -183,7 +183,7 @@ func (s *stepRun) inputFile() (path string, task uint32, none bool, err error) {
 		// A pattern that differs between tasks is refused, because it would need one file for each
 		// task.
 		if other, _ := s.output.expand(text, 1, 1, "m"); other != path {
-			err = fmt.Errorf("--input=%s: one file for each task is not supported: have each task open its own", text)
+			err = fmt.Errorf("--input=%s: one file for each task is not supported: let each task open its own file", text)
 		}
 	}
 	return path, task, none, err
@@ -384,7 +384,7 @@ func (s *stepRun) take(f stream.Frame) error {
 	case stream.Begun:
 		var b api.StepBegun
 		if err := json.Unmarshal(f.Data, &b); err != nil {
-			return fmt.Errorf("the beginning of the step cannot be read: %w", err)
+			return fmt.Errorf("cannot read the start of the step: %w", err)
 		}
 		if s.begun {
 			return nil // the signal is sent again on every new connection
@@ -406,13 +406,13 @@ func (s *stepRun) take(f stream.Frame) error {
 	case stream.Exit:
 		var x api.StepTaskExit
 		if err := json.Unmarshal(f.Data, &x); err != nil {
-			return fmt.Errorf("the end of task %d cannot be read: %w", f.Task, err)
+			return fmt.Errorf("cannot read the exit status of task %d: %w", f.Task, err)
 		}
 		return s.taskEnded(f.Task, x)
 	case stream.End:
 		s.end = &api.StepEnd{}
 		if err := json.Unmarshal(f.Data, s.end); err != nil {
-			return fmt.Errorf("the end of the step cannot be read: %w", err)
+			return fmt.Errorf("cannot read the end of the step: %w", err)
 		}
 	}
 	return nil
@@ -561,7 +561,7 @@ func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signa
 		}
 		if !s.said && !s.quiet && s.begun {
 			s.said = true
-			s.Infof("StepId=%s.%d goes on without a connection, which is tried again", s.job, s.output.begun.Step)
+			s.Infof("StepId=%s.%d continues without a connection; srun tries to reconnect", s.job, s.output.begun.Step)
 		}
 	}
 }
@@ -612,11 +612,12 @@ func (s *stepRun) reopen(ctx context.Context, signals <-chan os.Signal) (*stream
 			case endsStep(number) && !s.begun:
 				s.Infof("Cancelled pending step for job %s", s.job)
 			case endsStep(number):
-				s.Infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
+				s.Infof("StepId=%s.%d continues without srun, which could not reconnect: scancel ends it", s.job,
+					s.output.begun.Step)
 			case !s.begun:
 				continue // no task exists yet, so the signal has no receiver
 			default:
-				s.Errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
+				s.Errorf("StepId=%s.%d did not get %s: the connection to it is lost", s.job, s.output.begun.Step,
 					unix.SignalName(number))
 				continue
 			}

@@ -10,6 +10,6 @@ var Commands = tool.Commands{
 	"salloc": {Does: salloc, Help: "the flags of docs/slurm-flags.md about resources, -I, -K, --no-shell, and a " +
 		"command; without one, $SHELL"},
 	"sattach": {Does: sattach, Help: "-l, -Q, JOB.STEP"},
-	"srun": {Does: srun, Help: "the flags of docs/from-slurm.md for a step of a job, outside of one those of salloc " +
-		"about resources too, and a command"},
+	"srun": {Does: srun, Help: "in a job, the flags for steps in docs/from-slurm.md; outside of a job, also salloc's " +
+		"flags about resources; and a command"},
 }

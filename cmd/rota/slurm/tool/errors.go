@@ -86,7 +86,7 @@ func AsSlurm(err error) error {
 	var p *api.Problem
 	switch {
 	case IsUnreachable(err):
-		return fmt.Errorf("%s: %w (ROTA_ADDR says where controllers are)", noController, err)
+		return fmt.Errorf("%s: %w (ROTA_ADDR sets the address of the controllers)", noController, err)
 	case errors.As(err, &p) && p.Hint != "":
 		return fmt.Errorf("%s (%s)", p.Detail, p.Hint)
 	case errors.As(err, &p):

@@ -77,7 +77,8 @@ func (t *Tool) Parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		t.About("--help")
 		return nil, errHelp
 	case err != nil:
-		return nil, fmt.Errorf("%w: \"%s --help\" says what there is, and \"rota help\" what rota has", err, t.Name)
+		return nil, fmt.Errorf("%w: \"%s --help\" lists the options of this command, and \"rota help\" the commands of "+
+			"Rota", err, t.Name)
 	}
 	for _, name := range []string{"help", "usage", "version"} {
 		if given, _ := f.GetBool(name); given {
@@ -103,7 +104,7 @@ func (t *Tool) About(flag string) bool {
 	case "-V", "--version":
 		fmt.Fprintf(t.Stdout, "slurm %s\n", Release)
 	case "-h", "--help", "--usage":
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.Name, cmp.Or(t.help, "see its manual page"))
+		fmt.Fprintf(t.Stdout, "Rota's %s supports: %s\n", t.Name, cmp.Or(t.help, "see its manual page"))
 	default:
 		return false
 	}

@@ -102,4 +102,4 @@ func exponential(r *rand.Rand, mean int64) int64 {
 // chance reports true in part of a thousand cases.
 func chance(r *rand.Rand, thousandths int64) bool { return r.Int64N(1000) < thousandths }
 
-var errShare = errors.New("a share is 0 to 1000 thousandths")
+var errShare = errors.New("a share must be 0 to 1000 thousandths")

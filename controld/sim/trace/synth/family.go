@@ -73,7 +73,7 @@ func (f *Family) Cluster() string {
 // Generate draws count jobs for a cluster of that capacity. Equal seeds give equal traces.
 func (f *Family) Generate(name string, seed uint64, count int, capacity model.Vector) (*trace.Trace, error) {
 	if count < 1 || count > trace.MaxJobs {
-		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
+		return nil, fmt.Errorf("%d jobs: must be 1 to %d", count, trace.MaxJobs)
 	}
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: seed, Jobs: make([]trace.Job, count)}
 	for i := range t.Jobs {
@@ -84,7 +84,7 @@ func (f *Family) Generate(name string, seed uint64, count int, capacity model.Ve
 		return nil, err
 	}
 	if gap > trace.MaxTime/int64(count) {
-		return nil, errors.New("jobs would arrive for more than ten years: a higher load or fewer jobs")
+		return nil, errors.New("jobs would arrive over more than ten years: choose a higher load or fewer jobs")
 	}
 	window := gap * int64(count)
 	for i := range t.Jobs {

@@ -217,7 +217,7 @@ func TestFamilyRefuses(t *testing.T) {
 		"similar:sigma=4.1":       "sigma is a number from 0 to 4",
 		"similar:load=0":          "load is a number from 0.01 to 100",
 		"similar:load=":           "load is a number from 0.01 to 100",
-		"similar:gap=1m":          `key "gap" is not known; known are jobs, nodes, node_gpus, users, accounts, mean`,
+		"similar:gap=1m":          `unknown key "gap": the keys are jobs, nodes, node_gpus, users, accounts, mean`,
 		"mixed:gpus=1/2/3":        "gpus is 5 whole numbers from 0 to 1000000",
 		"mixed:gpus=0/0/0/0/0":    "not all zero",
 		"mixed:gpus=1/1/1/1/-1":   "gpus is 5 whole numbers",
@@ -226,7 +226,7 @@ func TestFamilyRefuses(t *testing.T) {
 		"mixed:elastic=-1%":       "elastic is a percentage",
 		"mixed:saves=all":         "saves is a percentage",
 		"mixed:users=2,users=3":   "users is given twice",
-		"similar:load=1,color=no": `key "color" is not known`,
+		"similar:load=1,color=no": `unknown key "color"`,
 	} {
 		if _, err := ParseGenerator(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)

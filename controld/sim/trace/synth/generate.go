@@ -53,7 +53,7 @@ func (m FitGppModel) ScaleGrace(f float64) FitGppModel {
 // Source returns count jobs of the model. Equal seeds give equal jobs.
 func (m FitGppModel) Source(seed uint64, count int) (Source, error) {
 	if count < 1 || count > trace.MaxJobs {
-		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
+		return nil, fmt.Errorf("%d jobs: must be 1 to %d", count, trace.MaxJobs)
 	}
 	return &fitgppSource{model: m, seed: seed, left: count}, nil
 }
@@ -110,7 +110,7 @@ func Take(name string, s Source) *trace.Trace {
 // order.
 func Arrive(t *trace.Trace, gap int64, seed uint64) error {
 	if gap < 1 || gap > trace.MaxTime {
-		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", gap)
+		return fmt.Errorf("arrivals %d ms apart: must be 1 ms to ten years", gap)
 	}
 	at := int64(0)
 	for i := range t.Jobs {
@@ -143,7 +143,7 @@ func GapFor(jobs []trace.Job, capacity model.Vector, load int64) (int64, error) 
 		switch {
 		case total[r] == 0:
 		case have == 0:
-			return 0, fmt.Errorf("the jobs need %s, of which the cluster has none", [...]string{"cores", "memory", "GPUs"}[r])
+			return 0, fmt.Errorf("the jobs need %s, but the cluster has none", [...]string{"cores", "memory", "GPUs"}[r])
 		default:
 			busy = max(busy, total[r]/have)
 		}

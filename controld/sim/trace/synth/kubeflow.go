@@ -25,7 +25,7 @@ func Kubeflow(experiment int) (*trace.Trace, error) {
 	}
 	most := []int{8, 4, 3}
 	if experiment < 1 || experiment > KubeflowExperiments {
-		return nil, fmt.Errorf("experiment %d: 1 to %d", experiment, KubeflowExperiments)
+		return nil, fmt.Errorf("experiment %d: must be 1 to %d", experiment, KubeflowExperiments)
 	}
 	t := &trace.Trace{Name: fmt.Sprintf("kubeflow-%d", experiment), Format: trace.Generated}
 	for i := range 4 {

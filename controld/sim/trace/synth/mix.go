@@ -72,7 +72,7 @@ func (k *Kind) sized(workers, gpus int) *trace.Job {
 // Generate draws count jobs. Equal seeds give equal traces.
 func (m *Mix) Generate(seed uint64, count int) (*trace.Trace, error) {
 	if count < 1 || count > trace.MaxJobs {
-		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
+		return nil, fmt.Errorf("%d jobs: must be 1 to %d", count, trace.MaxJobs)
 	}
 	t := &trace.Trace{Name: "poisson", Format: trace.Generated, Jobs: make([]trace.Job, count)}
 	for i := range t.Jobs {

@@ -61,7 +61,7 @@ func (s *Search) set(key, value string) error {
 func (s *Search) check(given map[string]bool) error {
 	for _, key := range []string{"at_step", "noise"} {
 		if given[key] && s.Keep == 0 {
-			return fmt.Errorf("%s is about early stopping, and has no effect without keep", key)
+			return fmt.Errorf("%s sets early stopping, which needs keep", key)
 		}
 	}
 	return nil

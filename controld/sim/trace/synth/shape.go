@@ -15,7 +15,7 @@ import (
 // effort. This label is always right.
 func LabelTE(t *trace.Trace, below int64) error {
 	if below < 1 || below > trace.MaxTime {
-		return fmt.Errorf("jobs below %d ms as TE: 1 ms to ten years", below)
+		return fmt.Errorf("the limit for TE jobs is %d ms, but must be 1 ms to ten years", below)
 	}
 	for i := range t.Jobs {
 		t.Jobs[i].Class = jobspec.BE
@@ -48,7 +48,8 @@ func NoiseTE(t *trace.Trace, missed, extra int64, seed uint64) error {
 // whose deviation is its mean, cut off at 0 and most.
 func DrawGrace(t *trace.Trace, mean, most int64, seed uint64) error {
 	if mean < 0 || most < mean || most > trace.MaxTime {
-		return fmt.Errorf("grace periods of %d ms, at most %d ms: not negative, in order and below ten years", mean, most)
+		return fmt.Errorf("grace periods with mean %d ms and maximum %d ms: they must be in this order, not negative and "+
+			"below ten years", mean, most)
 	}
 	n := Normal{Mean: float64(mean), SD: float64(mean), Most: float64(most)}
 	for i := range t.Jobs {
@@ -114,7 +115,7 @@ func parsePart(word string, alone bool) (MixPart, error) {
 		return p, fmt.Errorf("%q is not none, signal or the time between checkpoints: %w", field.Shorten(way), err)
 	}
 	if every == 0 {
-		return p, fmt.Errorf("%q is no time between checkpoints", way)
+		return p, fmt.Errorf("%q is not a time between checkpoints", way)
 	}
 	p.Saves, p.Every = trace.SavesEvery, int64(every)*second
 	return p, nil
@@ -152,7 +153,8 @@ func DrawPauses(t *trace.Trace, share int64, seed uint64) {
 // thousandths, all equally likely. At 1000 estimates are exact.
 func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 	if worst < 1000 || worst > 1_000_000 {
-		return fmt.Errorf("estimates up to %d thousandths of the length; it must be 1000 to a million", worst)
+		return fmt.Errorf("estimates may be wrong by up to %d thousandths of the length, but this must be 1000 to a "+
+			"million", worst)
 	}
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
@@ -169,7 +171,7 @@ func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 // and never end, so that the jobs without a place show how well the cluster was packed.
 func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace, error) {
 	if factor < 1 || factor > 100_000 {
-		return nil, fmt.Errorf("inflation to %d thousandths: 1 to 100000", factor)
+		return nil, fmt.Errorf("inflation to %d thousandths: must be 1 to 100000", factor)
 	}
 	most := int64(0)
 	for i := range t.Jobs {
@@ -210,7 +212,8 @@ func Redraw(t *trace.Trace, seed uint64) *trace.Trace {
 // tick ms, so that no job waits for a decision only because of that; 0 stands for 1.
 func Pace(t *trace.Trace, rate, tick int64) error {
 	if rate < 1 || rate > 100_000 || tick < 0 || tick > trace.MaxTime {
-		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative",
+		return fmt.Errorf("arrivals at %d thousandths of their rate, rounded to multiples of %d ms: must be 1 to 100000, "+
+			"and not negative",
 			rate, tick)
 	}
 	tick = max(1, tick)

@@ -142,7 +142,7 @@ func TestParseSavesRefuses(t *testing.T) {
 		"none:-1%,signal:99%": "negative",
 		"none:x%":             "not a number",
 		"often:100%":          "not none, signal or the time",
-		"0s:100%":             "no time between checkpoints",
+		"0s:100%":             "not a time between checkpoints",
 		"30:100%":             "no unit",
 	} {
 		if _, err := ParseSaves(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -44,7 +44,7 @@ type generatorKey struct{ name, what string }
 
 var (
 	jobsKey = generatorKey{"jobs", "their number (1000)"}
-	loadKey = generatorKey{"load", "what they bring of the cluster's scarcest resource (0.9)"}
+	loadKey = generatorKey{"load", "demand for the cluster's scarcest resource, relative to its capacity (0.9)"}
 	gapKey  = generatorKey{"gap", "mean time between arrivals, such as 30s, instead of load"}
 )
 
@@ -52,7 +52,7 @@ var (
 var generators = []generatorRow{
 	{"fitgpp", "the synthetic workload of the FitGpp paper", []generatorKey{
 		jobsKey, loadKey, gapKey, {"te", "share of trial-and-error jobs (30%)"},
-		{"users", "number of equal users (50)"}, {"grace", "a factor on grace periods (1)"},
+		{"users", "number of equal users (50)"}, {"grace", "factor for all grace periods (1)"},
 	}},
 	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs",
 		[]generatorKey{jobsKey, loadKey, gapKey}},
@@ -64,12 +64,12 @@ var generators = []generatorRow{
 	{"gandiva-b", "the same with a load of 1.15, run times nearly alike", []generatorKey{{"jobs", "their number (8800)"}}},
 	{"six", "equal jobs that take turns on four GPUs, for " + SixNodes, []generatorKey{{"jobs", "their number (6)"}}},
 	{"search", "a search for a configuration of high accuracy, as one array, for " + searchCluster(), []generatorKey{
-		{"configs", "how many there are to try, for 30 min each (46)"},
-		{"behind", "jobs of 8 h that arrive just before (0)"},
-		{"keep", "early stopping: how many go on after at_step; 0: all (0)"},
-		{"at_step", "with keep: mini-batches of 1 s after which they are compared (60)"},
-		{"noise", "with keep: standard deviation of the accuracy that they report then, such as 0.03 (0)"},
-		{"gpus", "of the cluster, four on a node (16)"},
+		{"configs", "number of configurations to try, for 30 min each (46)"},
+		{"behind", "jobs of 8 h that arrive just before the search (0)"},
+		{"keep", "early stopping: how many tasks continue after at_step; 0: all (0)"},
+		{"at_step", "with keep: mini-batches of 1 s after which tasks are compared (60)"},
+		{"noise", "with keep: standard deviation of the accuracy that tasks report then, such as 0.03 (0)"},
+		{"gpus", "GPUs of the cluster, four on a node (16)"},
 	}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
 	{"seed000", "the same, by the name of the experiment",
@@ -138,7 +138,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	kind, rest, given := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind),
+		return nil, fmt.Errorf("unknown generator %q: the generators are %s", field.Shorten(kind),
 			strings.Join(generatorNames(), ", "))
 	}
 	g := &Generator{text: text, kind: kind, jobs: usualJobs(kind), model: PaperModel(), mix: DefaultMix(), which: 1,
@@ -154,7 +154,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 		key, value, _ := strings.Cut(word, "=")
 		if !slices.Contains(generators[i].names(), key) {
-			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, field.Shorten(key),
+			return nil, fmt.Errorf("generator %s: unknown key %q: the keys are %s", kind, field.Shorten(key),
 				strings.Join(generators[i].names(), ", "))
 		}
 		if seen[key] {
@@ -166,7 +166,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 	}
 	if kind == "seed000" && len(seen) > 1 {
-		return nil, fmt.Errorf("generator %s: %s are several experiments: give one", kind, field.Shorten(rest))
+		return nil, fmt.Errorf("generator %s: %s name several experiments: give one", kind, field.Shorten(rest))
 	}
 	if g.search != nil {
 		if err := g.search.check(seen); err != nil {
@@ -174,7 +174,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 	}
 	if seen["load"] && seen["gap"] {
-		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
+		return nil, fmt.Errorf("generator %s: load and gap both set how often jobs arrive: give one of them", kind)
 	}
 	if g.timed = seen["load"] || seen["gap"]; !g.timed {
 		g.load = 900
@@ -196,7 +196,7 @@ func (g *Generator) set(key, value string) (err error) {
 		g.jobs = int(n)
 	case "e1", "e2", "e3":
 		if value != "" {
-			return fmt.Errorf("is the name of an experiment and has no value such as %s", field.Shorten(value))
+			return fmt.Errorf("is the name of an experiment and takes no value such as %s", field.Shorten(value))
 		}
 		g.which = int(key[1] - '0')
 	case "experiment":
@@ -258,7 +258,8 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 		return nil, fmt.Errorf("generator %s: only the fitgpp workload can feed a closed loop", g.kind)
 	}
 	if g.timed {
-		return nil, fmt.Errorf("generator %s: load and gap say how often jobs arrive, and so does the closed loop", g.kind)
+		return nil, fmt.Errorf("generator %s: leave out load and gap, because the closed loop sets how often jobs arrive",
+			g.kind)
 	}
 	return g.model.Source(seed, g.jobs)
 }

@@ -37,7 +37,7 @@ func (a Address) String() string {
 func ParseAddress(text string) (Address, error) {
 	parts := strings.SplitN(text, "/", 3)
 	if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
-		return Address{}, errors.New("it is no address of a PMI server")
+		return Address{}, errors.New("it is not the address of a PMI server")
 	}
 	port, err := strconv.ParseUint(parts[1], 10, 16)
 	return Address{Hosts: strings.Split(parts[2], ","), Port: int(port), Secret: parts[0]}, err
@@ -188,19 +188,19 @@ func (l *Listener) welcome(conn net.Conn) (int, error) {
 	number, proof, _ := strings.Cut(text, " ")
 	rank, err := strconv.Atoi(number)
 	if err != nil || !hmac.Equal([]byte(proof), []byte(l.proof("rank", number, theirs, mine))) {
-		return 0, errors.New("it does not know the secret")
+		return 0, errors.New("it sent the wrong secret")
 	}
 	select {
 	case <-l.begun:
 	case <-time.After(linkTimeout):
-		return 0, errors.New("the program has not begun")
+		return 0, errors.New("the program did not send its first message")
 	}
 	l.mu.Lock()
 	again := l.taken[rank]
 	l.taken[rank] = true
 	l.mu.Unlock()
 	if again || rank < 0 || rank >= len(l.server.nodes) {
-		return 0, fmt.Errorf("there is no rank %d that is not connected", rank)
+		return 0, fmt.Errorf("rank %d is unknown or already connected", rank)
 	}
 	_, err = fmt.Fprintf(conn, "%d\n", len(l.server.nodes))
 	return rank, errors.Join(err, conn.SetDeadline(time.Time{}))

@@ -100,7 +100,7 @@ func TestPMI1(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"cmd=frob\n": "\"frob\" is not supported", "mcmd=spawn\n": "\"spawn\" is not supported",
-		"x\n": "\"x\" is no NAME=VALUE", "\n": "an empty message",
+		"x\n": "\"x\" is not NAME=VALUE", "\n": "an empty message",
 		"cmd=init pmi_version=9\n": "PMI version \"9\" is not supported",
 	} {
 		c := connect(t, s, 0)

@@ -203,7 +203,7 @@ func (p *process) answer2(m message) error {
 	case "info-getnodeattr":
 		if isTrue(m.get("wait")) {
 			if p.waits++; p.waits > maxWaits {
-				return fmt.Errorf("it waits for values of its node more than %d times", maxWaits)
+				return fmt.Errorf("it has more than %d pending reads of its node's values", maxWaits)
 			}
 			go func() { // another thread of the process may continue meanwhile
 				if value, found := p.getLocal(m.get("key"), true); found {

@@ -66,7 +66,7 @@ func parseLine(line string) (message, error) {
 	for rest := strings.TrimLeft(line, " "); rest != ""; {
 		name, after, found := strings.Cut(rest, "=")
 		if !found || name == "" || strings.Contains(name, " ") {
-			return nil, fmt.Errorf("%q is no NAME=VALUE", rest)
+			return nil, fmt.Errorf("%q is not NAME=VALUE", rest)
 		}
 		value, next, _ := strings.Cut(after, " ")
 		if name == "value" { // this value extends to the end of the line
@@ -106,7 +106,7 @@ func readBlock(r io.Reader) (message, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(string(head[:])))
 	switch {
 	case err != nil || n < 0:
-		return nil, fmt.Errorf("%q is no length of a message", head)
+		return nil, fmt.Errorf("%q is not the length of a message", head)
 	case n > maxMessage:
 		return nil, errTooLong
 	}
@@ -122,7 +122,7 @@ func parseBlock(text string) (message, error) {
 	for text != "" {
 		name, after, found := strings.Cut(text, "=")
 		if !found || name == "" || strings.Contains(name, ";") {
-			return nil, fmt.Errorf("%q is no NAME=VALUE;", text)
+			return nil, fmt.Errorf("%q is not NAME=VALUE;", text)
 		}
 		var value strings.Builder
 		for {
