@@ -249,6 +249,8 @@ var (
 		{regexp.MustCompile(`\b0:[0-5]\d\b`), "0:ss"},
 		{regexp.MustCompile(`at most \S+ of memory in a worker`), "at most SIZE of memory in a worker"},
 		{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "hh:mm:ss"},
+		// Sessions share a cluster, so the number of earlier runs depends on which have run before.
+		{regexp.MustCompile(`earliest (if they end at once|from \d+ earlier runs? by \w+)`), "earliest by earlier runs"},
 	}
 )
 
