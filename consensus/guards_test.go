@@ -326,7 +326,8 @@ func TestWhatBecomesOfACall(t *testing.T) {
 		}
 	}
 	for of, name := range map[string]bool{"n1": true, "": false} {
-		if text := (&NotLeaderError{Leader: Member{Name: of, Addr: "a"}}).Error(); strings.Contains(text, "the leader is") != name {
+		if text := (&NotLeaderError{Leader: Member{Name: of, Addr: "a"}}).Error(); strings.Contains(text,
+			"the leader is") != name {
 			t.Errorf("the leader %q: %s", of, text)
 		}
 	}

@@ -131,7 +131,8 @@ func TestProbation(t *testing.T) {
 		mu.Lock()
 		said := text.String()
 		mu.Unlock()
-		if n.onProbation() == c.votes || !strings.Contains(said, "this controller does not vote until") || !strings.Contains(said, c.said) ||
+		if n.onProbation() == c.votes || !strings.Contains(said, "this controller does not vote until") ||
+			!strings.Contains(said, c.said) ||
 			strings.Contains(said, "this controller votes") != c.votes {
 			t.Errorf("it has met %s, and says\n%s", name, said)
 		}

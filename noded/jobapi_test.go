@@ -252,7 +252,8 @@ func TestOneRequestTooMany(t *testing.T) {
 		<-come
 	}
 	code, said := ask()
-	if code != http.StatusTooManyRequests || !strings.Contains(said, "job 7 already has 2 commands at work on this node") ||
+	if code != http.StatusTooManyRequests || !strings.Contains(said,
+		"job 7 already has 2 commands at work on this node") ||
 		!strings.Contains(said, api.CodeLimit) {
 		t.Errorf("%d %s", code, said)
 	}

@@ -41,7 +41,8 @@ func TestHeadersOfALog(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "log.bolt")
 	file := append(header(magic, 2, 512, 3, 1), make([]byte, 3*512)...)[:3*512]
-	for size, want := range map[int]string{3 * 512: "", 3*512 - 1: "cut short: 1535 bytes of 1536", 70: "both of its headers"} {
+	for size, want := range map[int]string{3 * 512: "", 3*512 - 1: "cut short: 1535 bytes of 1536",
+		70: "both of its headers"} {
 		if err := os.WriteFile(path, file[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}

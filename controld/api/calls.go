@@ -286,7 +286,7 @@ func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (*LogSt
 		}
 	}
 	q := call{method: http.MethodGet, path: refPath(idText(id), "/logs"), query: v, repeat: true, stream: true}
-	resp, err := c.roundTrip(ctx, q)
+	resp, err := c.roundTrip(ctx, q) //nolint:bodyclose // the caller closes the stream
 	if err != nil {
 		return nil, err
 	}

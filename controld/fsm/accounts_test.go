@@ -69,7 +69,8 @@ func TestTheAccountOfAGroupIsNoted(t *testing.T) {
 		}
 	}
 	v := w.s.View()
-	if v.AccountOfGroup(7) != "staff" || v.AccountOfGroup(8) != "staff" || v.AccountOfGroup(9) != "" || v.KnowsAccount("more") {
+	if v.AccountOfGroup(7) != "staff" || v.AccountOfGroup(8) != "staff" || v.AccountOfGroup(9) != "" ||
+		v.KnowsAccount("more") {
 		t.Errorf("accounts of groups: %q, %q, %q", v.AccountOfGroup(7), v.AccountOfGroup(8), v.AccountOfGroup(9))
 	}
 	for i := v.GroupAccounts(); i < cluster.MaxGroups; i++ {

@@ -189,7 +189,8 @@ func (h *limitHistory) holds(started *model.Job, b *cluster.Bound) {
 		has  int64
 		most *int64
 	}{"jobs": {running, l.Running}, "thousandths of GPUs": {gpus, l.GPUs},
-		"GPU minutes": {milliSeconds / 60_000, l.GPUMinutes}, "cores": {cores, l.Cores}, "nodes": {int64(len(nodes)), l.Nodes}} {
+		"GPU minutes": {milliSeconds / 60_000, l.GPUMinutes}, "cores": {cores, l.Cores}, "nodes": {int64(len(nodes)),
+			l.Nodes}} {
 		if c.most != nil && c.has > *c.most {
 			h.t.Fatalf("%s: %s started, and %s has %d %s of %d", h.where, h.w.Names[started.ID], b.Owner, c.has, what, *c.most)
 		}

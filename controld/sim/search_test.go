@@ -108,7 +108,8 @@ func TestSearchOfUnlikeJobs(t *testing.T) {
 	a, b := config("a", s, 500), config("b", s, 700)
 	b.Request.Cores++
 	_, err := Run(workload(a, b), setup(t, "1x8c/64g/1gpu", "fifo"))
-	if err == nil || !strings.Contains(err.Error(), "jobs a and b of a search must have equal requests, checkpoints and time limits, because they are tasks of one array") {
+	if err == nil || !strings.Contains(err.Error(), "jobs a and b of a search must have equal requests, "+
+		"checkpoints and time limits, because they are tasks of one array") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -42,7 +42,8 @@ func TestAnAttemptThatBeginsAnew(t *testing.T) {
 		{AttemptProgress{Attempt: 3, Step: 5, Problem: "bad"}, "bad"},
 		{AttemptProgress{Attempt: 4, Step: 451}, ""},
 		{AttemptProgress{Attempt: 5, Step: 9}, "attempt 5 is at step 9, but an earlier attempt had saved step 450"},
-		{AttemptProgress{Attempt: 5, Step: 20, Saved: 20}, "attempt 5 is at step 20, but an earlier attempt had saved step 450"},
+		{AttemptProgress{Attempt: 5, Step: 20, Saved: 20}, "attempt 5 is at step 20, but an earlier attempt had saved " +
+			"step 450"},
 		{AttemptProgress{Attempt: 6, Step: 21}, ""}, // of the checkpoint that attempt 5 saved
 		{AttemptProgress{Attempt: 7, Step: 19}, "attempt 7 is at step 19, but an earlier attempt had saved step 20"},
 		{AttemptProgress{Attempt: 7, Step: 20}, ""},

@@ -193,5 +193,8 @@ func expandRange(r string) ([]string, error) {
 }
 
 func isNumber(s string) bool {
-	return s != "" && len(s) <= maxDigits && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
+	return s != "" && len(s) <= maxDigits && !slices.ContainsFunc([]byte(s), func(c byte) bool {
+		return c < '0' ||
+			c > '9'
+	})
 }

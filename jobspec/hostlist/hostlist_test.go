@@ -43,8 +43,10 @@ func TestAsSlurm(t *testing.T) {
 			t.Errorf("Expand(%s) = %s, %v; want %s", want, got, err, names)
 		}
 	}
-	for list, want := range map[string]string{"rack[0-1]_blade[0-1]": "rack0_blade0 rack0_blade1 rack1_blade0 rack1_blade1",
-		"n1,n2,,n3": "n1 n2 n3", ",n1": "n1", "n1,": "n1", "n[1,2-3,07]": "n1 n2 n3 n07", "n[1-2]x[3-4]y": "n1x3y n1x4y n2x3y n2x4y"} {
+	for list, want := range map[string]string{"rack[0-1]_blade[0-1]": "rack0_blade0 rack0_blade1 rack1_blade0 " +
+		"rack1_blade1",
+		"n1,n2,,n3": "n1 n2 n3", ",n1": "n1", "n1,": "n1", "n[1,2-3,07]": "n1 n2 n3 n07",
+		"n[1-2]x[3-4]y": "n1x3y n1x4y n2x3y n2x4y"} {
 		if got, err := Expand(list); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("Expand(%s) = %s, %v; want %s", list, got, err, want)
 		}

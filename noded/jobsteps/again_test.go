@@ -54,7 +54,8 @@ func TestARequestThatIsSentAgain(t *testing.T) {
 			if rows, left := l.ended(), l.left(); len(rows) != 1 || len(left) != 0 {
 				t.Errorf("restarted %v: rows %+v, left %v", restart, rows, left)
 			}
-			if _, err = l.ask(req); err == nil || !strings.Contains(err.Error(), "ended while no program was reading its output") {
+			if _, err = l.ask(req); err == nil || !strings.Contains(err.Error(),
+				"ended while no program was reading its output") {
 				t.Errorf("restarted %v: once more: %v", restart, err)
 			}
 			other, err := l.ask(api.StepRequest{Key: "other"})
@@ -93,7 +94,8 @@ func TestARequestThatIsSentAgainTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if _, err := l.ask(req); err == nil || !strings.Contains(err.Error(), "ended while no program was reading its output") {
+			if _, err := l.ask(req); err == nil || !strings.Contains(err.Error(),
+				"ended while no program was reading its output") {
 				t.Errorf("sent again: %v", err)
 			}
 			restart()

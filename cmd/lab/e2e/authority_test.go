@@ -103,7 +103,8 @@ func TestStreamsOutliveAnAuthority(t *testing.T) {
 	phase("issues; node/n2 has no certificate from it yet")
 	fine("issues")
 	longer("issues")
-	w.wants(w.ok("cluster", "rotate-authority", "--finish"), "node/n2 has no certificate of this authority and must join again")
+	w.wants(w.ok("cluster", "rotate-authority", "--finish"), "node/n2 has no certificate of this authority and "+
+		"must join again")
 	w.wait("the end", func() bool { return !strings.Contains(w.ok("cluster"), "of certificates:") })
 	fine("afterwards")
 	longer("afterwards")

@@ -88,7 +88,8 @@ func TestWhatIsNoBackupIsNotKept(t *testing.T) {
 		got := rotatest.Session{T: t, Addr: a.URL, Commands: Commands, Now: time.Now}.Run("cluster", "backup",
 			filepath.Join(dir, "x"))
 		left, _ := os.ReadDir(dir)
-		if got.Code == 0 || !strings.Contains(got.Stderr, "the backup that the controller sent is incomplete") || len(left) > 0 {
+		if got.Code == 0 || !strings.Contains(got.Stderr, "the backup that the controller sent is incomplete") ||
+			len(left) > 0 {
 			t.Errorf("%s: exit %d, %q, it leaves %v", what, got.Code, got.Stderr, left)
 		}
 	}

@@ -130,11 +130,13 @@ func TestTheAuthorityIsReplaced(t *testing.T) {
 	a.Give("POST /v1/authority/finish", api.AuthorityChange{Number: 2, Lacking: []string{"node/n1", "node/n2"}, More: 3})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("cluster", "rotate-authority")
-	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is now trusted in addition to the old one. ") || got.Stderr != "" {
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "authority 2 is now trusted in addition to the old one. ") ||
+		got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
 	got = s.Run("cluster", "rotate-authority", "--finish")
-	if got.Code != 0 || got.Stdout != "only authority 2 is trusted now\nnode/n1, node/n2 and 3 more have no certificate of this authority and must join again with a token\n" {
+	if got.Code != 0 || got.Stdout != "only authority 2 is trusted now\nnode/n1, node/n2 and 3 more have no "+
+		"certificate of this authority and must join again with a token\n" {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range [][]string{{"rotate-authority", "now"}, {"rotate-key", "--finish"}, {"--finish"}} {

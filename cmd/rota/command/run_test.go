@@ -257,11 +257,12 @@ func TestWhereTheControllersAre(t *testing.T) {
 		t.Errorf("by the second address: %+v", got)
 	}
 	for addr, want := range map[string]string{
-		"http://127.0.0.1:1":  "rota: no controller reachable at http://127.0.0.1:1: ",
-		"unix:/nowhere/s":     "rota: no controller reachable at unix:/nowhere/s: ",
-		"unix:":               "rota: address \"unix:\" has no path: write unix:/run/rota/rota.sock\n",
-		",":                   "rota: address \",\" does not name a controller: write http://host:7070 or unix:PATH\n",
-		"ftp://host:7070":     "rota: address \"ftp://host:7070\" is not the address of a controller: write unix:PATH or https://host:7070\n",
+		"http://127.0.0.1:1": "rota: no controller reachable at http://127.0.0.1:1: ",
+		"unix:/nowhere/s":    "rota: no controller reachable at unix:/nowhere/s: ",
+		"unix:":              "rota: address \"unix:\" has no path: write unix:/run/rota/rota.sock\n",
+		",":                  "rota: address \",\" does not name a controller: write http://host:7070 or unix:PATH\n",
+		"ftp://host:7070": "rota: address \"ftp://host:7070\" is not the address of a controller: write unix:PATH " +
+			"or https://host:7070\n",
 		"http://host":         "rota: address \"http://host\" is not the address of a controller: ",
 		"http://a b:1":        "rota: address \"http://a b:1\": ",
 		"https://host:7070":   "rota: address https://host:7070 needs an API token, which also identifies the cluster",

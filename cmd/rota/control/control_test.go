@@ -66,7 +66,8 @@ func TestArrayPrune(t *testing.T) {
 	a.Give("POST /v1/jobs/9/prune", api.PruneResponse{Kept: []int{3}, Cancelled: []int{2, 0, 1}, Silent: []int{7}})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
 	got := s.Run("array", "prune", "9", "--metric", "loss", "--keep", "top 25%", "--dry-run")
-	if got.Code != 0 || got.Stdout != "kept: 3\nwould be cancelled: 0-2\nnot pruned, because they have not reported loss yet: 7\n" {
+	if got.Code != 0 || got.Stdout != "kept: 3\nwould be cancelled: 0-2\nnot pruned, because they have not "+
+		"reported loss yet: 7\n" {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range []string{"array 9", "array prune 9 --metric loss", "array plant 9 --metric loss --keep 1"} {

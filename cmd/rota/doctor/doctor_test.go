@@ -101,7 +101,8 @@ func TestSystem(t *testing.T) {
 		},
 			"cgroups", bad, "/rota/n1 is read-only", "Delegate=yes"},
 		{func(in *inspection) { in.uid = 1001 }, "cgroups", note, "only root", "as root"},
-		{func(in *inspection) { in.uid = 1001; os.RemoveAll(in.path("/sys/fs/cgroup")) }, "cgroups", bad, "no cgroups are mounted",
+		{func(in *inspection) { in.uid = 1001; os.RemoveAll(in.path("/sys/fs/cgroup")) }, "cgroups", bad,
+			"no cgroups are mounted",
 			"mount"},
 		{func(in *inspection) { in.clone = func(uintptr) error { return unix.EPERM } }, "namespaces", bad,
 			"pid, mount and ipc", "--privileged"},
@@ -528,7 +529,8 @@ func TestThisMachine(t *testing.T) {
 		}
 	}
 	for check, text := range map[string]string{"kernel": "ok Linux", "seccomp": " ", "controllers": "ok cluster lab",
-		"numbers": "bad user root has number 0 here, but its jobs have 4711", "offset": "controller that answers", "host name": " "} {
+		"numbers": "bad user root has number 0 here, but its jobs have 4711", "offset": "controller that answers",
+		"host name": " "} {
 		if !strings.Contains(found[check], text) {
 			t.Errorf("%s: %q", check, found[check])
 		}

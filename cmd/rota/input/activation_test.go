@@ -125,7 +125,8 @@ func TestModuleInAJobFile(t *testing.T) {
 	want := "map[BASH_ENV:/i BASH_FUNC__raw%%:() { :; } BASH_FUNC_module%%:() { _raw; } LOADEDMODULES: MODULEPATH:/m " +
 		"PATH:/bin]"
 	if got.Code != 0 || fmt.Sprint(sent(t, a).ExportEnv) != want ||
-		got.Stderr != "rota: the job gets PATH, MODULE*, BASH_ENV of this shell, because of the command module; export = [] in the job file turns that off\n" {
+		got.Stderr != "rota: the job gets PATH, MODULE*, BASH_ENV of this shell, because of the command module; "+
+			"export = [] in the job file turns that off\n" {
 		t.Errorf("%+v, %v", got, sent(t, a).ExportEnv)
 	}
 }
@@ -137,7 +138,8 @@ func TestImagesBesideHostPrograms(t *testing.T) {
 		Stdin: "job \"x\" {\n  group \"a\" {\n    task \"t\" {\n      command = [\"mypy\"]\n    }\n  }\n  group \"b\" {\n" +
 			"    task \"t\" {\n      image   = \"/images/a\"\n      command = [\"true\"]\n    }\n  }\n}\n"}
 	got := s.Run("submit", "-")
-	if got.Code != 0 || len(sent(t, a).ExportEnv) > 0 || got.Stderr != "rota: the job does not get the virtual environment /v, because some of its tasks run in images; export = [\"PATH\"] copies PATH to all tasks\n" {
+	if got.Code != 0 || len(sent(t, a).ExportEnv) > 0 || got.Stderr != "rota: the job does not get the virtual "+
+		"environment /v, because some of its tasks run in images; export = [\"PATH\"] copies PATH to all tasks\n" {
 		t.Errorf("%+v, %v", got, sent(t, a).ExportEnv)
 	}
 }

@@ -67,7 +67,8 @@ func TestPathsOfAnotherUser(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script}
 	for path, want := range map[string]bool{"/etc/out": true, "/etc/new/%j/out": true, "/tmp/%j.out": false} {
 		got := s.Run("submit", "--export=NONE", "--chdir=/tmp", "--output="+path, "-")
-		const text = "the output's directory /etc cannot be written by the job's user " + user + " on this host: the job fails unless that user may write there on its nodes"
+		const text = "the output's directory /etc cannot be written by the job's user " + user +
+			" on this host: the job fails unless that user may write there on its nodes"
 		if got.Code != 0 || strings.Contains(got.Stderr, text) != want {
 			t.Errorf("%s: %+v", path, got)
 		}

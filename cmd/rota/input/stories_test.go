@@ -147,7 +147,8 @@ func TestAllVariablesOfTheScriptAreSaid(t *testing.T) {
 	}
 	s.Stdin = "job \"x\" {\n  export = [\"*\"]\n  task \"t\" {\n    command = [" + command + "\"]\n  }\n}\n"
 	got := s.Run("submit", "-")
-	if all := strings.Join(names, ", "); got.Code != 0 || !strings.Contains(got.Stderr, "leaves out "+all+": the usual variables") ||
+	if all := strings.Join(names, ", "); got.Code != 0 || !strings.Contains(got.Stderr,
+		"leaves out "+all+": the usual variables") ||
 		!strings.Contains(got.Stderr, "name the variables that the job needs in export, as in "+all) ||
 		strings.Contains(got.Stderr, "OTHER") {
 		t.Errorf("%+v", got)
@@ -332,7 +333,8 @@ func TestWhatToSubmitIsOneThing(t *testing.T) {
 		{[]string{"submit", "--wrap", "ls", file}, "--wrap and a script exclude each other: got --wrap and "},
 		{[]string{"submit", "--wrap", ""}, "--wrap needs a command"},
 		{[]string{"submit"}, "rota submit needs a job file or a script, or - for standard input: rota submit "},
-		{[]string{"submit", "-N1", ":", "-N2", file}, "a colon separates components of a script\n  hint: write a group for each component into the job file"},
+		{[]string{"submit", "-N1", ":", "-N2", file}, "a colon separates components of a script\n  hint: write a " +
+			"group for each component into the job file"},
 		{[]string{"submit", "/nowhere/a.hcl"}, "/nowhere/a.hcl: no such file or directory\n  hint: pass the path of a " +
 			"job file"},
 		{[]string{"submit", file, file}, "rota submit needs one job file, or - for standard input"},

@@ -54,7 +54,8 @@ func TestSimNamesEveryJob(t *testing.T) {
 
 // TestSimNamesWhatIsNotShared: --window and --pause may be about nothing that the results have.
 func TestSimNamesWhatIsNotShared(t *testing.T) {
-	const window = "fifo: --window has no effect: the trace does not say which networks the jobs train, and no job was suspended"
+	const window = "fifo: --window has no effect: the trace does not say which networks the jobs train, and no job " +
+		"was suspended"
 	const pause = "no job was suspended, although --pause allows 12.5% of the best-effort jobs to pause"
 	for _, test := range []struct {
 		args string

@@ -302,7 +302,8 @@ func TestSimKeepsResults(t *testing.T) {
 func TestSimNamesDrawsInVain(t *testing.T) {
 	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m",
 		"--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
-	if want := "--grace has no effect: every job of the trace already has a grace period"; strings.Count(complaint, want) != 1 {
+	if want := "--grace has no effect: every job of the trace already has a grace period"; strings.Count(complaint,
+		want) != 1 {
 		t.Errorf("%q does not say once: %s", complaint, want)
 	}
 	for _, option := range []string{"--checkpoint has no effect", "--overhead has no effect"} {

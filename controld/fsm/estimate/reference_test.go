@@ -435,7 +435,8 @@ func TestDamagedHistories(t *testing.T) {
 		"":                 "[" + entry("a", 2, counts(60, 4)) + "," + entry("b", 1, counts(1)) + "]",
 		"not in its place": "[" + entry("b", 1, counts(1)) + "," + entry("a", 2, counts(1)) + "]",
 		"its place":        "[" + entry("a", 1, counts(1)) + "," + entry("a", 2, counts(1)) + "]",
-		"is out of range":  "[" + entry("a", 1, counts(60, 5)) + "]", "out of range": "[" + entry("a", 1, counts(-1, 5)) + "]",
+		"is out of range":  "[" + entry("a", 1, counts(60, 5)) + "]", "out of range": "[" + entry("a", 1, counts(-1, 5)) +
+			"]",
 		"the end of the last job": "[" + entry("a", 0, counts(1)) + "]",
 		"end of the last job":     "[" + entry("a", 1, counts(1)) + "," + entry("b", 1, counts(1)) + "]",
 		"empty entry":             "[null]",

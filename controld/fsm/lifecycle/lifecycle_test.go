@@ -625,7 +625,8 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 		{"it runs and is held", sound, func(j *model.Job) { j.Hold = model.HeldByUser }, "held"},
 		{"workers change places", sound, func(j *model.Job) { alive(j).Workers[1].Index = 0 }, "differs from the request"},
 		{"a worker in no state", sound, func(j *model.Job) { alive(j).Workers[1].State = "x" }, "differs from the request"},
-		{"a worker without its GPU", sound, func(j *model.Job) { alive(j).Workers[1].GPUs = nil }, "differs from the request"},
+		{"a worker without its GPU", sound, func(j *model.Job) { alive(j).Workers[1].GPUs = nil },
+			"differs from the request"},
 		{"a worker ended and runs", sound, func(j *model.Job) { alive(j).Workers[1].Ended = 3 }, "final without"},
 		{"a worker is final without an end", sound, func(j *model.Job) {
 			alive(j).Workers[1].State = model.WorkerExited
@@ -678,7 +679,8 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 			"held or ready tasks"},
 		{"held by an operator and does not wait", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(1, 1) },
 			"held or ready tasks"},
-		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = ranges.Span(1, 1) }, "held or ready tasks"},
+		{"ready and does not wait", parent, func(j *model.Job) { j.Children.Ready = ranges.Span(1, 1) },
+			"held or ready tasks"},
 		{"held twice", parent, func(j *model.Job) { j.Children.HeldAdmin = ranges.Span(8, 9) }, "held twice"},
 		{"unsuccessful out of range", parent, func(j *model.Job) { j.Children.Unsuccessful = ranges.Span(10, 11) },
 			"which tasks failed"},
@@ -689,7 +691,8 @@ func TestCheckFindsDamagedJobs(t *testing.T) {
 			"its end"},
 		{"a parent has a number", parent, func(j *model.Job) { j.Seq = 1 }, "its end"},
 		{"a parent has an end", parent, func(j *model.Job) { j.Ended.At = 1 }, "its end"},
-		{"a parent completes", parent, func(j *model.Job) { j.State = model.Completing }, "a parent job cannot have this state"},
+		{"a parent completes", parent, func(j *model.Job) { j.State = model.Completing },
+			"a parent job cannot have this state"},
 		{"a parent is held and nothing waits", parent, func(j *model.Job) {
 			f := j.Children
 			f.Waiting, f.HeldUser, f.HeldAdmin, f.Ready, f.Live = nil, nil, nil, nil, 5

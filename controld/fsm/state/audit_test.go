@@ -53,7 +53,8 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			"index of live"},
 		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not been assigned yet"},
-		{"ids of tasks that were not given", func(s *scene) { s.s.v.lastJob = 6 }, "ids of its tasks have not been assigned yet"},
+		{"ids of tasks that were not given", func(s *scene) { s.s.v.lastJob = 6 },
+			"ids of its tasks have not been assigned yet"},
 		{"an ended job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.ended.ID)) },
 			"job 2 has left the state, but is still in an index"},
 		{"a running job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.run.ID)) },
@@ -87,7 +88,8 @@ func TestAuditorFindsBreaches(t *testing.T) {
 				s.task.TaskNumber)), s.array.Children.Size+1
 		}, "parent"},
 		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "recorded as holding"},
-		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "recorded as holding"},
+		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) },
+			"recorded as holding"},
 		{"a GPU with two owners", func(s *scene) {
 			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.task.Live().Workers[0].GPUs)}
 		}, "n3"},

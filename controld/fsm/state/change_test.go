@@ -372,7 +372,8 @@ func TestAccountsAndTokensAreInOrder(t *testing.T) {
 			s.s.SetGroupAccount(g)
 		}
 	})
-	if got := fmt.Sprint(s.s.v.groupAccounts, before.GroupAccounts(), s.s.v.AccountOfGroup(7), s.s.v.AccountOfGroup(8)); got !=
+	if got := fmt.Sprint(s.s.v.groupAccounts, before.GroupAccounts(), s.s.v.AccountOfGroup(7),
+		s.s.v.AccountOfGroup(8)); got !=
 		"[{2 a} {7 m} {9 n}] 0m" {
 		t.Errorf("accounts of groups: %s", got)
 	}

@@ -83,8 +83,9 @@ func (s *State) View() *View {
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), paused: s.v.paused,
 		usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
-		accounts: s.v.accounts, groupAccounts: s.v.groupAccounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
-		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
+		accounts: s.v.accounts, groupAccounts: s.v.groupAccounts, tokens: s.v.tokens, steering: s.v.steering,
+		versions: s.v.versions,
+		usage:    s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
 		licenses: s.v.licenses, limited: s.v.limited, queueNodes: s.v.queueNodes, limitUses: s.v.limitUses.View(),
 	}
 	s.cached = v

@@ -34,12 +34,13 @@ func TestWhatAJobMayAsk(t *testing.T) {
 		id           model.JobID
 		says         string // "": it may
 	}{
-		"a read":                 {in, "GET", "/v1/jobs/{id}", s.Steps, ""},
-		"its own end":            {in, "POST", "/v1/jobs/{id}/requeue", s.Gang, ""},
-		"another's end":          {in, "POST", "/v1/jobs/{id}/requeue", s.Steps, "can change only that job"},
-		"an array's":             {in, "POST", "/v1/jobs/{id}/requeue", s.Array, "can change only that job"},
-		"its own output":         {in, "GET", "/v1/jobs/{id}/logs", s.Gang, ""},
-		"another's output":       {in, "GET", "/v1/jobs/{id}/logs", s.Steps, "can read the output and the metrics of that job only"},
+		"a read":         {in, "GET", "/v1/jobs/{id}", s.Steps, ""},
+		"its own end":    {in, "POST", "/v1/jobs/{id}/requeue", s.Gang, ""},
+		"another's end":  {in, "POST", "/v1/jobs/{id}/requeue", s.Steps, "can change only that job"},
+		"an array's":     {in, "POST", "/v1/jobs/{id}/requeue", s.Array, "can change only that job"},
+		"its own output": {in, "GET", "/v1/jobs/{id}/logs", s.Gang, ""},
+		"another's output": {in, "GET", "/v1/jobs/{id}/logs", s.Steps,
+			"can read the output and the metrics of that job only"},
 		"a drained node":         {in, "POST", "/v1/nodes/{name}/drain", s.Gang, "can change only that job"},
 		"from another node":      {inside(s.Gang, "n2", 7), "GET", "/v1/jobs/{id}", s.Gang, "does not run there"},
 		"of another user":        {inside(s.Gang, "n1", 8), "GET", "/v1/jobs/{id}", s.Gang, "does not run there"},

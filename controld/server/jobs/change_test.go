@@ -214,7 +214,8 @@ func TestWhatIsPruned(t *testing.T) {
 	}
 	live := func(model.JobID) bool { return false }
 	put := func(n, attempt int, step int64, metrics map[string]float64) {
-		s.Samples.Put(array+model.JobID(n), telemetry.AttemptProgress{Attempt: attempt, Step: step, Metrics: metrics}, "", live)
+		s.Samples.Put(array+model.JobID(n), telemetry.AttemptProgress{Attempt: attempt, Step: step, Metrics: metrics}, "",
+			live)
 	}
 	put(1, 1, 10, map[string]float64{"loss": 3})
 	put(2, 1, 10, map[string]float64{"loss": 1})

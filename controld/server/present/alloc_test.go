@@ -75,7 +75,8 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	components := []api.Component{{Workers: 1, Cores: 1, Memory: jobspec.GiB},
 		{Workers: 2, Cores: 6, Memory: 2 * jobspec.GiB, GPUs: 4}}
-	if shown := Job(v, j, model.Reason{}, telemetry.AttemptProgress{}, 1000); !reflect.DeepEqual(shown.Components, components) {
+	if shown := Job(v, j, model.Reason{}, telemetry.AttemptProgress{}, 1000); !reflect.DeepEqual(shown.Components,
+		components) {
 		t.Errorf("its components are shown as %+v", shown.Components)
 	}
 	first := Alloc(v, state.DesiredWorker{Job: j, Worker: 0})

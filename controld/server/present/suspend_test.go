@@ -111,7 +111,8 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 		t.Errorf("after its end: %+v", j)
 	}
 	j := w.s.View().Job(id)
-	if past := Job(nil, j, j.Reason, telemetry.AttemptProgress{}, j.Ended.Wall); past.Elapsed != 100 || past.GPUSeconds != 200 ||
+	if past := Job(nil, j, j.Reason, telemetry.AttemptProgress{}, j.Ended.Wall); past.Elapsed != 100 ||
+		past.GPUSeconds != 200 ||
 		past.SuspendedGPUSeconds != 200 || past.Attempts[0].SuspendedSeconds != 100 {
 		t.Errorf("in the history: %+v", past)
 	}

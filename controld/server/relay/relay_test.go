@@ -273,7 +273,8 @@ func (s *site) testSteps(t *testing.T) {
 
 func (s *site) testSignals(t *testing.T) {
 	for id, want := range map[string]string{fmt.Sprint(s.Pending): "is PENDING", fmt.Sprint(s.Ended): "is CANCELLED",
-		fmt.Sprint(s.Array): "has no running processes to signal", fmt.Sprintf("%d_[5-6]", s.Array): "has no running processes to signal"} {
+		fmt.Sprint(s.Array): "has no running processes to signal", fmt.Sprintf("%d_[5-6]",
+			s.Array): "has no running processes to signal"} {
 		_, err := s.SignalJob(s.Request("/v1/jobs/{id}/signal", id, "", ""), &api.SignalRequest{Signal: "SIGUSR1"})
 		if servertest.CodeOf(err) != api.CodeWrongState || !strings.Contains(err.Error(), want) {
 			t.Errorf("a signal to job %s: %v, want %q", id, err, want)

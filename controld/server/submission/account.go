@@ -74,7 +74,8 @@ func (p *Payer) charge(
 		switch {
 		case j.Account == own:
 			if !p.exists(v) {
-				return "", nil, p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, named after the Unix group of user %s, does not "+
+				return "", nil, p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, named after the Unix group of user "+
+					"%s, does not "+
 					"exist, and this cluster does not create accounts", own, p.User))
 			}
 			if !v.KnowsAccount(own) {

@@ -553,7 +553,8 @@ func TestSrunAsksAgain(t *testing.T) {
 	b := rotatest.NewAnswers(t)
 	b.On("POST /v1/steps", func(w http.ResponseWriter, r *http.Request) {
 		if tries++; tries > 1 {
-			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "step 7.0 ended while no program was reading its output")
+			api.WriteProblem(w, http.StatusConflict, api.CodeWrongState,
+				"step 7.0 ended while no program was reading its output")
 		} else if c, err := api.AcceptStream(r.Context(), w, r); err == nil {
 			c.Close()
 		}
@@ -655,7 +656,8 @@ func TestSrunSignals(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var code *exit.CodeError
 	if _, err := s.again(ctx, io.EOF, signals); !errors.As(err, &code) || code.Code != 143 ||
-		!strings.HasSuffix(stderr.String(), "srun: error: StepId=7.2 did not get SIGUSR1: the connection to it is lost\nsrun: StepId=7.2 continues without srun, which could not reconnect: scancel ends it\n") {
+		!strings.HasSuffix(stderr.String(), "srun: error: StepId=7.2 did not get SIGUSR1: the connection to it is "+
+			"lost\nsrun: StepId=7.2 continues without srun, which could not reconnect: scancel ends it\n") {
 		t.Errorf("without a connection: %v %s", err, stderr)
 	}
 	stop()
