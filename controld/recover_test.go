@@ -194,7 +194,7 @@ func TestTwoSurvivorsRecover(t *testing.T) {
 	for _, n := range nodes[:2] {
 		_, err := n.at(two).Generation(t.Context(), n.node.Name, n.node.BootID)
 		p := wantProblem(t, err, api.CodeGeneration)
-		if !strings.Contains(p.Detail, "left behind") || !strings.Contains(p.Hint, "rota-controld recover") {
+		if !strings.Contains(p.Detail, "has replaced this controller") || !strings.Contains(p.Hint, "rota-controld recover") {
 			t.Errorf("the other one says %q, %q", p.Detail, p.Hint)
 		}
 	}

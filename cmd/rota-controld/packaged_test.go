@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld"
@@ -38,7 +39,7 @@ func TestPackagedSettingsNeedNoChange(t *testing.T) {
 }
 
 // commented are lines that become settings without their "#".
-var commented = regexp.MustCompile(`(?m)^# ?( *[a-z_]+ *= .*| *[a-z]+( "[a-z]+")? \{|\})$`)
+var commented = regexp.MustCompile(`(?m)^# ?( *[a-z_]+ *= .*| *[a-z]+( "[a-z*]+")? \{| *\})$`)
 
 // TestPackagedSettingsShowDefaults: every setting is in the file, and what is commented out are the
 // defaults.
@@ -58,7 +59,7 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 	v := reflect.ValueOf(*f)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if examples := name == "Accounts" || name == "Capacity"; !examples && v.Field(i).IsNil() {
+		if examples := slices.Contains([]string{"Accounts", "Capacity", "DefaultAccount"}, name); !examples && v.Field(i).IsNil() {
 			t.Errorf("%s is not in the file", name)
 		}
 	}

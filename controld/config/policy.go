@@ -204,8 +204,8 @@ func allParameters() []parameter {
 	return slices.CompactFunc(all, func(a, b parameter) bool { return a.name == b.name })
 }
 
-// Policies lists the policies that the file of a cluster can name, those included that no new cluster
-// may be given.
+// Policies lists the policies that a cluster's file may name. Some are only for clusters that have
+// had them since an earlier version.
 func Policies() []string {
 	names := make([]string, len(policyRows))
 	for i := range policyRows {

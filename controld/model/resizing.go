@@ -25,7 +25,7 @@ func (a *Attempt) Joining() bool {
 	return slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.IsJoining() })
 }
 
-// IsJoining reports whether a worker has joined an attempt that runs, and does not run yet.
+// IsJoining reports whether a worker was added to a running attempt and is not running itself yet.
 func (w *Worker) IsJoining() bool { return w.Joined > 0 && Rank(w.State) < Rank(WorkerRunning) }
 
 // Shrinking reports whether workers of an attempt leave while the others go on.

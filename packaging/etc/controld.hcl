@@ -71,6 +71,8 @@ socket = "/run/rota/controld.sock"
 #   count = 5
 # }
 
+# The account of jobs that name none is that of the user's Unix group, unless there is a line: default_account = "NAME".
+
 # What each user may have at once. A user by name, an account and a queue may have such a block, too.
 # user "*" {
 #   limit {

@@ -57,7 +57,7 @@ func TestEnvironmentsOfShells(t *testing.T) {
 		{"BASH_ENV and a path", "export BASH_ENV=$PWD/bashrc WORK=$PWD/tools AWS_CA_BUNDLE=/etc/passwd RATE=1 API_TOKEN=x",
 			"rota submit --follow plain.sh", "", "init is read\n" + w.from + "/tools\n", "", 0},
 		{"left-out variables that the script names", "export LAB_TOKEN=x LAB_RATE=1 OTHER_RATE=1",
-			"rota submit --follow names.sh", "", "no token", "leaves out LAB_RATE: it copies", 0},
+			"rota submit --follow names.sh", "", "no token", "leaves out LAB_RATE: the usual variables", 0},
 	}
 	if w.canMakeVenv() {
 		const activate = ". v/bin/activate"
@@ -66,7 +66,7 @@ func TestEnvironmentsOfShells(t *testing.T) {
 				`rota run --mem 64M -- python -c 'import sys; print(sys.prefix)'`, "", w.from + "/v",
 				"the job gets PATH, VIRTUAL_ENV", 0},
 			shellStory{"a job file in a virtual environment", activate, "rota submit --follow -",
-				file("", `command = ["python", `+prefix+`]`), w.from + "/v", "for the virtual environment " + w.from + "/v;", 0},
+				file("", `command = ["python", `+prefix+`]`), w.from + "/v", "because of the virtual environment " + w.from + "/v;", 0},
 			shellStory{"export = []", activate, "rota submit --follow -", file("  export = []\n", `command = ["only-in-v"]`),
 				"only-in-v: command not found in PATH (/run/rota/bin:/usr/local/sbin:", `export = ["PATH"]`, 127},
 			shellStory{"run --export=NONE", activate, "rota run --mem 64M --export=NONE -- only-in-v", "", "",

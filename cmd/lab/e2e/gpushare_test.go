@@ -91,7 +91,7 @@ func TestJobsShareAGPU(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "bad.notice"))
 	w.must(err)
 	w.must(json.Unmarshal(text, &notice))
-	if notice.Reason != "gpu_memory" || !strings.Contains(notice.Message, "it uses 12000 MiB of the memory of GPU 0 and "+
+	if notice.Reason != "gpu_memory" || !strings.Contains(notice.Message, "it uses 12000 MiB of the memory of GPU 0, but "+
 		"declared 10240 MiB") {
 		t.Errorf("notice %s", text)
 	}

@@ -69,7 +69,7 @@ func TestMachinesJoinACluster(t *testing.T) {
 	cut := good[:len(good)-5]
 	foreign := good[:strings.LastIndex(good, ".")+1] + strings.Repeat("A", 43)
 	refused(t, w.ctx, []string{"not a join token"}, "rota-noded", join("rota-noded", "n2", cut)...)
-	refused(t, w.ctx, []string{"another cluster"}, "rota-noded", join("rota-noded", "n2", foreign)...)
+	refused(t, w.ctx, []string{"different clusters"}, "rota-noded", join("rota-noded", "n2", foreign)...)
 	refused(t, w.ctx, []string{"another role", "--role controller"}, "rota-controld", join("rota-controld", "c2", good)...)
 	refused(t, w.ctx, []string{"another role", "--role login"}, "rota-noded", join("rota-noded", "n2", good, "--login")...)
 	refused(t, w.ctx, []string{"node n1 is up", "another --name"}, "rota-noded", join("rota-noded", "n1", good)...)

@@ -34,8 +34,8 @@ func TestMountsLeadNowhere(t *testing.T) {
 	wants := map[string]string{}
 	for want, text := range map[string]string{
 		"which is not below a shared path": mount(w.shared+"/out", "/mine"),
-		"the job's user cannot use locked/inner: permission denied": mount(
-			w.shared+"/locked/inner", "/mine"),
+		"the job's user cannot use " + w.shared + "/locked/inner: permission denied": mount(w.shared+"/locked/inner",
+			"/mine"),
 		"which other jobs share": mount(w.shared+"/good", w.shared+"/locked/new"),
 		"the job's u":            image,
 	} {

@@ -254,7 +254,7 @@ func TestAPersonInARunningJob(t *testing.T) {
 		says string
 	}{
 		{[]string{"exec", id + ".7", "--", "true"}, 121, "has no worker 7"},
-		{[]string{"exec", "999", "--", "true"}, 121, "there is no job 999"},
+		{[]string{"exec", "999", "--", "true"}, 121, "unknown job 999"},
 		{[]string{"exec", id}, 120, "rota exec needs a job and a command"},
 		{[]string{"attach", id}, 125, "goes to files"},
 		{[]string{"exec", id, "--", "none-such"}, 127, "none-such: command not found in PATH"},

@@ -36,7 +36,7 @@ func keptFolders(env *command.Env, c *cli.Context) error {
 		return table.PrintJSON(env.Stdout, list)
 	}
 	if len(list.Items) == 0 {
-		fmt.Fprintf(env.Stdout, "node %s has no checkpoint folders that the controllers do not know\n", args[0])
+		fmt.Fprintf(env.Stdout, "the controllers know all checkpoint folders of node %s: it keeps no others\n", args[0])
 		return nil
 	}
 	for _, f := range list.Items {

@@ -123,8 +123,8 @@ func (m *preemptor) waitingBE() []waiter {
 }
 
 // reluctanceInOrder says how readily a candidate leaves for a best-effort job that waits: 0 or,
-// never, -1. Surplus workers of an elastic job leave for any job once they have run for as long as
-// a restart costs. A whole job leaves if that is worth it and the job has run undisturbed for long
+// never, -1. Surplus workers of an elastic job give way to any waiting job once they have run for as
+// long as a restart costs. A whole job leaves if that is worth it and the job has run undisturbed for long
 // enough. Its account must hold more than it is entitled to, unless both jobs are of one account. A
 // wide gang keeps its room: it waits long for a chance to get it together again.
 func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least int64) int {

@@ -33,8 +33,8 @@ type Route struct {
 	InJob InJob
 	Quiet bool // the audit log has its refusals only
 	// Ready returns the condition on which a long poll is answered; nil: the index is above after.
-	// The condition is evaluated at every change of the state, for each long poll there is, so
-	// ready does all its work beforehand.
+	// Every change of the state evaluates the condition of every waiting long poll. So Ready does
+	// costly work once, before it returns the condition.
 	Ready  func(*Exchange) func(*state.View) bool
 	Gather time.Duration // how long a long poll waits for more once there is news
 	// Handle returns the answer's body. A route that writes it by itself returns nil.

@@ -128,7 +128,7 @@ func NewCurve(points []Point) (Curve, error) {
 	c := slices.Clone(points)
 	slices.SortFunc(c, func(a, b Point) int { return cmp.Compare(a.Workers, b.Workers) })
 	if len(c) == 0 {
-		return nil, errors.New("the speeds name no number of workers")
+		return nil, errors.New("the list of speeds is empty: write WORKERS=SPEED, such as 1=1 2=1.9")
 	}
 	for i, p := range c {
 		switch {

@@ -193,7 +193,7 @@ func (l *Listener) welcome(conn net.Conn) (int, error) {
 	select {
 	case <-l.begun:
 	case <-time.After(linkTimeout):
-		return 0, errors.New("the program did not send its first message")
+		return 0, errors.New("srun did not learn in time that the step has begun")
 	}
 	l.mu.Lock()
 	again := l.taken[rank]
