@@ -63,7 +63,7 @@ func TestAJobOverItsGPUMemory(t *testing.T) {
 		settle(measure.SlowSamples)
 		n := w.notice(wid(1))
 		if n.Reason != "gpu_memory" || n.Attempt != 1 || n.Signal != "" ||
-			n.Message != "it uses 10241 MiB of the memory of GPU 0 and declared 10240 MiB" {
+			n.Message != "it uses 10241 MiB of the memory of GPU 0, but declared 10240 MiB" {
 			w.t.Fatalf("notice %+v", n)
 		}
 		if until, err := time.Parse(time.RFC3339Nano, n.Deadline); err != nil || time.Until(until) != measure.MemoryGrace {

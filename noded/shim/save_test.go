@@ -352,7 +352,7 @@ func TestAMountOfTheMachineInAContainer(t *testing.T) {
 		w.says("", "ready")
 		c := w.loaded(w.order(container.Order{Op: container.OpStatus}).Pid)
 		err := c.save(t.Context(), container.SaveOrder{Dir: filepath.Join(images, "1"), Criu: container.Criu{Path: "/none"}})
-		if err == nil || strings.Contains(err.Error(), "file system at /mnt/a b, inside") != mounted {
+		if err == nil || strings.Contains(err.Error(), "file system mounted at /mnt/a b, inside") != mounted {
 			t.Errorf("mounted %t: %v", mounted, err)
 		}
 		w.order(container.Order{Op: container.OpKill})

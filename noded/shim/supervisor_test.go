@@ -66,7 +66,7 @@ func TestHowACommandEndsWithoutAResult(t *testing.T) {
 
 func TestOrdersOfDaemons(t *testing.T) {
 	w := live(t, nil, script(`echo ready; read order <&3; echo "got $order"; exec sleep 100`)).start()
-	if a := w.order(container.Order{Op: "dance"}); !strings.Contains(a.Error, `the order "dance"`) || a.State != "" {
+	if a := w.order(container.Order{Op: "dance"}); !strings.Contains(a.Error, `unknown order "dance"`) || a.State != "" {
 		t.Errorf("an unknown order: %+v", a)
 	}
 	w.says("", "ready")
@@ -182,7 +182,7 @@ func TestWhatCannotBeCreated(t *testing.T) {
 		}}}},
 		"a log that the user may not write": {"permission denied", false, []program{{script: "true",
 			Task: container.Task{Log: container.LogFiles{Stdout: filepath.Join(base, "out")}}}}},
-		"a secret that is not there": {"secret key: " + base + "/none cannot be read", true, []program{{script: "true",
+		"a secret that is not there": {"secret key: the job's user cannot read " + base + "/none", true, []program{{script: "true",
 			Task: container.Task{Secrets: []container.Secret{{Name: "key", Source: base + "/none",
 				Target: "/run/rota/secrets/key"}}}}}},
 		"a secret without a place": {"secret key: write it into the container", false, []program{{script: "true",
