@@ -59,7 +59,8 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 	v := reflect.ValueOf(*f)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if examples := slices.Contains([]string{"Accounts", "Capacity", "DefaultAccount"}, name); !examples && v.Field(i).IsNil() {
+		examples := slices.Contains([]string{"Accounts", "Capacity", "DefaultAccount"}, name)
+		if !examples && v.Field(i).IsNil() {
 			t.Errorf("%s is not in the file", name)
 		}
 	}

@@ -80,7 +80,7 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 		`queue "q" { oversubscribe = 61 }`:                                  `to 60`,
 		`queue "q" { oversubscribe = 1.5 }`:                                 `oversubscribe`,
 		`queue "q" { pack = "yes" }`:                                        `pack`,
-		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `the quota (deserved) of 4 is above the limit of 2`,
+		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `(deserved) of 4 is above the limit of 2`,
 		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `the quotas add up to 5, but there are only 4`,
 	} {
 		if _, err := Parse("c.hcl", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {

@@ -182,7 +182,8 @@ func TestWhatCannotBeCreated(t *testing.T) {
 		}}}},
 		"a log that the user may not write": {"permission denied", false, []program{{script: "true",
 			Task: container.Task{Log: container.LogFiles{Stdout: filepath.Join(base, "out")}}}}},
-		"a secret that is not there": {"secret key: the job's user cannot read " + base + "/none", true, []program{{script: "true",
+		"a secret that is not there": {"secret key: the job's user cannot read " + base + "/none", true, []program{{
+			script: "true",
 			Task: container.Task{Secrets: []container.Secret{{Name: "key", Source: base + "/none",
 				Target: "/run/rota/secrets/key"}}}}}},
 		"a secret without a place": {"secret key: write it into the container", false, []program{{script: "true",

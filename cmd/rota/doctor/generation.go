@@ -30,8 +30,8 @@ func (in *inspection) generation(context.Context) []finding {
 	case g == nil:
 	case !g.Settled:
 		found = append(found, one(bad, name, "start the missing nodes; a node follows the new generation once its old "+
-			"leader has been silent for 30 s", "no job starts: only %d of the %d nodes needed have accepted the recovered cluster "+
-			"(generation %s); not yet: %s", g.Accepted, g.Need, g.Generation, hostlist.Compress(g.Missing))...)
+			"leader has been silent for 30 s", "no job starts: only %d of the %d nodes needed have accepted the recovered "+
+			"cluster (generation %s); not yet: %s", g.Accepted, g.Need, g.Generation, hostlist.Compress(g.Missing))...)
 	case len(g.Missing) > 0:
 		found = append(found, one(warn, name, "start them; until then the controllers may not know what ran there",
 			"these nodes do not follow generation %s yet: %s", g.Generation, hostlist.Compress(g.Missing))...)
