@@ -135,7 +135,7 @@ says squeue
 		"scontrol requeue "+other+" = 1: scontrol: error: job "+other+": "+refused,
 		"scontrol update JobId="+other+" Name=x = 1: scontrol: error: job "+other+": "+refused,
 		"rota cancel "+other+" = 4: rota: job "+other+": "+refused,
-		"scancel "+other+" = 1: scancel: error: Kill job error on job id "+other+": Access/permission denied: processes of a job",
+		"scancel "+other+" = 1: scancel: error: Kill job error on job id "+other+": Access/permission denied: processes of",
 		"sbatch --export=NONE job.sh = 1: sbatch: error: Batch job submission failed: "+refused,
 		"sstat -n -j "+id+" -o jobid = 0: "+id+".batch",
 		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused,
