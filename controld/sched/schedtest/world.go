@@ -137,18 +137,8 @@ func (w *World) Run(line string) error {
 		return w.pipeline(names[0], names[1:], options)
 	case "hold", "release", "cancel", "requeue":
 		return w.control(model.Verb(verb), names)
-	// Reports of nodes.
-	case "run":
-		return w.each(names, func(j *model.Job) error {
-			return w.Bring(j, options, model.WorkerCreated,
-				model.WorkerRunning)
-		})
-	case "exit":
-		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerExited) })
-	case "paused", "continues":
-		return w.each(names, func(j *model.Job) error { return w.Switched(j, verb == "paused") })
-	case "break":
-		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerFailed) })
+	case "run", "exit", "paused", "continues", "break", "change", "tried", "measured":
+		return w.reported(verb, names, options)
 	// Time passes, and the scheduler decides.
 	case "advance":
 		return w.advance(names[0])
@@ -165,12 +155,6 @@ func (w *World) Run(line string) error {
 		return w.plan()
 	case "sharing":
 		return w.sharing(options)
-	case "change": // the workers that join or leave
-		return w.each(names, w.leave)
-	case "tried":
-		return w.each(names, w.tried)
-	case "measured":
-		return w.each(names, func(j *model.Job) error { return w.measured(j, options) })
 	case "rate":
 		return w.rate(names, options)
 	case "waiting":
@@ -179,6 +163,27 @@ func (w *World) Run(line string) error {
 		return w.jobs()
 	}
 	return w.show(verb, names)
+}
+
+// reported carries out a line about what nodes report of each named job.
+func (w *World) reported(verb string, names []string, options map[string]string) error {
+	return w.each(names, func(j *model.Job) error {
+		switch verb {
+		case "run":
+			return w.Bring(j, options, model.WorkerCreated, model.WorkerRunning)
+		case "exit":
+			return w.Bring(j, options, model.WorkerExited)
+		case "break":
+			return w.Bring(j, options, model.WorkerFailed)
+		case "paused", "continues":
+			return w.Switched(j, verb == "paused")
+		case "change": // the workers that join or leave
+			return w.leave(j)
+		case "tried":
+			return w.tried(j)
+		}
+		return w.measured(j, options)
+	})
 }
 
 // show carries out a line that only explains or lists jobs.
