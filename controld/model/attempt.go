@@ -327,3 +327,12 @@ func (a *Attempt) Ports(worker int) []int {
 	}
 	return ports
 }
+
+// Whose success is a group's, and what a worker's failure means for the others.
+const (
+	SuccessAll       = "all"
+	SuccessLeader    = "leader"
+	SuccessAny       = "any"
+	OnFailureRestart = "restart_group"
+	OnFailureIgnore  = "ignore"
+)

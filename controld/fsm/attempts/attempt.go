@@ -83,7 +83,7 @@ func (m *Manager) advance(j *model.Job, a *model.Attempt) {
 		return
 	}
 	switch {
-	case a.Stop == nil && model.Succeeded(j, a):
+	case a.Stop == nil && lifecycle.Succeeded(j, a):
 		m.Stop(j, a, model.Stop{Cause: model.CauseCompleted})
 	case lifecycle.StopsRest(a, trouble):
 		m.Stop(j, a, model.Stop{Cause: trouble})

@@ -28,7 +28,7 @@ type Outcome struct {
 func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	o := outcomeOfWorkers(j, a)
 	stop := stopCause(a)
-	succeeded := model.Succeeded(j, a)
+	succeeded := Succeeded(j, a)
 	switch {
 	case o.applyPolicy(j, a):
 		o.Rule = model.RuleLogPolicy
@@ -37,7 +37,7 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 		if o.Cause = stop; !Yields(stop) { // also if a node was lost while it stopped
 			o.Cause, o.Checkpoint = model.CauseRequeue, true
 		}
-	case model.SucceededUnasked(j, a):
+	case SucceededUnasked(j, a):
 		o = Outcome{Cause: model.CauseCompleted, Rule: ownRule(a)}
 	case failedUnasked(j, a):
 		o.Rule = ownRule(a)
@@ -96,9 +96,9 @@ func (o *Outcome) applyTimeLimit(j *model.Job, a *model.Attempt) {
 func (o *Outcome) applyZero(j *model.Job, a *model.Attempt) {
 	done := Outcome{Cause: model.CauseCompleted}
 	switch {
-	case model.Said(j, a, func(w *model.Worker) bool { return w.Finished }):
+	case Said(j, a, func(w *model.Worker) bool { return w.Finished }):
 		done.Rule = model.RuleFinished
-	case model.Said(j, a, func(w *model.Worker) bool { return w.Total }):
+	case Said(j, a, func(w *model.Worker) bool { return w.Total }):
 		done.Rule = model.RuleTotal
 	case !j.Spec.SavesBeforeZero():
 		done.Rule = model.RuleExitZero

@@ -34,7 +34,7 @@ func (o *Outcome) applyPolicy(j *model.Job, a *model.Attempt) bool {
 	action, text := decidedByPolicy(j, a)
 	switch action {
 	case model.PolicyExclude:
-		if model.SucceededUnasked(j, a) || model.Succeeded(j, a) && !j.Spec.SavesBeforeZero() { // it was done, or is content
+		if SucceededUnasked(j, a) || Succeeded(j, a) && !j.Spec.SavesBeforeZero() { // it was done, or is content
 			*o = Outcome{Cause: model.CauseCompleted}
 			return true
 		}

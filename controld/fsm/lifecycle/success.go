@@ -1,24 +1,28 @@
-package model
+package lifecycle
 
 import (
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Succeeded reports whether an attempt has come to what its group calls success, whatever becomes
 // of the workers that still run. In a gang of several groups those that say leader or any speak for
 // all, so that servers need not end by themselves.
-func Succeeded(j *Job, a *Attempt) bool { return succeeded(j, a, (*Worker).Succeeded) }
+func Succeeded(j *model.Job, a *model.Attempt) bool {
+	return succeeded(j, a, (*model.Worker).Succeeded)
+}
 
 // SucceededUnasked reports whether an attempt has succeeded by workers that ended before they were asked
 // to stop.
-func SucceededUnasked(j *Job, a *Attempt) bool {
-	return succeeded(j, a, func(w *Worker) bool { return w.Succeeded() && (w.Own || a.Stop == nil) })
+func SucceededUnasked(j *model.Job, a *model.Attempt) bool {
+	return succeeded(j, a, func(w *model.Worker) bool { return w.Succeeded() && (w.Own || a.Stop == nil) })
 }
 
 // Said reports whether the workers whose success is the attempt's have said something, such as that they
 // are finished. Where all workers must succeed, the first one speaks for them.
-func Said(j *Job, a *Attempt, said func(*Worker) bool) bool {
-	decided, all := decide(j, a, func(w *Worker) bool { return w.Succeeded() && said(w) })
+func Said(j *model.Job, a *model.Attempt, said func(*model.Worker) bool) bool {
+	decided, all := decide(j, a, func(w *model.Worker) bool { return w.Succeeded() && said(w) })
 	if !decided {
 		return said(&a.Workers[0])
 	}
@@ -26,19 +30,19 @@ func Said(j *Job, a *Attempt, said func(*Worker) bool) bool {
 }
 
 // succeeded is [Succeeded] for what is called the success of a worker.
-func succeeded(j *Job, a *Attempt, ok func(*Worker) bool) bool {
+func succeeded(j *model.Job, a *model.Attempt, ok func(*model.Worker) bool) bool {
 	decided, all := decide(j, a, ok)
 	if !decided {
-		return !slices.ContainsFunc(a.Workers[:a.Staying()], func(w Worker) bool { return !ok(&w) })
+		return !slices.ContainsFunc(a.Workers[:a.Staying()], func(w model.Worker) bool { return !ok(&w) })
 	}
 	return all
 }
 
 // decide reports whether some workers speak for all, and whether each of those does what ok says.
-func decide(j *Job, a *Attempt, ok func(*Worker) bool) (decided, all bool) {
+func decide(j *model.Job, a *model.Attempt, ok func(*model.Worker) bool) (decided, all bool) {
 	parts := j.Parts
 	if len(parts) == 0 {
-		parts = []Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
+		parts = []model.Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
 	}
 	workers := a.Workers[:a.Staying()]
 	for i, p := range parts {
@@ -47,14 +51,14 @@ func decide(j *Job, a *Attempt, ok func(*Worker) bool) (decided, all bool) {
 			decides = "" // it has no program that could succeed
 		}
 		switch decides {
-		case SuccessLeader:
+		case model.SuccessLeader:
 			decided = true
 			if !ok(&workers[0]) {
 				return true, false
 			}
-		case SuccessAny:
+		case model.SuccessAny:
 			decided = true
-			if !slices.ContainsFunc(workers[:min(p.Workers, len(workers))], func(w Worker) bool { return ok(&w) }) {
+			if !slices.ContainsFunc(workers[:min(p.Workers, len(workers))], func(w model.Worker) bool { return ok(&w) }) {
 				return true, false
 			}
 		}
@@ -62,12 +66,3 @@ func decide(j *Job, a *Attempt, ok func(*Worker) bool) (decided, all bool) {
 	}
 	return decided, decided
 }
-
-// Whose success is a group's, and what a worker's failure means for the others.
-const (
-	SuccessAll       = "all"
-	SuccessLeader    = "leader"
-	SuccessAny       = "any"
-	OnFailureRestart = "restart_group"
-	OnFailureIgnore  = "ignore"
-)
